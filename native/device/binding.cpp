@@ -1,0 +1,357 @@
+// device.node: the core's face to JavaScript. Everything is a flat function over handles; src/device/ makes objects of them.
+#include <napi.h>
+
+#include <cstring>
+
+#include "device/core.hpp"
+#include "device/throw.hpp"
+
+namespace hotslot {
+namespace {
+
+using Info = const Napi::CallbackInfo&;
+
+// Closing waits this long for another thread's pins.
+constexpr uint64_t close_ns = 2'000'000'000;
+// A wait on the thread pool is given back after this long, so that leaving a thread is never held up.
+constexpr uint64_t wait_slice_ns = 40'000'000;
+
+HandleTable& handles() { return Core::instance().handles; }
+
+// Every exported function runs in here: a core's Error becomes a JavaScript one.
+template <class F>
+auto guard(Info info, F&& f) -> Napi::Value {
+  try {
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      return info.Env().Undefined();
+    } else {
+      return Napi::Value::From(info.Env(), f());
+    }
+  } catch (const Error& e) {
+    throw_js(info.Env(), hotslot_error{e.code, e.what(), e.family, e.call, e.status_name, e.advice, e.status});
+  } catch (const std::bad_alloc&) {
+    throw_js(info.Env(), "ERR_HOTSLOT_MEMORY", "out of memory");
+  }
+}
+
+double number(Info info, size_t i) { return info[i].As<Napi::Number>().DoubleValue(); }
+uint64_t whole(Info info, size_t i) { return uint64_t(info[i].As<Napi::Number>().Int64Value()); }
+
+Pinned<Device> device(Info info, size_t i) { return {number(info, i), Kind::device, "device"}; }
+Pinned<Stream> stream(Info info, size_t i) { return {number(info, i), Kind::stream, "stream"}; }
+Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
+Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
+
+Span span(double handle, uint64_t offset, uint64_t bytes) {
+  auto held = memory(handle);
+  if (offset > held->bytes || bytes > held->bytes - offset)
+    throw Error("ERR_HOTSLOT_RANGE", std::to_string(bytes) + " bytes at " + std::to_string(offset) + " end beyond a memory of " + std::to_string(held->bytes));
+  return {held.ref(), offset, bytes};
+}
+
+Napi::Value list_devices(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& facts : Core::instance().list()) {
+    auto entry = Napi::Object::New(info.Env());
+    entry.Set("name", facts.name);
+    entry.Set("family", facts.family);
+    entry.Set("available", facts.available);
+    if (!facts.reason.empty()) entry.Set("reason", facts.reason);
+    if (!facts.description.empty()) entry.Set("description", facts.description);
+    list.Set(n++, entry);
+  }
+  return list;
+}
+
+Napi::Value open_device(Info info) {
+  return guard(info, [&] {
+    const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+    auto out = Napi::Object::New(info.Env());
+    out.Set("handle", open.handle);
+    out.Set("family", open.device->family);
+    out.Set("index", open.device->index);
+    out.Set("stream", open.stream);
+    return out;
+  });
+}
+
+Napi::Value memory_info(Info info) {
+  return guard(info, [&] {
+    const MemoryInfo facts = device(info, 0)->memory_info();
+    auto out = Napi::Object::New(info.Env());
+    out.Set("total", double(facts.total));
+    out.Set("free", double(facts.free));
+    return out;
+  });
+}
+
+Napi::Value create_stream(Info info) {
+  return guard(info, [&] { return handles().add(device(info, 0)->create_stream(info[1].As<Napi::Number>().Int32Value())); });
+}
+Napi::Value create_event(Info info) {
+  return guard(info, [&] { return handles().add(device(info, 0)->create_event(info[1].As<Napi::Boolean>().Value())); });
+}
+Napi::Value allocate(Info info) {
+  return guard(info, [&] { return handles().add(device(info, 0)->allocate(whole(info, 1))); });
+}
+
+// The caller keeps `view` referenced until it closed the handle.
+Napi::Value register_host(Info info) {
+  const Bytes bytes = bytes_of(info[1], "the view to register");
+  return guard(info, [&] { return handles().add(device(info, 0)->register_host(bytes.data, bytes.size)); });
+}
+
+// True when it was open. Memory stays until queued work that touches it is done.
+Napi::Value close(Info info) {
+  return guard(info, [&] { return handles().remove(number(info, 0), close_ns) != nullptr; });
+}
+
+Napi::Value record(Info info) {
+  return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref()); });
+}
+Napi::Value wait(Info info) {
+  return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref()); });
+}
+// copy(stream, to, toOffset, from, fromOffset, bytes)
+Napi::Value copy(Info info) {
+  return guard(info, [&] {
+    const uint64_t bytes = whole(info, 5);
+    stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes), span(number(info, 3), whole(info, 4), bytes));
+  });
+}
+// fill(stream, to, offset, bytes, pattern: Uint8Array of 1, 2, 4 or 8 bytes)
+Napi::Value fill(Info info) {
+  const Bytes pattern = bytes_of(info[4], "the pattern");
+  return guard(info, [&] { stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data, pattern.size); });
+}
+
+// launch(stream, kernel name, [handle, offset, bytes, …], [whole…], [real…])
+Napi::Value launch(Info info) {
+  return guard(info, [&] {
+    const std::string name = info[1].As<Napi::String>();
+    const Kernel* kernel = find_kernel(name.c_str());
+    if (!kernel) throw Error("ERR_HOTSLOT_ARGUMENT", "there is no kernel '" + name + "'; device.kernels lists them");
+    auto spans = info[2].As<Napi::Array>(), wholes = info[3].As<Napi::Array>(), reals = info[4].As<Napi::Array>();
+    const auto differ = [&](const char* what, uint32_t got, int want) {
+      if (got != uint32_t(want))
+        throw Error("ERR_HOTSLOT_ARGUMENT", "kernel '" + name + "' takes " + std::to_string(want) + " " + what + ", got " + std::to_string(got));
+    };
+    differ("tensors", spans.Length() / 3, kernel->pointers);
+    differ("whole numbers", wholes.Length(), kernel->wholes);
+    differ("reals", reals.Length(), kernel->reals);
+    Launch call;
+    call.kernel = kernel;
+    for (uint32_t i = 0; i < wholes.Length(); ++i) call.args.whole[i] = wholes.Get(i).As<Napi::Number>().Int64Value();
+    for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
+    uint64_t need[max_pointers]{};
+    if (const char* wrong = kernel->need(call.args, need)) throw Error("ERR_HOTSLOT_RANGE", "kernel '" + name + "': " + wrong);
+    for (uint32_t i = 0; i < spans.Length(); i += 3) {
+      const uint64_t bytes = uint64_t(spans.Get(i + 2).As<Napi::Number>().Int64Value());
+      if (bytes < need[i / 3])
+        throw Error("ERR_HOTSLOT_RANGE", "kernel '" + name + "': tensor " + std::to_string(i / 3) + " covers " + std::to_string(bytes) + " bytes, " + std::to_string(need[i / 3]) + " are needed");
+      call.spans.push_back(span(spans.Get(i).As<Napi::Number>().DoubleValue(), uint64_t(spans.Get(i + 1).As<Napi::Number>().Int64Value()), bytes));
+    }
+    stream(info, 0)->launch(std::move(call));
+  });
+}
+
+Napi::Value replay(Info info) {
+  return guard(info, [&] {
+    Pinned<Exec> exec(number(info, 1), Kind::exec, "graph");
+    stream(info, 0)->replay(exec.ref());
+  });
+}
+Napi::Value stream_query(Info info) {
+  return guard(info, [&] { return stream(info, 0)->query(); });
+}
+Napi::Value event_query(Info info) {
+  return guard(info, [&] { return event(info, 0)->query(); });
+}
+Napi::Value elapsed_ms(Info info) {
+  return guard(info, [&] { return event(info, 1)->elapsed_ms(*event(info, 0)); });
+}
+Napi::Value begin_capture(Info info) {
+  return guard(info, [&] { stream(info, 0)->begin_capture(); });
+}
+Napi::Value end_capture(Info info) {
+  return guard(info, [&] { return handles().add(stream(info, 0)->end_capture()); });
+}
+Napi::Value capturing(Info info) {
+  return guard(info, [&] { return stream(info, 0)->capturing(); });
+}
+Napi::Value instantiate(Info info) {
+  return guard(info, [&] {
+    Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
+    return handles().add(graph->instantiate());
+  });
+}
+Napi::Value node_count(Info info) {
+  return guard(info, [&] {
+    Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
+    return double(graph->node_count());
+  });
+}
+
+// Blocks this thread for at most `ms`, helping the device meanwhile; true when the event is done.
+Napi::Value wait_event(Info info) {
+  return guard(info, [&] { return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6)); });
+}
+
+// The same on a thread of Node's pool, for threads that must not block; resolves to true when done.
+class EventWait final : public Napi::AsyncWorker {
+ public:
+  EventWait(Info info)
+      : AsyncWorker(info.Env()), deferred(Napi::Promise::Deferred::New(info.Env())), device_(device(info, 0).ref()), event_(event(info, 1).ref()) {}
+  void Execute() override {
+    try {
+      done_ = device_->wait_event(*event_, wait_slice_ns);
+    } catch (const Error& error) {
+      failed_ = std::make_unique<Error>(error);
+    }
+  }
+  void OnOK() override {
+    if (!failed_) return deferred.Resolve(Napi::Boolean::New(Env(), done_));
+    try {
+      throw_js(Env(), hotslot_error{failed_->code, failed_->what(), failed_->family, failed_->call, failed_->status_name, failed_->advice, failed_->status});
+    } catch (const Napi::Error& error) {
+      deferred.Reject(error.Value());
+    }
+  }
+  Napi::Promise::Deferred deferred;
+
+ private:
+  Ref<Device> device_;
+  Ref<Event> event_;
+  std::unique_ptr<Error> failed_;
+  bool done_ = false;
+};
+
+Napi::Value wait_event_async(Info info) {
+  return guard(info, [&]() -> Napi::Value {
+    auto* worker = new EventWait(info);
+    worker->Queue();
+    return worker->deferred.Promise();
+  });
+}
+
+// write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer follows in stream order.
+Napi::Value write(Info info) {
+  const Bytes bytes = bytes_of(info[3], "the values");
+  return guard(info, [&] {
+    Span to = span(number(info, 1), whole(info, 2), bytes.size);
+    Ref<Memory> staging = to.memory->device.allocate_host(bytes.size);
+    memcpy(staging->address, bytes.data, bytes.size);
+    stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
+  });
+}
+
+// read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has come this far.
+Napi::Value read(Info info) {
+  return guard(info, [&] {
+    Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
+    Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
+    stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
+    return handles().add(staging);
+  });
+}
+Napi::Value copy_out(Info info) {
+  const Bytes to = bytes_of(info[1], "the target");
+  return guard(info, [&] {
+    Span from = span(number(info, 0), 0, to.size);
+    memcpy(to.data, from.address(), to.size);
+  });
+}
+
+Napi::Value kernels(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& kernel : all_kernels()) list.Set(n++, kernel.name);
+  return list;
+}
+
+// Open handles and pins of a kind; leak tests read it.
+Napi::Value handle_count(Info info) {
+  const auto counts = handles().count(Kind(info[0].As<Napi::Number>().Int32Value()));
+  auto out = Napi::Object::New(info.Env());
+  out.Set("open", counts.entries);
+  out.Set("pinned", counts.pinned);
+  return out;
+}
+
+Napi::Value wake_native(Info info) {
+  const Bytes words = bytes_of(info[0], "the bell");
+  const size_t index = size_t(whole(info, 1));
+  if (index < words.size / 4) futex_wake(reinterpret_cast<int32_t*>(words.data) + index, 1);
+  return info.Env().Undefined();
+}
+
+// watchThread(words, index, value): when this thread's environment ends, however it ends, the word becomes `value`.
+struct Watch {
+  int32_t* word;
+  int32_t value;
+  Napi::Reference<Napi::TypedArray> words;
+};
+Napi::Value watch_thread(Info info) {
+  const Bytes words = bytes_of(info[0], "the thread's words");
+  const size_t index = size_t(whole(info, 1));
+  if (index >= words.size / 4) throw_js(info.Env(), "ERR_HOTSLOT_RANGE", "the thread's word lies outside its view");
+  auto* watch = new Watch{reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(), Napi::Persistent(info[0].As<Napi::TypedArray>())};
+  // The reference keeps the memory until the hook ran; a plain exit wrote another word before, which wins.
+  info.Env().AddCleanupHook([watch] {
+    int32_t expected = 0;
+    word_at(watch->word).compare_exchange_strong(expected, watch->value);
+    delete watch;
+  });
+  return info.Env().Undefined();
+}
+
+Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_ns()) / 1e6); }
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  env.SetInstanceData(new Instance);
+  const auto add = [&](const char* name, Napi::Value (*f)(Info)) { exports.Set(name, Napi::Function::New(env, f, name)); };
+  exports.Set("link", Napi::Function::New(env, link, "link"));
+  exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
+  exports.Set("gemmProvider", gemm_provider());
+  add("listDevices", list_devices);
+  add("openDevice", open_device);
+  add("memoryInfo", memory_info);
+  add("createStream", create_stream);
+  add("createEvent", create_event);
+  add("allocate", allocate);
+  add("registerHost", register_host);
+  add("close", close);
+  add("record", record);
+  add("wait", wait);
+  add("copy", copy);
+  add("fill", fill);
+  add("launch", launch);
+  add("replay", replay);
+  add("streamQuery", stream_query);
+  add("eventQuery", event_query);
+  add("elapsedMs", elapsed_ms);
+  add("beginCapture", begin_capture);
+  add("endCapture", end_capture);
+  add("capturing", capturing);
+  add("instantiate", instantiate);
+  add("nodeCount", node_count);
+  add("waitEvent", wait_event);
+  add("waitEventAsync", wait_event_async);
+  add("write", write);
+  add("read", read);
+  add("copyOut", copy_out);
+  add("kernels", kernels);
+  add("handleCount", handle_count);
+  add("wakeNative", wake_native);
+  add("watchThread", watch_thread);
+  add("nowMs", now_ms);
+  return exports;
+}
+
+}  // namespace
+}  // namespace hotslot
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) { return hotslot::init(env, exports); }
+NODE_API_MODULE(device, init_addon)

@@ -1,0 +1,134 @@
+// The device contract in C++: the same objects and names as src/device/device.ts, in the same order. A family implements
+// it; nothing outside the family's own file knows more than this page. host.cpp is its readable specification.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.hpp"
+
+namespace hotslot {
+
+template <class T>
+using Ref = std::shared_ptr<T>;
+
+// Why a call was refused. `code` is the JavaScript error code; `status` is set for a driver's no only.
+struct Error : std::runtime_error {
+  Error(const char* code, const std::string& text) : std::runtime_error(text), code(code) {}
+  Error(const char* family, const char* call, int status, const char* status_name, const std::string& text, const char* advice)
+      : std::runtime_error(text), code("ERR_HOTSLOT_DEVICE"), family(family), call(call), status_name(status_name), advice(advice), status(status) {}
+  const char* code;
+  const char* family = "";
+  const char* call = "";
+  const char* status_name = "";
+  const char* advice = "";
+  int status = 0;
+};
+
+enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec };
+
+// Whatever a handle can name. References keep it alive: queued work and graphs hold what they touch.
+class Object : public std::enable_shared_from_this<Object> {
+ public:
+  explicit Object(Kind kind) : kind(kind) {}
+  virtual ~Object() = default;
+  const Kind kind;
+};
+
+class Device;
+
+// Device memory, or host memory registered with the device. `address` is what kernels and copies of this family take.
+class Memory : public Object {
+ public:
+  Memory(Device& device, uint8_t* address, size_t bytes, bool host)
+      : Object(Kind::memory), device(device), address(address), bytes(bytes), host(host) {}
+  Device& device;
+  uint8_t* const address;
+  const size_t bytes;
+  const bool host;
+};
+
+// A range of one memory.
+struct Span {
+  Ref<Memory> memory;
+  size_t offset = 0;
+  size_t bytes = 0;
+  uint8_t* address() const { return memory->address + offset; }
+};
+
+// A point in a stream. Never recorded counts as done; recorded again, only the latest record counts.
+class Event : public Object {
+ public:
+  explicit Event(bool timing) : Object(Kind::event), timing(timing) {}
+  const bool timing;
+  virtual bool query() = 0;
+  virtual double elapsed_ms(Event& start) = 0;
+};
+
+// What a kernel launch carries: spans for the pointers, then whole numbers, then floats, as the kernel declares them.
+struct Launch {
+  const Kernel* kernel = nullptr;
+  std::vector<Span> spans;
+  KernelArgs args;
+};
+
+class Exec : public Object {
+ public:
+  Exec() : Object(Kind::exec) {}
+};
+
+class Graph : public Object {
+ public:
+  Graph() : Object(Kind::graph) {}
+  virtual size_t node_count() const = 0;
+  virtual Ref<Exec> instantiate() = 0;
+};
+
+// An ordered queue. Every call returns at once; an error is sticky and surfaces at the next record, query or launch.
+class Stream : public Object {
+ public:
+  Stream() : Object(Kind::stream) {}
+  virtual void record(const Ref<Event>& event) = 0;
+  virtual void wait(const Ref<Event>& event) = 0;
+  virtual void copy(const Span& to, const Span& from) = 0;
+  virtual void fill(const Span& to, const void* pattern, size_t pattern_bytes) = 0;
+  virtual void launch(Launch&& launch) = 0;
+  virtual void replay(const Ref<Exec>& exec) = 0;
+  virtual bool query() = 0;
+  virtual void begin_capture() = 0;
+  virtual Ref<Graph> end_capture() = 0;
+  virtual bool capturing() = 0;
+};
+
+struct MemoryInfo {
+  uint64_t total, free;
+};
+
+struct Bell;
+
+class Device : public Object {
+ public:
+  Device(const char* family, int index) : Object(Kind::device), family(family), index(index) {}
+  const char* const family;
+  const int index;
+  virtual MemoryInfo memory_info() = 0;
+  virtual Ref<Stream> create_stream(int priority) = 0;
+  virtual Ref<Event> create_event(bool timing) = 0;
+  virtual Ref<Memory> allocate(size_t bytes) = 0;
+  // Host memory of the core's own, pinned where the family pins: staging for reads and writes of pageable arrays.
+  virtual Ref<Memory> allocate_host(size_t bytes) = 0;
+  virtual Ref<Memory> register_host(void* address, size_t bytes) = 0;
+  // Lends the calling thread to the device for about `ns`; true if it did something. GPUs need no help.
+  virtual bool help(uint64_t ns) = 0;
+  // Blocks until the event is done or `ns` are over; true when done.
+  virtual bool wait_event(Event& event, uint64_t ns) = 0;
+  // Completions ring this bell until it is dismissed. Its owner promises to come and help soon after every ring.
+  virtual void attend(Bell* bell) = 0;
+  virtual void dismiss(Bell* bell) = 0;
+};
+
+}  // namespace hotslot

@@ -1,0 +1,121 @@
+// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch of events in one call
+// and, while any is pending, is the one place where poll's thread sleeps: on its own bell word, helping the device first.
+#include <napi.h>
+
+#include <algorithm>
+
+#include "device/pins.hpp"
+#include "wait/bell.hpp"
+
+namespace hotslot {
+namespace {
+
+// What a watch word says; JavaScript writes pending, this file writes done.
+enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
+
+// Help is given in portions, between which the events are looked at.
+constexpr uint64_t help_ns = 50'000;
+// How long one sleep may last where the device cannot ring (set by JavaScript per family) and altogether.
+constexpr uint64_t longest_wait_ns = 50'000'000;
+
+class Poller final : public Napi::ObjectWrap<Poller> {
+ public:
+  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array, sleepNs, spinNs})
+  // With a bell the calling thread attends: completions ring it, and it has promised to come back and help.
+  explicit Poller(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
+    const auto options = info[0].As<Napi::Object>();
+    device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
+    events_ = pins_.pin_all(options.Get("events"), HOTSLOT_EVENT, "event");
+    const Bytes watch = bytes_of(options.Get("watch"), "watch"), times = bytes_of(options.Get("times"), "times");
+    if (watch.size < events_.size() * 4 || times.size < events_.size() * 8)
+      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "watch and times need one element per event");
+    watch_ = reinterpret_cast<int32_t*>(watch.data);
+    times_ = reinterpret_cast<double*>(times.data);
+    sleep_ns_ = uint64_t(options.Get("sleepNs").As<Napi::Number>().Int64Value());
+    spin_ns_ = uint64_t(options.Get("spinNs").As<Napi::Number>().Int64Value());
+    views_.push_back(Napi::Persistent(options.Get("watch").As<Napi::TypedArray>()));
+    views_.push_back(Napi::Persistent(options.Get("times").As<Napi::TypedArray>()));
+    if (options.Get("bell").IsTypedArray()) {
+      views_.push_back(Napi::Persistent(options.Get("bell").As<Napi::TypedArray>()));
+      bell_ = reinterpret_cast<Bell*>(bytes_of(options.Get("bell"), "bell").data);
+      pins_.api().attend(device_, bell_);
+    }
+  }
+  ~Poller() override { leave(); }
+
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "Poller", {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait), InstanceMethod("close", &Poller::close)});
+  }
+
+ private:
+  // check(ns): how many watched events became done, after helping the device for at most ns.
+  Napi::Value check(const Napi::CallbackInfo& info) {
+    int found = look(info.Env());
+    const uint64_t ns = uint64_t(info[0].As<Napi::Number>().Int64Value());
+    if (found == 0 && ns > 0 && pins_.api().help(device_, ns)) found = look(info.Env());
+    return Napi::Number::New(info.Env(), found);
+  }
+
+  // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
+  Napi::Value wait(const Napi::CallbackInfo& info) {
+    const int32_t seen = info[0].As<Napi::Number>().Int32Value();
+    const uint64_t ns = std::min(uint64_t(info[1].As<Napi::Number>().DoubleValue() * 1e6), longest_wait_ns);
+    const uint64_t deadline = now_ns() + ns;
+    uint64_t idle_since = 0;
+    for (;;) {
+      // The events first: a device that went on while we slept is why we woke.
+      if (const int found = look(info.Env())) return Napi::Number::New(info.Env(), found);
+      if (bell_->read() != seen) return Napi::Number::New(info.Env(), 0);
+      if (pins_.api().help(device_, help_ns)) {
+        idle_since = 0;
+        continue;
+      }
+      const uint64_t now = now_ns();
+      if (now >= deadline) return Napi::Number::New(info.Env(), 0);
+      if (idle_since == 0) idle_since = now;
+      if (now - idle_since < spin_ns_) continue;
+      // A completion between the look and this sleep has rung: the count differs and the sleep returns at once.
+      bell_->sleep(seen, std::min(sleep_ns_, deadline - now));
+    }
+  }
+
+  int look(Napi::Env env) {
+    int found = 0;
+    for (size_t i = 0; i < events_.size(); ++i) {
+      if (watch_[i] != pending || !checked(env, pins_.api().query(events_[i]))) continue;
+      watch_[i] = done;
+      times_[i] = double(now_ns()) / 1e6;
+      ++found;
+    }
+    return found;
+  }
+
+  void leave() {
+    if (bell_) pins_.api().dismiss(device_, bell_);
+    bell_ = nullptr;
+    events_.clear();
+    pins_.drop();
+  }
+  void close(const Napi::CallbackInfo&) { leave(); }
+
+  Pins pins_;
+  void* device_ = nullptr;
+  std::vector<void*> events_;
+  int32_t* watch_ = nullptr;
+  double* times_ = nullptr;
+  uint64_t sleep_ns_ = 0, spin_ns_ = 0;
+  Bell* bell_ = nullptr;
+  std::vector<Napi::Reference<Napi::TypedArray>> views_;
+};
+
+}  // namespace
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+  env.SetInstanceData(new Instance);
+  exports.Set("link", Napi::Function::New(env, link, "link"));
+  exports.Set("Poller", Poller::define(env));
+  return exports;
+}
+NODE_API_MODULE(poll, init_addon)
+
+}  // namespace hotslot

@@ -1,0 +1,93 @@
+// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy where asked, and the spent
+// event behind them.
+#include <napi.h>
+
+#include "device/pins.hpp"
+#include "wait/bell.hpp"
+
+namespace hotslot {
+namespace {
+
+class Replayer final : public Napi::ObjectWrap<Replayer> {
+ public:
+  // new Replayer({stream, spent: [event…], graphs: [exec…], times: Float64Array(2), weights?, weightsOffset?, weightsBytes?, mailbox?})
+  explicit Replayer(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
+    const auto options = info[0].As<Napi::Object>();
+    stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "compute stream");
+    spent_ = pins_.pin_all(options.Get("spent"), HOTSLOT_EVENT, "event");
+    graphs_ = pins_.pin_all(options.Get("graphs"), HOTSLOT_EXEC, "graph");
+    const Bytes times = bytes_of(options.Get("times"), "times");
+    if (times.size < 16 || graphs_.size() != spent_.size())
+      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a replayer needs one graph and one event per slot, and two float64 for times");
+    times_ = reinterpret_cast<double*>(times.data);
+    view_ = Napi::Persistent(options.Get("times").As<Napi::TypedArray>());
+    if (options.Get("weights").IsNumber()) {
+      weights_ = pins_.pin(options.Get("weights"), HOTSLOT_MEMORY, "weights tensor");
+      mailbox_ = pins_.pin(options.Get("mailbox"), HOTSLOT_MEMORY, "mailbox");
+      weights_offset_ = uint64_t(options.Get("weightsOffset").As<Napi::Number>().Int64Value());
+      weights_bytes_ = uint64_t(options.Get("weightsBytes").As<Napi::Number>().Int64Value());
+    }
+  }
+
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "Replayer",
+                       {InstanceMethod("launch", &Replayer::launch), InstanceMethod("mark", &Replayer::mark),
+                        InstanceMethod("drained", &Replayer::drained), InstanceMethod("close", &Replayer::close)});
+  }
+
+ private:
+  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`.
+  void launch(const Napi::CallbackInfo& info) {
+    const size_t slot = slot_of(info, 0, spent_.size());
+    times_[0] = double(now_ns()) / 1e6;
+    checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
+    finish(info, slot);
+  }
+
+  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor died.
+  void mark(const Napi::CallbackInfo& info) {
+    const size_t slot = slot_of(info, 0, spent_.size());
+    times_[0] = double(now_ns()) / 1e6;
+    finish(info, slot);
+  }
+
+  void finish(const Napi::CallbackInfo& info, size_t slot) {
+    const int64_t to = info[1].As<Napi::Number>().Int64Value();
+    if (to >= 0 && weights_)
+      checked(info.Env(), pins_.api().copy(stream_, mailbox_, uint64_t(to), weights_, weights_offset_, weights_bytes_));
+    checked(info.Env(), pins_.api().record(stream_, spent_[slot]));
+    times_[1] = double(now_ns()) / 1e6;
+  }
+
+  // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
+  Napi::Value drained(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), checked(info.Env(), pins_.api().stream_query(stream_)) == 1);
+  }
+
+  void close(const Napi::CallbackInfo&) {
+    pins_.drop();
+    spent_.clear();
+    graphs_.clear();
+  }
+
+  Pins pins_;
+  void* stream_ = nullptr;
+  std::vector<void*> spent_, graphs_;
+  void* weights_ = nullptr;
+  void* mailbox_ = nullptr;
+  uint64_t weights_offset_ = 0, weights_bytes_ = 0;
+  double* times_ = nullptr;
+  Napi::Reference<Napi::TypedArray> view_;
+};
+
+}  // namespace
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+  env.SetInstanceData(new Instance);
+  exports.Set("link", Napi::Function::New(env, link, "link"));
+  exports.Set("Replayer", Replayer::define(env));
+  return exports;
+}
+NODE_API_MODULE(replay, init_addon)
+
+}  // namespace hotslot

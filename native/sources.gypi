@@ -1,0 +1,38 @@
+{
+  "variables": {
+    "extra_cflags%": [],
+    "extra_ldflags%": [],
+    "device_sources": [
+      "native/device/binding.cpp",
+      "native/device/core.cpp",
+      "native/device/host.cpp",
+      "native/device/host_executor.cpp",
+      "native/kernels/blas.cpp",
+      "native/kernels/gemm.cpp",
+      "native/kernels/gemm_builtin.cpp",
+      "native/kernels/registry.cpp",
+      "native/kernels/test_kernels.cpp"
+    ],
+    "pack_sources": [
+      "native/pack/binding.cpp",
+      "native/rows/rows.cpp",
+      "native/rows/copy.cpp",
+      "native/rows/sampler.cpp"
+    ],
+    "submit_sources": [
+      "native/submit/binding.cpp"
+    ],
+    "poll_sources": [
+      "native/poll/binding.cpp"
+    ],
+    "replay_sources": [
+      "native/replay/binding.cpp"
+    ],
+    "rows_sources": [
+      "native/rows/binding.cpp",
+      "native/rows/rows.cpp",
+      "native/rows/copy.cpp",
+      "native/rows/sampler.cpp"
+    ]
+  }
+}

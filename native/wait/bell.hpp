@@ -1,0 +1,55 @@
+// A thread's bell as native code sees it (src/wait/bell.ts draws the same words): anyone rings, only the owner sleeps.
+#pragma once
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace hotslot {
+
+inline uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
+}
+
+// Control words live in JavaScript's shared memory: every access here is a sequentially consistent atomic.
+inline std::atomic<int32_t>& word_at(int32_t* word) {
+  static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
+  return *reinterpret_cast<std::atomic<int32_t>*>(word);
+}
+
+inline void futex_wake(int32_t* word, int most) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0); }
+
+// Sleeps while *word == seen, at most `ns`.
+inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {
+  timespec t{time_t(ns / 1000000000u), long(ns % 1000000000u)};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &t, nullptr, 0);
+}
+
+struct Bell {
+  enum Parked : int32_t { awake = 0, javascript = 1, native = 2 };
+  int32_t count;
+  int32_t parked;
+
+  int32_t read() { return word_at(&count).load(); }
+
+  // After the store the owner should see. A JavaScript sleeper cannot be woken from here: its park is bounded, and
+  // the protocol has it park natively whenever native code is what it waits for.
+  void ring() {
+    word_at(&count).fetch_add(1);
+    if (word_at(&parked).load() == native) futex_wake(&count, 1);
+  }
+
+  // Owner only. Returns when the count differs from `seen` or `ns` are over.
+  void sleep(int32_t seen, uint64_t ns) {
+    word_at(&parked).store(native);
+    if (read() == seen) futex_wait(&count, seen, ns);
+    word_at(&parked).store(awake);
+  }
+};
+
+}  // namespace hotslot

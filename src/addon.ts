@@ -1,0 +1,51 @@
+/**
+ * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here;
+ * `device` holds the one native core, and every other addon is linked to it when it loads.
+ */
+import { createRequire } from 'node:module';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type DeviceErrorDetail, type ErrorCode, nativeError, unavailableError } from './errors.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const require = createRequire(import.meta.url);
+const loaded = new Map<string, unknown>();
+
+interface Linkable {
+  /** Lends the addon a maker of errors and the core's table of functions. */
+  link?(makeError: (code: ErrorCode, text: string, detail: DeviceErrorDetail) => Error, table?: unknown): void;
+}
+
+/** Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use instead. */
+function places(name: string): string[] {
+  const own = process.env['HOTSLOT_ADDONS'];
+  if (own) return [`${own}/${name}.node`];
+  return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
+}
+
+/** Loads `<name>.node` once per thread; throws an Error listing every place that was tried. */
+export function loadAddon<T>(name: string): T {
+  const known = loaded.get(name);
+  if (known !== undefined) return known as T;
+  const tried: string[] = [];
+  for (const path of places(name)) {
+    if (!existsSync(path)) {
+      tried.push(`${path}: not there`);
+      continue;
+    }
+    try {
+      const addon = require(path) as T & Linkable;
+      if (name === 'device' || name === 'rows') addon.link?.(nativeError);
+      else addon.link?.(nativeError, loadAddon<{ table: unknown }>('device').table);
+      loaded.set(name, addon);
+      return addon;
+    } catch (error) {
+      tried.push(`${path}: ${(error as Error).message}`);
+    }
+  }
+  throw unavailableError(
+    `Hotslot's native addon '${name}' could not be loaded on ${process.platform}-${process.arch}:\n  ${tried.join('\n  ')}\n` +
+      'Build it with: npm run build:native (needs a C++17 compiler, python3 and make)',
+    'ERR_HOTSLOT_ADDON',
+  );
+}

@@ -1,0 +1,114 @@
+/**
+ * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
+ * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
+ */
+import type { DType, TypedArray } from '../dtype.ts';
+import type { Tensor } from './tensor.ts';
+
+export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
+
+export interface DeviceInfo {
+  /** 'host:0', 'cuda:0', …; the family's name alone where no device could be counted */
+  name: string;
+  family: DeviceFamily;
+  available: boolean;
+  /** why it is not available, and what would help */
+  reason?: string;
+  /** what the device calls itself */
+  description?: string;
+}
+
+export interface MemoryInfo {
+  /** bytes */
+  total: number;
+  /** bytes that an allocation can count on now */
+  free: number;
+}
+
+/** Pointers, whole numbers and floats of a kernel launch, in the order the kernel declares them. */
+export interface LaunchArguments {
+  tensors?: readonly Tensor[];
+  wholes?: readonly number[];
+  reals?: readonly number[];
+}
+
+/** A point in a stream. Never recorded counts as done; recorded again, only the latest record counts. */
+export interface DeviceEvent extends Disposable {
+  readonly handle: number;
+  readonly timing: boolean;
+  /** True when the latest record is done. Throws DeviceError when its stream failed or it belongs to a capture. */
+  query(): boolean;
+  /** Milliseconds from `start` to this event; both need `timing: true` and must be done. */
+  elapsedMs(start: DeviceEvent): number;
+  /** Resolves when done; rejects with DeviceError when the stream failed. */
+  done(): Promise<void>;
+  close(): void;
+}
+
+/** Captured work, not yet ready to replay. */
+export interface Graph extends Disposable {
+  readonly handle: number;
+  readonly nodeCount: number;
+  instantiate(): GraphExec;
+  close(): void;
+}
+
+/** A graph made ready: replay it on a stream as often as wanted. */
+export interface GraphExec extends Disposable {
+  readonly handle: number;
+  close(): void;
+}
+
+/** An ordered queue of device work. An error on it is sticky and surfaces at the next record, query or launch. */
+export interface Stream extends Disposable {
+  readonly handle: number;
+  readonly device: Device;
+  readonly priority: number;
+  record(event: DeviceEvent): void;
+  wait(event: DeviceEvent): void;
+  /** Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between peers. */
+  copy(to: Tensor, from: Tensor): void;
+  /** Sets every element to `value`. */
+  fill(to: Tensor, value: number | bigint): void;
+  /** Launches a kernel by name; counts and sizes are checked at the door. */
+  launch(kernel: string, args: LaunchArguments): void;
+  /** Enqueues one replay of a graph. */
+  replay(exec: GraphExec): void;
+  /** True when everything enqueued so far is done. */
+  query(): boolean;
+  /** Resolves when everything enqueued so far is done. */
+  synchronize(): Promise<void>;
+  beginCapture(): void;
+  endCapture(): Graph;
+  readonly capturing: boolean;
+  close(): void;
+}
+
+/** Host memory registered with a device in place: pinned where the family pins. */
+export interface HostMemory extends Disposable {
+  readonly handle: number;
+  readonly bytes: number;
+  /** A tensor over a part of it, for copies. */
+  tensor(options: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor;
+  close(): void;
+}
+
+/** One opened accelerator. Handles are process-wide: any thread can open the same device and use them. */
+export interface Device extends Disposable {
+  readonly name: string;
+  readonly family: DeviceFamily;
+  readonly index: number;
+  readonly handle: number;
+  memoryInfo(): MemoryInfo;
+  createStream(options?: { priority?: number }): Stream;
+  createEvent(options?: { timing?: boolean }): DeviceEvent;
+  /** Zeroed device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. */
+  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor;
+  /** Registers `view`'s bytes in place; the view stays referenced until close(). */
+  registerHost(view: TypedArray): HostMemory;
+  /** This thread's current stream on this device; at first the device's default compute stream. */
+  readonly currentStream: Stream;
+  withStream<T>(stream: Stream, fn: () => T): T;
+  readonly closed: boolean;
+  close(): void;
+}

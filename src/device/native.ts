@@ -1,0 +1,49 @@
+/** The functions of device.node, as TypeScript sees them. Only this folder calls them; handles are process-wide numbers. */
+import { loadAddon } from '../addon.ts';
+import type { TypedArray } from '../dtype.ts';
+import type { DeviceFamily, DeviceInfo, MemoryInfo } from './device.ts';
+
+export interface NativeDevice {
+  readonly gemmProvider: string;
+  listDevices(): DeviceInfo[];
+  openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
+  memoryInfo(device: number): MemoryInfo;
+  createStream(device: number, priority: number): number;
+  createEvent(device: number, timing: boolean): number;
+  allocate(device: number, bytes: number): number;
+  registerHost(device: number, view: TypedArray): number;
+  close(handle: number): boolean;
+  record(stream: number, event: number): void;
+  wait(stream: number, event: number): void;
+  copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
+  fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
+  launch(stream: number, kernel: string, spans: number[], wholes: readonly number[], reals: readonly number[]): void;
+  replay(stream: number, exec: number): void;
+  streamQuery(stream: number): boolean;
+  eventQuery(event: number): boolean;
+  elapsedMs(start: number, end: number): number;
+  beginCapture(stream: number): void;
+  endCapture(stream: number): number;
+  capturing(stream: number): boolean;
+  instantiate(graph: number): number;
+  nodeCount(graph: number): number;
+  waitEvent(device: number, event: number, ms: number): boolean;
+  waitEventAsync(device: number, event: number): Promise<boolean>;
+  write(stream: number, memory: number, offset: number, bytes: Uint8Array): void;
+  read(stream: number, memory: number, offset: number, bytes: number): number;
+  copyOut(staging: number, to: Uint8Array): void;
+  kernels(): string[];
+  handleCount(kind: number): { open: number; pinned: number };
+  watchThread(words: Int32Array, index: number, value: number): void;
+  nowMs(): number;
+}
+
+/** Kinds of handles, as native/device/device.hpp numbers them. */
+export const HandleKind = { device: 1, memory: 2, event: 3, stream: 4, graph: 5, exec: 6 } as const;
+
+let addon: NativeDevice | undefined;
+
+export function native(): NativeDevice {
+  addon ??= loadAddon<NativeDevice>('device');
+  return addon;
+}

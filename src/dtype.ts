@@ -1,0 +1,52 @@
+/** Element types shared by packed rows, tensors and kernels, with their typed arrays. */
+import { typeError } from './errors.ts';
+
+export const dtypes = {
+  float32: { bytes: 4, array: Float32Array },
+  float64: { bytes: 8, array: Float64Array },
+  int8: { bytes: 1, array: Int8Array },
+  uint8: { bytes: 1, array: Uint8Array },
+  int16: { bytes: 2, array: Int16Array },
+  uint16: { bytes: 2, array: Uint16Array },
+  int32: { bytes: 4, array: Int32Array },
+  uint32: { bytes: 4, array: Uint32Array },
+  int64: { bytes: 8, array: BigInt64Array },
+  uint64: { bytes: 8, array: BigUint64Array },
+} as const;
+
+export type DType = keyof typeof dtypes;
+
+export type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** Throws a TypeError naming the value unless it is a known dtype. */
+export function checkDType(name: string, value: unknown): DType {
+  if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
+    throw typeError(`${name}: unknown dtype ${String(value)}; known: ${Object.keys(dtypes).join(', ')}`);
+  }
+  return value as DType;
+}
+
+/** A typed array of `dtype` over `buffer` (elements, not bytes). */
+export function viewOf(dtype: DType, buffer: ArrayBufferLike, byteOffset: number, length: number): TypedArray {
+  return new dtypes[dtype].array(buffer as ArrayBuffer, byteOffset, length) as TypedArray;
+}
+
+/** A fresh zeroed typed array of `length` elements. */
+export function arrayOf(dtype: DType, length: number): TypedArray {
+  return new dtypes[dtype].array(length) as TypedArray;
+}
+
+/** Product of a shape's dimensions (1 for a scalar's empty shape). */
+export function elementCount(shape: readonly number[]): number {
+  return shape.reduce((n, d) => n * d, 1);
+}

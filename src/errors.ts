@@ -1,0 +1,118 @@
+/**
+ * The three kinds of "no". Misuse throws at the door (TypeError, RangeError, or an Error whose code starts with
+ * ERR_HOTSLOT_STATE_ when the moment is wrong); "not yet" is a return value and never comes from here; a driver's
+ * refusal is a DeviceError. A pipeline that failed throws a PipelineError from every waiter.
+ */
+
+/** Every code a Hotslot error can carry; docs/errors.md lists them with what to do. */
+export type ErrorCode =
+  | 'ERR_HOTSLOT_ARGUMENT'
+  | 'ERR_HOTSLOT_RANGE'
+  | 'ERR_HOTSLOT_MEMORY'
+  | 'ERR_HOTSLOT_UNKNOWN_DEVICE'
+  | 'ERR_HOTSLOT_UNAVAILABLE'
+  | 'ERR_HOTSLOT_ADDON'
+  | 'ERR_HOTSLOT_STALE_HANDLE'
+  | 'ERR_HOTSLOT_STATE_CLOSED'
+  | 'ERR_HOTSLOT_STATE_BUSY'
+  | 'ERR_HOTSLOT_STATE_EMPTY'
+  | 'ERR_HOTSLOT_STATE_TICK'
+  | 'ERR_HOTSLOT_STATE_NO_BATCH'
+  | 'ERR_HOTSLOT_STATE_CAPTURE'
+  | 'ERR_HOTSLOT_STATE_RUNNING'
+  | 'ERR_HOTSLOT_STATE_MAIN_THREAD'
+  | 'ERR_HOTSLOT_DEVICE'
+  | 'ERR_HOTSLOT_PIPELINE'
+  | 'ERR_HOTSLOT_THREAD_LOST';
+
+export type CodedError<E extends Error = Error> = E & { code: ErrorCode };
+
+function coded<E extends Error>(error: E, code: ErrorCode): CodedError<E> {
+  return Object.assign(error, { code });
+}
+
+/** A wrong kind of argument: the rule and the value belong in the text. */
+export function typeError(message: string): CodedError<TypeError> {
+  return coded(new TypeError(message), 'ERR_HOTSLOT_ARGUMENT');
+}
+
+/** An argument of the right kind outside what is allowed. */
+export function rangeError(message: string, code: ErrorCode = 'ERR_HOTSLOT_RANGE'): CodedError<RangeError> {
+  return coded(new RangeError(message), code);
+}
+
+/** A right call at a wrong moment: closed, wrong tick, no hot batch. */
+export function stateError(what: StateCode, message: string, cause?: unknown): CodedError {
+  return coded(new Error(message, cause === undefined ? undefined : { cause }), `ERR_HOTSLOT_STATE_${what}`);
+}
+type StateCode = ErrorCode extends infer C ? (C extends `ERR_HOTSLOT_STATE_${infer W}` ? W : never) : never;
+
+/** Something this machine cannot do; the text says why and what would help. */
+export function unavailableError(message: string, code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE', cause?: unknown) {
+  return coded(new Error(message, cause === undefined ? undefined : { cause }), code);
+}
+
+export interface DeviceErrorDetail {
+  family: string;
+  /** the driver call that refused */
+  call: string;
+  status: number;
+  statusName: string;
+  /** what the user can do next */
+  advice: string;
+}
+
+/** The driver's no. On a stream it is sticky: it surfaces at the next record, query or launch. */
+export class DeviceError extends Error {
+  readonly code: ErrorCode = 'ERR_HOTSLOT_DEVICE';
+  readonly family: string;
+  readonly call: string;
+  readonly status: number;
+  readonly statusName: string;
+  readonly advice: string;
+  constructor(message: string, detail: DeviceErrorDetail) {
+    super(message);
+    this.name = 'DeviceError';
+    this.family = detail.family;
+    this.call = detail.call;
+    this.status = detail.status;
+    this.statusName = detail.statusName;
+    this.advice = detail.advice;
+  }
+}
+
+/** Makes the error that native code throws: the class follows from the code. */
+export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDetail): Error {
+  if (code === 'ERR_HOTSLOT_DEVICE') return new DeviceError(text, detail);
+  if (code === 'ERR_HOTSLOT_ARGUMENT') return typeError(text);
+  if (code === 'ERR_HOTSLOT_RANGE' || code === 'ERR_HOTSLOT_MEMORY' || code === 'ERR_HOTSLOT_UNKNOWN_DEVICE') return rangeError(text, code);
+  return coded(new Error(text), code);
+}
+
+/** A failed pipeline: the first failure wins and every waiter throws it. */
+export class PipelineError extends Error {
+  readonly code: ErrorCode = 'ERR_HOTSLOT_PIPELINE';
+  /** the role that failed, e.g. 'submit' */
+  readonly actor: string;
+  /** tick the actor was working on, or −1 */
+  readonly tickId: number;
+  /** slot the actor was working on, or −1 */
+  readonly slot: number;
+  constructor(message: string, detail: { actor: string; tickId: number; slot: number; cause?: unknown }) {
+    super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
+    this.name = 'PipelineError';
+    this.actor = detail.actor;
+    this.tickId = detail.tickId;
+    this.slot = detail.slot;
+  }
+}
+
+/** Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are refused). */
+export function checkCount(name: string, value: unknown, least = 1, most = Number.MAX_SAFE_INTEGER): number {
+  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${String(value)})`);
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    const upper = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
+    throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
+  }
+  return value;
+}

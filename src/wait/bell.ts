@@ -1,0 +1,108 @@
+/**
+ * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared memory: a count that
+ * only grows and a flag that says how its owner sleeps. Anyone may ring; only the owner parks.
+ *
+ * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then* parks on the count it
+ * read. Whoever changes something publishes first and rings afterwards, so either the owner's look sees the change or
+ * the count has moved and the park returns at once.
+ */
+import { loadAddon } from '../addon.ts';
+
+/** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
+export const BELL_WORDS = 16;
+/** wakes so far; written by ringers (add), read by the owner before it looks for work */
+const COUNT = 0;
+/** how the owner sleeps; written by the owner only, read by ringers after the count moved */
+const PARKED = 1;
+/** set by a bell board when a thread has taken this bell */
+const CLAIMED = 2;
+
+export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
+
+interface NativeWake {
+  /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
+  wakeNative(words: Int32Array, index: number): void;
+}
+
+let wakeNative: NativeWake['wakeNative'] | undefined;
+
+export class Bell {
+  /** the words of this bell only, so that native code can be handed one view */
+  readonly words: Int32Array;
+
+  constructor(words: Int32Array, firstWord = 0) {
+    this.words = words.subarray(firstWord, firstWord + BELL_WORDS);
+  }
+
+  /** The count to park on; read it before looking for work. */
+  read(): number {
+    return Atomics.load(this.words, COUNT);
+  }
+
+  /** Wakes the owner, however it sleeps. Call it after the store that it should see. */
+  ring(): void {
+    Atomics.add(this.words, COUNT, 1);
+    const parked = Atomics.load(this.words, PARKED);
+    if (parked === Parked.javascript) Atomics.notify(this.words, COUNT);
+    else if (parked === Parked.native) {
+      wakeNative ??= loadAddon<NativeWake>('device').wakeNative;
+      wakeNative(this.words, COUNT);
+    }
+  }
+
+  /**
+   * Sleeps until the count differs from `seen` or `timeoutMs` is over; spins `spins` loads first. Owner only.
+   * Returns true when the bell rang.
+   */
+  park(seen: number, timeoutMs: number, spins = 0): boolean {
+    for (let i = 0; i < spins; i++) if (Atomics.load(this.words, COUNT) !== seen) return true;
+    Atomics.store(this.words, PARKED, Parked.javascript);
+    const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);
+    Atomics.store(this.words, PARKED, Parked.awake);
+    return how !== 'timed-out';
+  }
+
+  /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */
+  async parkAsync(seen: number, timeoutMs: number): Promise<boolean> {
+    Atomics.store(this.words, PARKED, Parked.javascript);
+    const waiting = Atomics.waitAsync(this.words, COUNT, seen, timeoutMs);
+    const how = waiting.async ? await waiting.value : waiting.value;
+    // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify and loses nothing.
+    return how !== 'timed-out';
+  }
+}
+
+/** A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken. */
+export class BellBoard {
+  readonly words: Int32Array;
+  readonly count: number;
+
+  /** `words` holds `count` × BELL_WORDS words, 64-byte aligned. */
+  constructor(words: Int32Array, count: number) {
+    this.words = words.subarray(0, count * BELL_WORDS);
+    this.count = count;
+  }
+
+  /** Takes a free bell for the calling thread, or null when all are taken. */
+  claim(): Bell | null {
+    for (let i = 0; i < this.count; i++) {
+      if (Atomics.compareExchange(this.words, i * BELL_WORDS + CLAIMED, 0, 1) === 0) return this.at(i);
+    }
+    return null;
+  }
+
+  at(index: number): Bell {
+    return new Bell(this.words, index * BELL_WORDS);
+  }
+
+  /** Gives a bell back; a ring that still comes is harmless. */
+  release(bell: Bell): void {
+    Atomics.store(bell.words, CLAIMED, 0);
+  }
+
+  ringAll(): void {
+    for (let i = 0; i < this.count; i++) {
+      if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) === 1) this.at(i).ring();
+    }
+  }
+}
