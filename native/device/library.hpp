@@ -14,6 +14,8 @@ struct Library {
   void* handle = nullptr;
   // What was opened, or why nothing was: one sentence with every name tried.
   std::string name, reason;
+  // An environment variable named it; somebody else in this process had it open before.
+  bool named = false, shared = false;
 
   explicit operator bool() const { return handle != nullptr; }
 
@@ -28,6 +30,7 @@ struct Library {
     Library library;
     const char* override_path = variable ? std::getenv(variable) : nullptr;
     if (override_path && *override_path) {
+      library.named = true;
       if (std::strcmp(override_path, "none") == 0) library.reason = std::string(variable) + "=none";
       else if (!library.attempt(override_path)) library.reason += std::string(" (named by ") + variable + ")";
       return library;
@@ -39,7 +42,10 @@ struct Library {
 
  private:
   bool attempt(const char* path) {
+    void* const before = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (before) dlclose(before);
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    shared = before != nullptr;
     if (handle) {
       name = path;
       reason.clear();

@@ -38,13 +38,15 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     if (options.Get("bell").IsTypedArray()) {
       views_.push_back(Napi::Persistent(options.Get("bell").As<Napi::TypedArray>()));
       bell_ = reinterpret_cast<Bell*>(bytes_of(options.Get("bell"), "bell").data);
-      pins_.api().attend(device_, bell_);
+      attend();
     }
   }
   ~Poller() override { leave(); }
 
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Poller", {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait), InstanceMethod("close", &Poller::close)});
+    return DefineClass(env, "Poller", {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait),
+                                      InstanceMethod("away", &Poller::away), InstanceMethod("back", &Poller::back),
+                                      InstanceMethod("close", &Poller::close)});
   }
 
  private:
@@ -58,6 +60,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
 
   // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
   Napi::Value wait(const Napi::CallbackInfo& info) {
+    if (!bell_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this poller has no bell to sleep on, or is closed");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
     const uint64_t ns = std::min(uint64_t(info[1].As<Napi::Number>().DoubleValue() * 1e6), longest_wait_ns);
     const uint64_t deadline = now_ns() + ns;
@@ -90,8 +93,21 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     return found;
   }
 
+  // Before this thread parks in JavaScript, where native code cannot wake it: nobody may count on its help. What is still
+  // to run is handed to the pool.
+  void away(const Napi::CallbackInfo&) { dismiss(); }
+  void back(const Napi::CallbackInfo&) { attend(); }
+
+  void attend() {
+    if (bell_ && !attending_) pins_.api().attend(device_, bell_);
+    attending_ = bell_ != nullptr;
+  }
+  void dismiss() {
+    if (attending_) pins_.api().dismiss(device_, bell_);
+    attending_ = false;
+  }
   void leave() {
-    if (bell_) pins_.api().dismiss(device_, bell_);
+    dismiss();
     bell_ = nullptr;
     events_.clear();
     pins_.drop();
@@ -105,6 +121,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
   double* times_ = nullptr;
   uint64_t sleep_ns_ = 0, spin_ns_ = 0;
   Bell* bell_ = nullptr;
+  bool attending_ = false;
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 

@@ -10,26 +10,25 @@ namespace {
 
 class Submitter final : public Napi::ObjectWrap<Submitter> {
  public:
-  // new Submitter({stream, copied: [event…], host, hostOffsets: [bytes…], slots: [memory…], slotOffsets, mode})
+  // new Submitter({stream, copied: [event…], hosts: [memory…], hostOffsets: [bytes…], slots: [memory…], mode})
   // mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already)
   explicit Submitter(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
     copied_ = pins_.pin_all(options.Get("copied"), HOTSLOT_EVENT, "event");
-    host_ = pins_.pin(options.Get("host"), HOTSLOT_MEMORY, "host memory");
+    hosts_ = pins_.pin_all(options.Get("hosts"), HOTSLOT_MEMORY, "host memory");
     devices_ = pins_.pin_all(options.Get("slots"), HOTSLOT_MEMORY, "slot");
     const auto offsets = options.Get("hostOffsets").As<Napi::Array>();
     for (uint32_t i = 0; i < offsets.Length(); ++i) offsets_.push_back(uint64_t(offsets.Get(i).As<Napi::Number>().Int64Value()));
     mode_ = options.Get("mode").As<Napi::Number>().Int32Value();
-    deferred_.assign(copied_.size(), 0);
-    if (devices_.size() != copied_.size() || offsets_.size() != copied_.size())
-      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a submitter needs one event, one host offset and one device slot per slot");
+    if (devices_.size() != copied_.size() || offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
+      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a submitter needs one event, one host memory, one offset and one device slot per slot");
   }
 
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "Submitter",
                        {InstanceMethod("submit", &Submitter::submit), InstanceMethod("waitReady", &Submitter::wait_ready),
-                        InstanceMethod("clear", &Submitter::clear), InstanceMethod("close", &Submitter::close)});
+                        InstanceMethod("close", &Submitter::close)});
   }
 
  private:
@@ -38,40 +37,28 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = uint64_t(info[1].As<Napi::Number>().Int64Value());
     const uint64_t begin = now_ns();
-    if (mode_ == 1) deferred_[slot] = bytes;
-    else {
-      if (mode_ == 0) copy(info.Env(), stream_, slot, bytes);
-      checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
-    }
+    if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
+    if (mode_ != 1) checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
   }
 
-  // waitReady(stream handle, slot): orders the stream behind the slot's copy, making a deferred one now. Seconds spent
-  // copying, 0 when there was nothing to copy.
+  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy, or makes the deferred copy of `bytes`
+  // on it now. The host seconds it took.
   Napi::Value wait_ready(const Napi::CallbackInfo& info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = info[0].As<Napi::Number>().DoubleValue();
     void* stream = pins_.api().pin(handle, HOTSLOT_STREAM);
     if (!stream) throw_js(info.Env(), "ERR_HOTSLOT_STALE_HANDLE", "this stream is closed (its handle is stale)");
     const uint64_t begin = now_ns();
-    int result = 0;
-    double seconds = 0;
-    if (mode_ != 1) result = pins_.api().wait(stream, copied_[slot]);
-    else if (deferred_[slot]) {
-      result = pins_.api().copy(stream, devices_[slot], 0, host_, offsets_[slot], deferred_[slot]);
-      deferred_[slot] = 0;
-      seconds = double(now_ns() - begin) / 1e9;
-    }
+    const uint64_t bytes = uint64_t(info[2].As<Napi::Number>().Int64Value());
+    const int result = mode_ == 1 ? copy(stream, slot, bytes) : pins_.api().wait(stream, copied_[slot]);
     pins_.api().unpin(handle);
     checked(info.Env(), result);
-    return Napi::Number::New(info.Env(), seconds);
+    return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
   }
 
-  // clear(slot): forgets a deferred copy that nobody waited for.
-  void clear(const Napi::CallbackInfo& info) { deferred_[slot_of(info, 0, copied_.size())] = 0; }
-
-  void copy(Napi::Env env, void* stream, size_t slot, uint64_t bytes) {
-    checked(env, pins_.api().copy(stream, devices_[slot], 0, host_, offsets_[slot], bytes));
+  int copy(void* stream, size_t slot, uint64_t bytes) {
+    return pins_.api().copy(stream, devices_[slot], 0, hosts_[slot], offsets_[slot], bytes);
   }
 
   void close(const Napi::CallbackInfo&) {
@@ -81,9 +68,8 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
 
   Pins pins_;
   void* stream_ = nullptr;
-  void* host_ = nullptr;
-  std::vector<void*> copied_, devices_;
-  std::vector<uint64_t> offsets_, deferred_;
+  std::vector<void*> copied_, hosts_, devices_;
+  std::vector<uint64_t> offsets_;
   int mode_ = 0;
 };
 

@@ -29,9 +29,12 @@ let wakeNative: NativeWake['wakeNative'] | undefined;
 export class Bell {
   /** the words of this bell only, so that native code can be handed one view */
   readonly words: Int32Array;
+  /** its place on the board it was claimed from */
+  readonly index: number;
 
-  constructor(words: Int32Array, firstWord = 0) {
-    this.words = words.subarray(firstWord, firstWord + BELL_WORDS);
+  constructor(words: Int32Array, index = 0) {
+    this.words = words.subarray(index * BELL_WORDS, (index + 1) * BELL_WORDS);
+    this.index = index;
   }
 
   /** The count to park on; read it before looking for work. */
@@ -92,7 +95,7 @@ export class BellBoard {
   }
 
   at(index: number): Bell {
-    return new Bell(this.words, index * BELL_WORDS);
+    return new Bell(this.words, index);
   }
 
   /** Gives a bell back; a ring that still comes is harmless. */

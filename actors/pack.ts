@@ -1,0 +1,88 @@
+/**
+ * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot: waits until the buffer
+ * holds what the request asks for, then draws and gathers from what is there. Hosts the requester.
+ */
+import { loadAddon } from '../src/addon.ts';
+import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { Gate, type Ring } from '../src/ring/ring.ts';
+import { Field, Param, PARAMS_BYTES, ROWS_AT, SlotState } from '../src/ring/slot.ts';
+import type { Actor } from './actor.ts';
+import { Requester } from './requester.ts';
+
+/** What Packer.pack answers. */
+const Packing = { waits: 0, done: 1, more: 2 } as const;
+
+interface Packer {
+  pack(slot: number, seed: number, rows: number, leastPtr: number): number;
+}
+type PackerClass = new (
+  buffer: Float64Array,
+  slots: Uint8Array,
+  firstRow: number,
+  stride: number,
+  report: Float64Array,
+) => Packer;
+
+export interface PackSetup {
+  ring: Ring;
+  buffer: ReplayBuffer;
+  /** every slot's host half, and the bytes from one to the next */
+  host: Uint8Array;
+  hostStride: number;
+}
+
+export class PackActor implements Actor {
+  readonly role = 'pack';
+  slot: number;
+  readonly #ring: Ring;
+  readonly #requester: Requester;
+  readonly #packer: Packer;
+  readonly #params: Float64Array[];
+  /** snapshot ptr, snapshot size, begin, end */
+  readonly #report = new Float64Array(4);
+
+  constructor({ ring, buffer, host, hostStride }: PackSetup) {
+    this.#ring = ring;
+    this.#requester = new Requester(ring, buffer.limiter);
+    const { Packer } = loadAddon<{ Packer: PackerClass }>('pack');
+    this.#packer = new Packer(buffer.memory, host, ROWS_AT, hostStride, this.#report);
+    this.#params = Array.from(
+      { length: ring.depth },
+      (_, slot) => new Float64Array(host.buffer, host.byteOffset + slot * hostStride, PARAMS_BYTES / 8),
+    );
+    this.slot = ring.place(SlotState.Requested);
+  }
+
+  work(): number {
+    const made = this.#requester.work();
+    const ring = this.#ring;
+    const { slot } = this;
+    if (ring.state(slot) !== SlotState.Requested) return made;
+    const record = ring.record(slot);
+    const seed = record[Field.seed] as number;
+    const rows = record[Field.rows] as number;
+    const packing = this.#packer.pack(slot, seed, rows, record[Field.leastPtr] as number);
+    if (packing === Packing.waits) {
+      ring.setGate(Gate.rows);
+      return made;
+    }
+    if (packing === Packing.more) return made + 1;
+    const [ptr, size, begin, end] = this.#report as unknown as [number, number, number, number];
+    record[Field.snapshotPtr] = ptr;
+    record[Field.snapshotSize] = size;
+    record[Field.packBegin] = begin;
+    record[Field.packEnd] = end;
+    const params = this.#params[slot] as Float64Array;
+    params[Param.tick] = record[Field.tick] as number;
+    params[Param.sequence] = (record[Field.sequence] as number) + 1;
+    params[Param.rows] = rows;
+    params[Param.snapshotPtr] = ptr;
+    params[Param.snapshotSize] = size;
+    params[Param.seed] = seed;
+    ring.handOver(slot, SlotState.Packed, 'submit');
+    this.slot = (slot + 1) % ring.depth;
+    return made + 1;
+  }
+
+  close(): void {}
+}

@@ -1,0 +1,142 @@
+/**
+ * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in autonomous runs; manual ticks are
+ * spent by the caller. An update is applied exactly once, whatever dies when: see recover().
+ */
+import type { WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import { Mode, type Ring, Run } from '../src/ring/ring.ts';
+import { Field, SlotState } from '../src/ring/slot.ts';
+import type { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
+import { newReplayer, type Replayer } from '../src/transfer/native.ts';
+import type { Actor } from './actor.ts';
+
+export interface ReplaySetup {
+  ring: Ring;
+  /** orders the compute stream behind the slot's copy, and makes a deferred one */
+  backend: AttachedTransferBackend;
+  stream: number;
+  spent: readonly number[];
+  /** every slot's host half, the bytes from one to the next, and where `out` lies in each */
+  host: Uint8Array;
+  hostStride: number;
+  out: number;
+  mailbox: WeightMailbox | null;
+}
+
+export class ReplayActor implements Actor {
+  readonly role = 'replay';
+  slot: number;
+  readonly #setup: ReplaySetup;
+  readonly #ring: Ring;
+  readonly #marks: Float64Array[];
+  readonly #times = new Float64Array(2);
+  #replayer: Replayer | null = null;
+  /** the first slot may have been launched by an actor that died; unknown until the stream is drained */
+  #unsure = true;
+  /** manual ticks went by: the place must be found again */
+  #astray = false;
+  /** a publication that was due while both spare buffers were being written */
+  #owed = false;
+
+  constructor(setup: ReplaySetup) {
+    const { ring, host, hostStride, out } = setup;
+    this.#setup = setup;
+    this.#ring = ring;
+    this.#marks = Array.from(
+      { length: ring.depth },
+      (_, slot) => new Float64Array(host.buffer, host.byteOffset + slot * hostStride + out, 1),
+    );
+    this.slot = ring.place(SlotState.Ready);
+  }
+
+  work(): number {
+    const ring = this.#ring;
+    if (ring.mode === Mode.manual) {
+      // Graphs may be captured anew before the next run, and the caller passes slots meanwhile.
+      this.#drop();
+      this.#astray = true;
+      return 0;
+    }
+    if (this.#astray) this.slot = ring.place(SlotState.Ready);
+    this.#astray = false;
+    let launched = 0;
+    while (ring.state(this.slot) === SlotState.Ready) {
+      this.#replayer ??= this.#make();
+      if (this.#unsure && !this.#replayer.drained()) return launched;
+      this.#launch(this.#replayer);
+      launched++;
+    }
+    return launched;
+  }
+
+  #launch(replayer: Replayer): void {
+    const ring = this.#ring;
+    const { slot } = this;
+    const record = ring.record(slot);
+    const sequence = ring.sequence(slot);
+    const at = this.#publication(record);
+    // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
+    const applied = this.#unsure && (this.#marks[slot] as Float64Array)[0] === sequence + 1;
+    this.#unsure = false;
+    if (applied) replayer.mark(slot, at);
+    else {
+      this.#setup.backend.waitStreamForReady(slot, this.#setup.stream);
+      replayer.launch(slot, at);
+    }
+    record[Field.replayBegin] = this.#times[0] as number;
+    record[Field.replayEnd] = this.#times[1] as number;
+    ring.handOver(slot, SlotState.Replaying, 'poll');
+    this.slot = (slot + 1) % ring.depth;
+  }
+
+  /** Where this tick's weights go in the mailbox, −1 when none are published. */
+  #publication(record: Float64Array): number {
+    const { mailbox } = this.#setup;
+    if (!mailbox || (this.#ring.run[Run.weights] as number) === 0) return -1;
+    if (record[Field.publish] !== 1 && !this.#owed) return -1;
+    const place = this.#unsure ? (this.#orphan(mailbox, record) ?? mailbox.begin()) : mailbox.begin();
+    this.#owed = place === null;
+    if (place === null) return -1;
+    record[Field.version] = place.version;
+    return place.byteOffset;
+  }
+
+  /** A version that a dead actor began and no slot on its way to poll will publish: this tick takes it over. */
+  #orphan(mailbox: WeightMailbox, own: Float64Array) {
+    const ring = this.#ring;
+    const claimed = (version: number) => {
+      for (let slot = 0; slot < ring.depth; slot++) {
+        const record = ring.record(slot);
+        if (record !== own && ring.state(slot) === SlotState.Replaying && record[Field.version] === version) return true;
+      }
+      return false;
+    };
+    return mailbox.unpublished().find(({ version }) => !claimed(version));
+  }
+
+  #make(): Replayer {
+    const { run, depth } = this.#ring;
+    const { stream, spent } = this.#setup;
+    const graphs = [...run.subarray(Run.graphs, Run.graphs + depth)];
+    const weights = run[Run.weights] as number;
+    const published =
+      weights === 0
+        ? {}
+        : {
+            weights,
+            weightsOffset: run[Run.weightsOffset] as number,
+            weightsBytes: run[Run.weightsBytes] as number,
+            mailbox: run[Run.mailbox] as number,
+          };
+    return newReplayer({ stream, spent, graphs, times: this.#times, ...published });
+  }
+
+  #drop(): void {
+    this.#replayer?.close();
+    this.#replayer = null;
+  }
+
+  close(): void {
+    this.#drop();
+    this.#setup.backend.close();
+  }
+}

@@ -1,0 +1,43 @@
+/** Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer backend. Packed → Submitted. */
+import { native } from '../src/device/native.ts';
+import type { Ring } from '../src/ring/ring.ts';
+import { Field, PARAMS_BYTES, SlotState } from '../src/ring/slot.ts';
+import type { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
+import type { Actor } from './actor.ts';
+
+export class SubmitActor implements Actor {
+  readonly role = 'submit';
+  slot: number;
+  readonly #ring: Ring;
+  readonly #backend: AttachedTransferBackend;
+  readonly #rowBytes: number;
+
+  constructor({ ring, backend, rowBytes }: { ring: Ring; backend: AttachedTransferBackend; rowBytes: number }) {
+    this.#ring = ring;
+    this.#backend = backend;
+    this.#rowBytes = rowBytes;
+    this.slot = ring.place(SlotState.Packed);
+  }
+
+  work(): number {
+    const ring = this.#ring;
+    let submitted = 0;
+    while (ring.state(this.slot) === SlotState.Packed) {
+      const { slot } = this;
+      const record = ring.record(slot);
+      const end = native();
+      record[Field.submitBegin] = end.nowMs();
+      // A copy that a dead actor enqueued may still run: the same bytes once more change nothing (I8).
+      this.#backend.submitSlot(slot, PARAMS_BYTES + (record[Field.rows] as number) * this.#rowBytes);
+      record[Field.submitEnd] = end.nowMs();
+      ring.handOver(slot, SlotState.Submitted, 'poll');
+      this.slot = (slot + 1) % ring.depth;
+      submitted++;
+    }
+    return submitted;
+  }
+
+  close(): void {
+    this.#backend.close();
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up, inspection and teardown come over comlink
+ * while the loop is not running; once it runs, only shared memory is listened to.
+ */
+import { parentPort } from 'node:worker_threads';
+import { ReplayBuffer, type SharedReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { type SharedWeightMailbox, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import { expose } from '../src/control.ts';
+import { native } from '../src/device/native.ts';
+import { openDevice } from '../src/device/open.ts';
+import { Ring, type RingShare, ThreadState } from '../src/ring/ring.ts';
+import { Field, type Role, roles } from '../src/ring/slot.ts';
+import type { SharedTransferBackend } from '../src/transfer/backend.ts';
+import { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
+import { TransferMode } from '../src/transfer/native.ts';
+import type { Bell } from '../src/wait/bell.ts';
+import type { Actor } from './actor.ts';
+import { PackActor } from './pack.ts';
+import { PollActor } from './poll.ts';
+import { ReplayActor } from './replay.ts';
+import { SubmitActor } from './submit.ts';
+
+/** No park is longer: the net under a bug, and under a thread that native code could not wake. */
+const LONGEST_PARK_MS = 100;
+
+/** Everything a thread needs to host its roles: shared memory and handles, no objects of the opener. */
+export interface ActorSetup {
+  ring: RingShare;
+  buffer: SharedReplayBuffer;
+  /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
+  packBell: number;
+  mailbox: SharedWeightMailbox | null;
+  backend: SharedTransferBackend;
+  computeStream: number;
+  spent: readonly number[];
+  host: Uint8Array;
+  hostStride: number;
+  /** where `out` lies in a host half */
+  out: number;
+  /** loads of the bell before parking; 0 where threads share cores */
+  spins: number;
+}
+
+export interface ThreadSetup extends ActorSetup {
+  thread: number;
+  roles: readonly Role[];
+  /** failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the pipeline */
+  restartable: boolean;
+}
+
+/** Makes the actors of these roles; `inline` for a caller that steps them itself and so helps the device in its looks. */
+export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
+  const { host, hostStride, out, spent, backend: shared } = setup;
+  const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
+  const make: Record<Role, () => Actor> = {
+    pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), host, hostStride }),
+    submit: () =>
+      new SubmitActor({ ring, backend: new AttachedTransferBackend(shared), rowBytes: setup.buffer.layout.rowBytes }),
+    poll: () =>
+      new PollActor({
+        ring,
+        device: openDevice(shared.device).handle,
+        copied: shared.copied,
+        spent,
+        deferred: shared.mode === TransferMode.deferred,
+        host,
+        hostStride,
+        out,
+        mailbox,
+        bell,
+        helpNs: bell ? 0 : 1_000_000,
+        sleepNs: 50_000_000,
+        spinNs: 0,
+      }),
+    replay: () =>
+      new ReplayActor({
+        ring,
+        backend: new AttachedTransferBackend(shared),
+        stream: setup.computeStream,
+        spent,
+        host,
+        hostStride,
+        out,
+        mailbox,
+      }),
+  };
+  const made: Actor[] = [];
+  try {
+    for (const role of roles) if (hosted.includes(role)) made.push(make[role]());
+  } catch (error) {
+    for (const actor of made) actor.close();
+    throw error;
+  }
+  return made;
+}
+
+/** One thread's roles and their loop. */
+export class ActorThread {
+  #setup: ThreadSetup | null = null;
+  #ring: Ring | null = null;
+  #actors: Actor[] = [];
+  #bell: Bell | null = null;
+
+  attach(setup: ThreadSetup): void {
+    const ring = Ring.attach(setup.ring);
+    const pack = ReplayBuffer.attach(setup.buffer).bells.at(Math.max(0, setup.packBell));
+    // A thread has one bell, whatever roles it hosts: pack's thread waits on the one that add() rings.
+    const packThread = ring.hostOf('pack');
+    for (const role of roles) if (ring.hostOf(role) === packThread) ring.setBell(role, pack);
+    this.#setup = setup;
+    this.#ring = ring;
+    this.#bell = ring.bellOf(setup.roles[0] as Role);
+    // However this thread ends, its word says so: the opener may be blocked when it happens.
+    Atomics.store(ring.threads, setup.thread, ThreadState.none);
+    native().watchThread(ring.threads, setup.thread, ThreadState.dead);
+    this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
+  }
+
+  /** Returns at once; the loop starts when the reply is on its way. */
+  start(): void {
+    setImmediate(() => this.#run());
+  }
+
+  inspect(): { roles: readonly Role[]; slots: number[] } {
+    return { roles: this.#setup?.roles ?? [], slots: this.#actors.map((actor) => actor.slot) };
+  }
+
+  #run(): void {
+    const ring = this.#ring as Ring;
+    const { thread } = this.#setup as ThreadSetup;
+    // A predecessor may have died between a store and its ring: whoever waits for that looks again.
+    ring.ringAll();
+    const last = this.#loop(ring);
+    for (const actor of this.#actors) actor.close();
+    this.#actors = [];
+    ring.setThreadState(thread, last);
+    // Nothing left to answer: the worker ends by itself.
+    parentPort?.close();
+  }
+
+  #loop(ring: Ring): ThreadState {
+    const setup = this.#setup as ThreadSetup;
+    const bell = this.#bell as Bell;
+    const actors = this.#actors;
+    const poll = actors.find((actor): actor is PollActor => actor.role === 'poll');
+    let working: Actor | undefined;
+    try {
+      for (;;) {
+        // The bell before the scan, stop after the bell: any other order can lose a wake.
+        const seen = bell.read();
+        if (ring.stopping || ring.failure.set) return ThreadState.stopped;
+        let done = 0;
+        for (const actor of actors) {
+          working = actor;
+          done += actor.work();
+        }
+        if (done > 0) continue;
+        if (poll?.pending) poll.wait(seen, LONGEST_PARK_MS);
+        else {
+          poll?.away();
+          bell.park(seen, LONGEST_PARK_MS, setup.spins);
+          poll?.back();
+        }
+      }
+    } catch (error) {
+      const slot = working?.slot ?? -1;
+      const tick = slot < 0 ? -1 : (ring.record(slot)[Field.tick] as number);
+      const failure = { role: working?.role ?? (setup.roles[0] as Role), slot, tick, error };
+      if (setup.restartable) ring.thrown.write(failure);
+      else ring.fail(failure);
+      return ThreadState.threw;
+    }
+  }
+}
+
+if (parentPort) expose(new ActorThread(), parentPort);
+

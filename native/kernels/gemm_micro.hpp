@@ -1,0 +1,113 @@
+// The innermost product, once per instruction set: a tile of R rows × V vectors stays in registers while k runs.
+// Only gemm_builtin.cpp includes this. Fused multiply-adds wherever they exist, so AVX2 and AVX-512 give the same bits.
+#pragma once
+#include <cstdint>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace hotslot::micro {
+
+// Where a tile goes: `columns` of it are real; beta = 0 does not read what is there.
+struct Target {
+  float* at;
+  int64_t row, columns;
+  float alpha, beta;
+};
+
+// to = alpha·Σ_p a[r·row + p·column] · b[p·V·lanes + …] + beta·to, where b is packed and padded with zeros to full vectors.
+#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                                        \
+  template <int R, int V>                                                                                                 \
+  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, const Target& to) {         \
+    using namespace isa;                                                                                                  \
+    vector sum[R][V];                                                                                                     \
+    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                                                  \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = splat(0);                                         \
+    for (int64_t p = 0; p < k; p++, a += column, b += V * lanes) {                                                        \
+      vector right[V];                                                                                                    \
+      _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) right[v] = load(b + v * lanes);                                 \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                              \
+        const vector left = splat(a[r * row]);                                                                            \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]);          \
+      }                                                                                                                   \
+    }                                                                                                                     \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                          \
+    _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                                                 \
+      const Part part(to.columns - v * lanes);                                                                            \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                              \
+        float* const c = to.at + r * to.row + v * lanes;                                                                  \
+        vector out = multiply(alpha, sum[r][v]);                                                                          \
+        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                                   \
+        part.store(c, out);                                                                                               \
+      }                                                                                                                   \
+    }                                                                                                                     \
+  }
+
+// Four lanes in the compiler's own vectors: any processor.
+namespace any_isa {
+typedef float vector __attribute__((vector_size(16), aligned(4)));
+inline vector load(const float* p) { return *reinterpret_cast<const vector*>(p); }
+inline vector splat(float x) { return vector{x, x, x, x}; }
+inline vector add(vector a, vector b) { return a + b; }
+inline vector multiply(vector a, vector b) { return a * b; }
+inline vector multiply_add(vector a, vector b, vector c) { return a * b + c; }
+// The first `count` lanes of a vector in memory, all of them when there are more.
+struct Part {
+  explicit Part(int64_t count) : count(count < 4 ? int(count) : 4) {}
+  vector load(const float* p) const {
+    vector v = splat(0);
+    for (int i = 0; i < count; i++) v[i] = p[i];
+    return v;
+  }
+  void store(float* p, vector v) const {
+    for (int i = 0; i < count; i++) p[i] = v[i];
+  }
+  int count;
+};
+}  // namespace any_isa
+HOTSLOT_MICRO(any, , 4, any_isa)
+
+#if defined(__x86_64__)
+#define HOTSLOT_INLINE(target_name) __attribute__((target(target_name), always_inline)) inline
+
+namespace avx2_isa {
+#define HOTSLOT_AVX2 HOTSLOT_INLINE("avx2,fma")
+typedef __m256 vector;
+HOTSLOT_AVX2 vector load(const float* p) { return _mm256_loadu_ps(p); }
+HOTSLOT_AVX2 vector splat(float x) { return _mm256_set1_ps(x); }
+HOTSLOT_AVX2 vector add(vector a, vector b) { return _mm256_add_ps(a, b); }
+HOTSLOT_AVX2 vector multiply(vector a, vector b) { return _mm256_mul_ps(a, b); }
+HOTSLOT_AVX2 vector multiply_add(vector a, vector b, vector c) { return _mm256_fmadd_ps(a, b, c); }
+struct Part {
+  HOTSLOT_AVX2 explicit Part(int64_t count)
+      : mask(_mm256_cmpgt_epi32(_mm256_set1_epi32(count < 8 ? int(count) : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
+  HOTSLOT_AVX2 vector load(const float* p) const { return _mm256_maskload_ps(p, mask); }
+  HOTSLOT_AVX2 void store(float* p, vector v) const { _mm256_maskstore_ps(p, mask, v); }
+  __m256i mask;
+};
+#undef HOTSLOT_AVX2
+}  // namespace avx2_isa
+HOTSLOT_MICRO(avx2, __attribute__((target("avx2,fma"))), 8, avx2_isa)
+
+namespace avx512_isa {
+#define HOTSLOT_AVX512 HOTSLOT_INLINE("avx512f")
+typedef __m512 vector;
+HOTSLOT_AVX512 vector load(const float* p) { return _mm512_loadu_ps(p); }
+HOTSLOT_AVX512 vector splat(float x) { return _mm512_set1_ps(x); }
+HOTSLOT_AVX512 vector add(vector a, vector b) { return _mm512_add_ps(a, b); }
+HOTSLOT_AVX512 vector multiply(vector a, vector b) { return _mm512_mul_ps(a, b); }
+HOTSLOT_AVX512 vector multiply_add(vector a, vector b, vector c) { return _mm512_fmadd_ps(a, b, c); }
+struct Part {
+  HOTSLOT_AVX512 explicit Part(int64_t count) : mask(count < 16 ? __mmask16((1u << count) - 1) : __mmask16(0xffff)) {}
+  HOTSLOT_AVX512 vector load(const float* p) const { return _mm512_maskz_loadu_ps(mask, p); }
+  HOTSLOT_AVX512 void store(float* p, vector v) const { _mm512_mask_storeu_ps(p, mask, v); }
+  __mmask16 mask;
+};
+#undef HOTSLOT_AVX512
+}  // namespace avx512_isa
+HOTSLOT_MICRO(avx512, __attribute__((target("avx512f"))), 16, avx512_isa)
+#undef HOTSLOT_INLINE
+#endif
+#undef HOTSLOT_MICRO
+
+}  // namespace hotslot::micro

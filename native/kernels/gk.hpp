@@ -1,0 +1,87 @@
+// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA C++ and OpenCL C.
+// A kernel is a C subset: no templates, no shared memory, no barriers. Parameters come as pointers, then gk_i64, then gk_real.
+#pragma once
+
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+typedef int gk_i32;
+typedef long gk_i64;
+#ifdef cl_khr_fp64
+typedef double gk_real;
+#else
+typedef float gk_real;
+#endif
+#define GK_KERNEL __kernel void
+#define GK_FN static inline
+#define GK_G __global
+#define GK_R restrict
+#define gk_sqrt(x) sqrt(x)
+#define GK_NAN NAN
+#define GK_THREAD ((gk_i64)get_global_id(0))
+#define GK_THREADS ((gk_i64)get_global_size(0))
+
+#elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
+typedef int gk_i32;
+typedef long long gk_i64;
+typedef double gk_real;
+#define GK_KERNEL extern "C" __global__ void
+#define GK_FN static __device__ inline
+#define GK_G
+#define GK_R __restrict__
+#define gk_sqrt(x) sqrtf(x)
+#define GK_NAN __int_as_float(0x7fffffff)
+#define GK_THREAD ((gk_i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GK_THREADS ((gk_i64)gridDim.x * blockDim.x)
+
+#else
+#include <cmath>
+#include <cstdint>
+// Roots are taken of what is never negative: without errno they are pure, and vectorise.
+extern "C" __attribute__((const)) float sqrtf(float) noexcept;
+typedef int32_t gk_i32;
+typedef int64_t gk_i64;
+typedef double gk_real;
+#define GK_HOST 1
+// The host form is compiled for several instruction sets and chosen when the library loads. Contraction is off in every
+// one, so all of them compute the same bits. Sanitizers cannot run before a resolver does: they get the plain form.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(GK_NO_CLONES)
+#define GK_KERNEL __attribute__((target_clones("avx512f", "avx2", "default"))) void
+#else
+#define GK_KERNEL void
+#endif
+#define GK_FN static inline __attribute__((always_inline))
+#define GK_G
+#define GK_R __restrict__
+#define gk_sqrt(x) sqrtf(x)
+#define GK_NAN __builtin_nanf("")
+#define GK_THREAD 0
+#endif
+
+// One thread of many on a device, the whole range on the host. An index goes to the same thread in every
+// loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered within a kernel. That iterations
+// do not depend on each other is a promise to the vectoriser too, also when a kernel works in place.
+#ifdef GK_HOST
+#define GK_EACH(i, n) _Pragma("GCC ivdep") for (gk_i64 i = 0; i < (n); ++i)
+#define GK_EACH2(i, rows, j, columns) for (gk_i64 i = 0; i < (rows); ++i) GK_EACH(j, columns)
+#else
+#define GK_EACH(i, n) for (gk_i64 i = GK_THREAD; i < (n); i += GK_THREADS)
+#define GK_EACH2(i, rows, j, columns) \
+  GK_EACH(gk_at, (rows) * (columns)) for (gk_i64 i = gk_at / (columns), j = gk_at % (columns), gk_once = 1; gk_once; gk_once = 0)
+#endif
+#define GK_ALONE if (GK_THREAD == 0)
+
+// Activations by number; src/learner/activation.ts knows the same numbers.
+#define GK_ACT_NONE 0
+#define GK_ACT_RELU 1
+#define GK_ACT_TANH 2
+
+// tanh by its continued fraction at x/4 and two doublings: the same bits on every family, and it vectorises. Beyond 9.1 a
+// float cannot tell it from 1. NaN stays NaN.
+GK_FN float gk_tanh(float x) {
+  float c = x > 9.1f ? 9.1f : x;
+  c = c < -9.1f ? -9.1f : c;
+  float y = 0.25f * c, s = y * y;
+  float t = y * (135135.0f + s * (17325.0f + s * (378.0f + s))) / (135135.0f + s * (62370.0f + s * (3150.0f + s * 28.0f)));
+  t = 2.0f * t / (1.0f + t * t);
+  return 2.0f * t / (1.0f + t * t);
+}

@@ -1,0 +1,74 @@
+// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each pointer
+// must cover, and its host form. Kernels themselves are one source each beside this file.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace hotslot {
+
+constexpr int max_pointers = 12, max_wholes = 12, max_floats = 8;
+
+struct KernelArgs {
+  void* pointer[max_pointers];
+  int64_t whole[max_wholes];
+  double real[max_floats];
+};
+
+struct Kernel {
+  const char* name;
+  int pointers, wholes, reals;
+  // Fills `bytes[i]` with the least size of pointer i for these arguments; returns a sentence when an argument is wrong.
+  const char* (*need)(const KernelArgs& args, uint64_t* bytes);
+  // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
+  const char* (*run)(const KernelArgs& args);
+};
+
+// Every kernel of the learner and the transfer path; null when there is no such name.
+const Kernel* find_kernel(const char* name);
+const std::vector<Kernel>& all_kernels();
+// The part of them that only tests launch: fail, spin, latch.
+const std::vector<Kernel>& test_kernels();
+// 'openblas 0.3.21 (libopenblas.so.0)' or 'built-in': what the matrix products run on. The first call opens the library;
+// HOTSLOT_BLAS=path names another one, HOTSLOT_BLAS=none none.
+const char* gemm_provider();
+
+// Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a KernelArgs.
+template <class>
+struct Trampoline;
+template <class... P>
+struct Trampoline<void(P...)> {
+  template <void (*F)(P...)>
+  static const char* call(const KernelArgs& args) {
+    int p = 0, w = 0, r = 0;
+    // Braces fix the order of evaluation to the order of the parameters.
+    struct Ordered {
+      std::tuple<P...> values;
+    } o{{take<P>(args, p, w, r)...}};
+    std::apply(F, o.values);
+    return nullptr;
+  }
+  template <class T>
+  static T take(const KernelArgs& args, int& p, int& w, int& r) {
+    if constexpr (std::is_pointer_v<T>) return static_cast<T>(args.pointer[p++]);
+    else if constexpr (std::is_integral_v<T>) return static_cast<T>(args.whole[w++]);
+    else return static_cast<T>(args.real[r++]);
+  }
+  static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));
+  static constexpr int wholes = (0 + ... + int(std::is_integral_v<P>));
+  static constexpr int reals = (0 + ... + int(std::is_floating_point_v<P>));
+};
+
+using Need = const char* (*)(const KernelArgs&, uint64_t*);
+
+// host_kernel<decltype(f), f>("name", need): a registry entry whose counts follow from f's parameters.
+template <class Signature, Signature* F>
+Kernel host_kernel(const char* name, Need need) {
+  using T = Trampoline<Signature>;
+  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>};
+}
+
+}  // namespace hotslot

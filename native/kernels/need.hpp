@@ -1,0 +1,69 @@
+// How a kernel's `need` is written: sizes and strides are checked by name, bytes are counted without overflow, and the
+// first thing wrong becomes a sentence with its value. Only the registry and the kernels beside it use this.
+#pragma once
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/kernel.hpp"
+
+namespace hotslot {
+
+class Check {
+ public:
+  Check(const KernelArgs& args, uint64_t* bytes) : args(args), bytes(bytes) {}
+
+  // Whole number i, at least 1.
+  int64_t size(int i, const char* name) { return at_least(i, name, 1); }
+  int64_t at_least(int i, const char* name, int64_t least) {
+    if (args.whole[i] < least) say("%s must be at least %lld, got %lld", name, (long long)least, (long long)args.whole[i]);
+    return args.whole[i];
+  }
+  int64_t at_most(int i, const char* name, int64_t most) {
+    if (args.whole[i] > most) say("%s must be at most %lld, got %lld", name, (long long)most, (long long)args.whole[i]);
+    return args.whole[i];
+  }
+  // Whole number i, the elements between rows of `width` elements.
+  int64_t stride(int i, const char* name, int64_t width) {
+    if (args.whole[i] < width) say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
+    return args.whole[i];
+  }
+  double finite(int i, const char* name) {
+    if (!std::isfinite(args.real[i])) say("%s must be finite, got %g", name, args.real[i]);
+    return args.real[i];
+  }
+  // Real i within [low, high].
+  double within(int i, const char* name, double low, double high) {
+    if (!(args.real[i] >= low && args.real[i] <= high)) say("%s must be within [%g, %g], got %g", name, low, high, args.real[i]);
+    return args.real[i];
+  }
+
+  // Pointer i covers `count` elements of 4 bytes, or `rows` of `columns` with `stride` elements between row starts.
+  void vector(int i, int64_t count) { bytes[i] = elements(1, count, 0); }
+  void matrix(int i, int64_t rows, int64_t columns, int64_t stride) { bytes[i] = elements(rows, columns, stride); }
+  void column(int i, int64_t rows, int64_t stride) { matrix(i, rows, 1, stride); }
+
+  // Null, or the first complaint; good until the next check on this thread.
+  const char* verdict() const { return wrong ? text() : nullptr; }
+
+  template <class... V>
+  void say(const char* format, V... values) {
+    if (!wrong) std::snprintf(text(), 160, format, values...);
+    wrong = true;
+  }
+
+ private:
+  static uint64_t elements(int64_t rows, int64_t columns, int64_t stride) {
+    if (rows < 1 || columns < 1 || stride < 0) return 0;
+    unsigned __int128 count = (unsigned __int128)(rows - 1) * (uint64_t)stride + (uint64_t)columns;
+    return count > UINT64_MAX / 4 ? UINT64_MAX : (uint64_t)count * 4;
+  }
+  static char* text() {
+    static thread_local char buffer[160];
+    return buffer;
+  }
+  const KernelArgs& args;
+  uint64_t* bytes;
+  bool wrong = false;
+};
+
+}  // namespace hotslot

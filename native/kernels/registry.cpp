@@ -1,0 +1,170 @@
+// The list of kernels: each source's host form with the check of its arguments. A new kernel is a source, a need, a line.
+// Nobody traps floating-point exceptions; without that promise selections stay branches.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-trapping-math")
+#endif
+#include <cstring>
+
+#include "kernels/gemm.hpp"
+#include "kernels/gk.hpp"
+#include "kernels/need.hpp"
+
+namespace hotslot {
+namespace host {
+#include "kernels/act_backward.gk"
+#include "kernels/adam.gk"
+#include "kernels/argmax_rows.gk"
+#include "kernels/axpby.gk"
+#include "kernels/bias_act.gk"
+#include "kernels/column_sums.gk"
+#include "kernels/copy2d.gk"
+#include "kernels/copy_every.gk"
+#include "kernels/gather_columns.gk"
+#include "kernels/grad_norm.gk"
+#include "kernels/td_loss.gk"
+#include "kernels/td_target.gk"
+}  // namespace host
+
+namespace {
+
+// A need as a function that is told only what to check.
+template <void (*F)(const KernelArgs&, Check&)>
+const char* need(const KernelArgs& args, uint64_t* bytes) {
+  Check check(args, bytes);
+  F(args, check);
+  return check.verdict();
+}
+
+void activation(Check& check, int i) { check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH); }
+
+void bias_act(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
+  check.vector(2, columns);
+  activation(check, 4);
+}
+
+void act_backward(const KernelArgs&, Check& check) {
+  static const char* const strides[] = {"dx_stride", "dy_stride", "y_stride"};
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  activation(check, 5);
+}
+
+void column_sums(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.vector(0, columns);
+  check.matrix(1, rows, columns, check.stride(2, "x_stride", columns));
+  check.finite(0, "scale"), check.finite(1, "beta");
+}
+
+void argmax_rows(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  check.vector(0, rows), check.vector(1, rows);
+  check.matrix(2, rows, columns, check.stride(2, "x_stride", columns));
+}
+
+void gather_columns(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.vector(0, rows);
+  check.matrix(1, rows, columns, check.stride(2, "x_stride", columns));
+  check.column(2, rows, check.size(3, "index_stride"));
+}
+
+void copy2d(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
+}
+
+void axpby(const KernelArgs&, Check& check) {
+  const int64_t n = check.size(0, "n");
+  check.vector(0, n), check.vector(1, n);
+  check.finite(0, "alpha"), check.finite(1, "beta");
+}
+
+void copy_every(const KernelArgs&, Check& check) {
+  const int64_t n = check.size(0, "n");
+  check.vector(0, n), check.vector(1, n), check.vector(2, 1);
+  check.size(1, "every"), check.at_most(1, "every", INT32_MAX);
+}
+
+void td_target(const KernelArgs&, Check& check) {
+  static const char* const columns[] = {"reward_stride", "done_stride", "truncated_stride"};
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.vector(0, rows);
+  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
+  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
+  for (int i = 0; i < 3; i++) check.column(3 + i, rows, check.size(4 + i, columns[i]));
+  check.within(0, "gamma", 0, 1);
+}
+
+void td_loss(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
+  check.vector(1, rows <= INT64_MAX / 2 ? 2 * rows : INT64_MAX);
+  check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
+  check.vector(3, rows);
+  check.column(4, rows, check.size(4, "action_stride"));
+  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+}
+
+void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_LANES), check.vector(1, check.size(0, "n")); }
+
+void clip_scale(const KernelArgs&, Check& check) {
+  check.vector(0, 4), check.vector(1, GK_LANES);
+  check.within(0, "max_norm", 1e-30, 1e30);
+}
+
+void betas(Check& check, int i) { check.within(i, "beta1", 0, 0.999999999), check.within(i + 1, "beta2", 0, 0.999999999); }
+
+void adam_advance(const KernelArgs&, Check& check) {
+  check.vector(0, 1), check.vector(1, 4);
+  check.finite(0, "lr"), betas(check, 1);
+}
+
+void adam(const KernelArgs&, Check& check) {
+  const int64_t n = check.size(0, "n");
+  for (int i = 0; i < 4; i++) check.vector(i, n);
+  check.vector(4, 4);
+  betas(check, 0), check.within(2, "eps", 0, 1);
+}
+
+#define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
+
+}  // namespace
+
+const std::vector<Kernel>& all_kernels() {
+  static const std::vector<Kernel> list = [] {
+    std::vector<Kernel> kernels{
+        gemm_kernel(),
+        HOTSLOT_KERNEL(bias_act),
+        HOTSLOT_KERNEL(act_backward),
+        HOTSLOT_KERNEL(column_sums),
+        HOTSLOT_KERNEL(argmax_rows),
+        HOTSLOT_KERNEL(gather_columns),
+        HOTSLOT_KERNEL(copy2d),
+        HOTSLOT_KERNEL(axpby),
+        HOTSLOT_KERNEL(copy_every),
+        HOTSLOT_KERNEL(td_target),
+        HOTSLOT_KERNEL(td_loss),
+        HOTSLOT_KERNEL(grad_norm),
+        HOTSLOT_KERNEL(clip_scale),
+        HOTSLOT_KERNEL(adam_advance),
+        HOTSLOT_KERNEL(adam),
+    };
+    kernels.insert(kernels.end(), test_kernels().begin(), test_kernels().end());
+    return kernels;
+  }();
+  return list;
+}
+
+const Kernel* find_kernel(const char* name) {
+  for (const Kernel& kernel : all_kernels())
+    if (std::strcmp(kernel.name, name) == 0) return &kernel;
+  return nullptr;
+}
+
+}  // namespace hotslot

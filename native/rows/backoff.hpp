@@ -1,0 +1,35 @@
+// How native code waits for another thread's native call to end: spin, then yield, then nap. Never for JavaScript.
+#pragma once
+#include <sched.h>
+#include <time.h>
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace hotslot::rows {
+
+class Backoff {
+ public:
+  void pause() {
+    ++rounds_;
+    if (rounds_ <= 64) {
+#if defined(__x86_64__)
+      _mm_pause();
+#endif
+    } else if (rounds_ <= 1024) {
+      sched_yield();
+    } else {
+      const timespec nap{0, 50'000};
+      nanosleep(&nap, nullptr);
+    }
+  }
+  uint32_t rounds() const { return rounds_; }
+
+ private:
+  uint32_t rounds_ = 0;
+};
+
+}  // namespace hotslot::rows

@@ -1,0 +1,55 @@
+// Versioned weights in three buffers of shared memory: one writer, any number of readers, no lock, never torn.
+// The writer may be this code (host weights) or a device copy that lands in the buffer; compiled into rows.node.
+//
+//   M1  version v lives in buffer v mod 3.
+//   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader starts on.
+//   M3  begun is the highest version whose write has begun. It moves before the first byte, never back. A reader of
+//       version v trusts its copy only if begun, read after the copy, is below v + 3, the next version in that buffer.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "rows/backoff.hpp"
+#include "rows/copy.hpp"
+
+namespace hotslot::rows {
+
+struct alignas(64) Mailbox {
+  alignas(64) std::atomic<int32_t> begun;
+  // Its store publishes a whole version; pairs with the reader's load before its copy.
+  alignas(64) std::atomic<int32_t> published;
+};
+
+// The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer only.
+inline int32_t begin_version(Mailbox& box) {
+  const int32_t begun = box.begun.load(std::memory_order_relaxed);
+  if (begun == INT32_MAX || begun - box.published.load(std::memory_order_acquire) >= 2) return 0;
+  box.begun.store(begun + 1, std::memory_order_seq_cst);
+  before_shared_writes();
+  return begun + 1;
+}
+
+// Versions are published in order; anything else is refused. Writer only.
+inline bool publish_version(Mailbox& box, int32_t version) {
+  if (version != box.published.load(std::memory_order_relaxed) + 1) return false;
+  if (version > box.begun.load(std::memory_order_relaxed)) return false;
+  box.published.store(version, std::memory_order_seq_cst);
+  return true;
+}
+
+// Copies the newest version above `newer_than` and returns it; 0 when there is none (or none could be had in ~100 ms).
+inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t stride, uint64_t bytes, uint8_t* into,
+                            int32_t newer_than) {
+  Backoff unlucky;
+  while (unlucky.rounds() < 3072) {
+    const int32_t version = box.published.load(std::memory_order_acquire);
+    if (version == 0 || version <= newer_than) return 0;
+    from_shared(into, buffers + static_cast<uint64_t>(version % 3) * stride, bytes);
+    after_shared_reads();
+    if (box.begun.load(std::memory_order_acquire) - version < 3) return version;
+    unlucky.pause();
+  }
+  return 0;
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,199 @@
+// The seqlock of the replay rows: who may write where, and how a reader knows that what it copied is whole.
+#include "rows/rows.hpp"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include "rows/backoff.hpp"
+#include "rows/copy.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+// Most bytes written under one reservation: a reader that hits them waits this long at most (~100 µs).
+constexpr uint64_t kSliceBytes = uint64_t{1} << 20;
+// Rounds of bad luck after which a reader asks writers to let it pass.
+constexpr uint32_t kPatience = 32;
+// Rounds a writer stands back for such readers; bounded, so that readers cannot starve writers either.
+constexpr uint32_t kCourtesy = 256;
+
+uint64_t rows_per_slice(const Source& source) {
+  const uint64_t by_bytes = kSliceBytes / source.row_bytes;
+  const uint64_t by_capacity = source.capacity / 8;
+  const uint64_t rows = by_bytes < by_capacity ? by_bytes : by_capacity;
+  return rows > 0 ? rows : 1;
+}
+
+void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
+                uint64_t rows, uint64_t position) {
+  uint64_t index = position % source.capacity;
+  for (uint64_t row = first; row < first + rows; ++row) {
+    uint8_t* to = source.rows + index * source.row_bytes;
+    const bool patched = mask != nullptr && mask[row] != 0;
+    for (size_t i = 0; i < field_count; ++i) {
+      const Field& field = fields[i];
+      const uint8_t* from = patched && field.instead != nullptr ? field.instead : field.from;
+      to_shared(to + field.offset, from + row * field.bytes, field.bytes);
+    }
+    if (++index == source.capacity) index = 0;
+  }
+}
+
+void add_slice(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
+               uint64_t rows) {
+  Header& header = *source.header;
+  Backoff courtesy;
+  while (header.readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < kCourtesy) courtesy.pause();
+
+  // R2: announces the rows to readers before the first byte changes; pairs with the load after a reader's copy.
+  const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
+  const uint64_t end = begin + rows;
+  Backoff lap;
+  while (end > source.capacity && header.committed.load(std::memory_order_acquire) < end - source.capacity) lap.pause();
+  before_shared_writes();
+  write_rows(source, fields, field_count, mask, first, rows, begin);
+
+  // R3: the writers before us first. Their store and ours publish in order, so committed never covers a half row.
+  Backoff turn;
+  while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
+  header.committed.store(end, std::memory_order_seq_cst);
+}
+
+// Places a writer may have touched: those of the absolute rows [from, from + count).
+struct Window {
+  uint64_t start;  // index of the first
+  uint64_t count;
+  uint64_t capacity;
+
+  Window(const Source& source, uint64_t from, uint64_t to)
+      : start(from % source.capacity), count(to - from), capacity(source.capacity) {}
+  bool covers(uint64_t index) const {
+    const uint64_t distance = index >= start ? index - start : index + capacity - start;
+    return distance < count;
+  }
+};
+
+// R4 for one row. False when the time is over; `out` is then worth nothing.
+bool gather_again(const Source& source, uint32_t index, uint8_t* out, uint64_t deadline_ns) {
+  Header& header = *source.header;
+  Backoff wait;
+  bool asked = false;
+  bool whole = false;
+  while (true) {
+    const uint64_t before = header.committed.load(std::memory_order_acquire);
+    // Looked at first only to save a copy that would be thrown away.
+    if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
+      from_shared(out, source.rows + uint64_t{index} * source.row_bytes, source.row_bytes);
+      after_shared_reads();
+      whole = !Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index);
+      if (whole) break;
+    }
+    if (!asked && wait.rounds() >= kPatience) {
+      header.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
+      asked = true;
+    }
+    if (deadline_ns != 0 && wait.rounds() >= kPatience && now_ns() >= deadline_ns) break;
+    wait.pause();
+  }
+  if (asked) header.readers_waiting.fetch_sub(1, std::memory_order_seq_cst);
+  return whole;
+}
+
+// One block: copy, then look which rows were overtaken meanwhile. False when the time is over before all are whole.
+bool gather_block(const Source& source, GatherJob& job, CopyRows copy, const CopyTask& task, bool stream_stores,
+                  uint64_t deadline_ns) {
+  Header& header = *source.header;
+  const uint64_t before = header.committed.load(std::memory_order_acquire);
+  copy(task);
+  after_shared_reads();
+  const uint64_t after = header.reserved.load(std::memory_order_acquire);
+  if (after == before) return true;
+  const Window touched(source, before, after);
+  bool drained = !stream_stores;
+  for (uint64_t at = task.begin; at < task.end; ++at) {
+    if (!touched.covers(task.indices[at])) continue;
+    // Ordinary stores over streaming ones: those must have left first.
+    if (!drained) finish_streaming();
+    drained = true;
+    uint8_t* out = task.out + (at - task.begin) * source.row_bytes;
+    if (!gather_again(source, task.indices[at], out, deadline_ns)) return false;
+    ++job.gathered_again;
+  }
+  return true;
+}
+
+// Rows copied between two looks at the clock and at `reserved`: ~half a MiB, and a multiple of 64 rows so that the
+// output's cache lines are not cut. Rows of 64 KiB and more go one by one.
+uint64_t rows_per_block(uint32_t row_bytes) {
+  if (row_bytes >= (1u << 16)) return 1;
+  const uint64_t rows = (uint64_t{1} << 19) / row_bytes;
+  return (rows + 63) / 64 * 64;
+}
+
+}  // namespace
+
+uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes) { return sizeof(Header) + capacity * row_bytes; }
+
+void format(void* memory, uint32_t capacity, uint32_t row_bytes) {
+  Header& header = *static_cast<Header*>(memory);
+  header.capacity = capacity;
+  header.row_bytes = row_bytes;
+  header.version = kVersion;
+  header.magic = kMagic;
+#if defined(MADV_HUGEPAGE)
+  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(memory) + kHuge - 1) / kHuge * kHuge;
+  const uintptr_t to = (reinterpret_cast<uintptr_t>(memory) + bytes_needed(capacity, row_bytes)) / kHuge * kHuge;
+  // Random rows miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.
+  if (to > from) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#endif
+}
+
+Source open(void* memory, uint64_t bytes) {
+  Source source;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(Header) != 0 || bytes < sizeof(Header)) return source;
+  Header* header = static_cast<Header*>(memory);
+  if (header->magic != kMagic || header->version != kVersion || header->capacity == 0 || header->row_bytes == 0) return source;
+  if (bytes < bytes_needed(header->capacity, header->row_bytes)) return source;
+  source.header = header;
+  source.rows = static_cast<uint8_t*>(memory) + sizeof(Header);
+  source.capacity = header->capacity;
+  source.row_bytes = header->row_bytes;
+  return source;
+}
+
+Snapshot snapshot(const Source& source) {
+  const uint64_t ptr = source.header->committed.load(std::memory_order_acquire);
+  return {ptr, ptr < source.capacity ? ptr : source.capacity};
+}
+
+void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t count) {
+  const uint64_t slice = rows_per_slice(source);
+  for (uint64_t first = 0; first < count; first += slice) {
+    add_slice(source, fields, field_count, mask, first, count - first < slice ? count - first : slice);
+  }
+}
+
+GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
+                    uint64_t deadline_ns, bool stream_stores) {
+  const CopyRows copy = stream_stores ? copy_rows_streaming() : copy_rows_plain();
+  const uint64_t block = rows_per_block(source.row_bytes);
+  while (job.next_row < count) {
+    const uint64_t end = count - job.next_row < block ? count : job.next_row + block;
+    const CopyTask task{source.rows,   source.row_bytes, indices, job.next_row, end, count,
+                        out + job.next_row * source.row_bytes};
+    const bool whole = gather_block(source, job, copy, task, stream_stores, deadline_ns);
+    if (whole) job.next_row = end;
+    if (!whole || (deadline_ns != 0 && job.next_row < count && now_ns() >= deadline_ns)) break;
+  }
+  if (stream_stores) finish_streaming();
+  return job.next_row < count ? GatherResult::More : GatherResult::Done;
+}
+
+uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,97 @@
+// Replay rows in shared memory: the layout of a buffer and the three things done to it (snapshot, add, gather).
+// Compiled into rows.node (collectors, in-process sampling) and pack.node; any number of writers and readers, any thread.
+//
+//   memory   header (12 lines) │ row 0 │ row 1 │ … │ row capacity−1
+//
+// Absolute row p (counted from the first ever added) lies at index p mod capacity.
+//   R1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below committed are whole.
+//   R2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes them only once
+//       committed ≥ b − capacity: the earlier lap of the same places is whole.
+//   R3  commits are in order: only the owner of [a, b) moves committed, from a to b.
+//   R4  a reader trusts a row it copied only if `reserved`, read after the copy, shows that no writer can have begun on
+//       that place since the `committed` it read before the copy.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace hotslot::rows {
+
+constexpr uint32_t kMagic = 0x52544f48;  // "HOTR"
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kBells = 8;
+constexpr uint32_t kBellWords = 16;
+
+struct alignas(64) Header {
+  uint32_t magic;
+  uint32_t version;
+  uint32_t capacity;
+  uint32_t row_bytes;
+  // Highest row anybody owns. Writers add to it before their first byte (R2); readers load it after their last (R4).
+  alignas(64) std::atomic<uint64_t> reserved;
+  // Rows ever committed. Its store publishes the rows below it; pairs with every load in snapshot() and gather().
+  alignas(64) std::atomic<uint64_t> committed;
+  // Readers that could not get a whole row; writers let them pass before they reserve again. Never held across calls.
+  alignas(64) std::atomic<uint32_t> readers_waiting;
+  // A BellBoard (src/wait/bell.ts); JavaScript's alone.
+  alignas(64) int32_t bells[kBells * kBellWords];
+};
+static_assert(sizeof(Header) == 64 * (4 + kBells), "the JavaScript side counts 12 lines");
+
+struct Source {
+  Header* header = nullptr;
+  uint8_t* rows = nullptr;
+  uint64_t capacity = 0;
+  uint32_t row_bytes = 0;
+};
+
+struct Snapshot {
+  uint64_t ptr;   // rows ever committed
+  uint64_t size;  // rows to draw from: min(ptr, capacity)
+};
+
+// Bytes a buffer takes from a 64-byte boundary on.
+uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes);
+
+// Writes the header of a fresh, zeroed, 64-byte-aligned piece of memory, and asks for huge pages where they help.
+void format(void* memory, uint32_t capacity, uint32_t row_bytes);
+
+// Opens formatted memory. Null header when it is not a buffer of this version, misaligned, or shorter than it says.
+Source open(void* memory, uint64_t bytes);
+
+// The rows that are whole now.
+Snapshot snapshot(const Source& source);
+
+// One field of the rows to add: `bytes` per row, one row after the other from `from`, to `offset` within the packed row.
+// Rows whose mask byte is not zero take their bytes from `instead` where it is not null.
+struct Field {
+  const uint8_t* from;
+  const uint8_t* instead;
+  uint32_t offset;
+  uint32_t bytes;
+};
+
+// Adds `count` rows: reserves, writes, commits, slice by slice; waits for nobody but writers that are writing now.
+// `mask` (count bytes) may be null. Returns when the rows are committed.
+void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t count);
+
+// How far a gather came; value-initialise one per batch (or per part of a batch: parts may run in several threads).
+struct GatherJob {
+  uint64_t next_row = 0;    // rows before it are whole in `out`
+  uint64_t gathered_again = 0;  // rows a writer had overtaken
+};
+
+enum class GatherResult { Done, More };
+
+// Copies rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. Stops at `deadline_ns`
+// (CLOCK_MONOTONIC, 0 = none) and answers More; call again with the same job. Streaming stores bypass the cache: right
+// for large batches this CPU does not read again. Every store is ordered before what the caller stores next.
+GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
+                    uint64_t deadline_ns, bool stream_stores);
+
+// Whether streaming stores pay for a batch of this many bytes.
+inline bool should_stream(uint64_t bytes) { return bytes >= (uint64_t{1} << 20); }
+
+uint64_t now_ns();
+
+}  // namespace hotslot::rows

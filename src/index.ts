@@ -1,0 +1,41 @@
+/** The only door. Everything a user needs is exported here; nothing else is reachable. */
+export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
+export { RateLimiter, type SharedRateLimiter } from './buffer/rate-limiter.ts';
+export { uniformIndices } from './buffer/sampler.ts';
+export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
+export type {
+  Device,
+  DeviceEvent,
+  DeviceFamily,
+  DeviceInfo,
+  Graph,
+  GraphExec,
+  HostMemory,
+  LaunchArguments,
+  MemoryInfo,
+  Stream,
+} from './device/device.ts';
+export { listDevices, openDevice } from './device/open.ts';
+export { Tensor } from './device/tensor.ts';
+export type { DType, TypedArray } from './dtype.ts';
+export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
+export {
+  ReplayPipeline,
+  type RunOptions,
+  type Tick,
+  type TransferManifest,
+  type WaitOptions,
+} from './pipeline.ts';
+export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
+export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
+export type { Batch } from './pipeline/slots.ts';
+export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
+export type { Role } from './ring/slot.ts';
+export type {
+  H2dSubmitter,
+  HostMemoryKind,
+  ReplayTransferBackend,
+  SubmitH2dOptions,
+} from './transfer/backend.ts';
+export { buildReplayTransferBackend } from './transfer/build.ts';
+export { HostCopyReplayTransferBackend } from './transfer/host-copy.ts';

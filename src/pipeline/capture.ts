@@ -1,0 +1,83 @@
+/** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
+import type { GraphExec, Stream } from '../device/device.ts';
+import type { Tensor } from '../device/tensor.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
+import { MOST_SCALARS } from '../ring/slot.ts';
+import type { Batch, Slots } from './slots.ts';
+
+export interface CaptureContext {
+  /** enqueue here; it is also the device's current stream while the function runs */
+  stream: Stream;
+  /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
+  params: Tensor;
+  /** float32[48] on the device: what the learner writes here comes back with the tick */
+  out: Tensor;
+  slot: number;
+}
+
+/** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
+export type CaptureFunction = (batch: Batch, context: CaptureContext) => void;
+
+export interface CaptureOptions {
+  /** names of the first elements of `out`, for events and summaries */
+  scalars?: readonly string[];
+  /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
+  weights?: Tensor;
+}
+
+export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null): void {
+  if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
+  const { scalars = [], weights } = options;
+  if (scalars.length > MOST_SCALARS) throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
+  if (!weights) return;
+  if (mailboxLength === null) throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
+  if (weights.dtype !== 'float32' || !weights.contiguous) throw typeError('weights must be a contiguous float32 tensor');
+  if (weights.size !== mailboxLength) {
+    throw rangeError(`weights has ${weights.size} elements, the mailbox holds ${mailboxLength}`);
+  }
+}
+
+/** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */
+export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
+  const made: GraphExec[] = [];
+  let nodes = -1;
+  try {
+    for (const [slot, batch] of slots.batches.entries()) {
+      const { count, exec } = captureSlot(slots, slot, batch, fn);
+      made.push(exec);
+      if (nodes >= 0 && count !== nodes) {
+        throw stateError('CAPTURE', `the capture enqueued ${nodes} operations for slot 0 and ${count} for slot ${slot}: it must do the same for every slot`);
+      }
+      nodes = count;
+    }
+  } catch (error) {
+    for (const exec of made) exec.close();
+    throw error;
+  }
+  return made;
+}
+
+function captureSlot(slots: Slots, slot: number, batch: Batch, fn: CaptureFunction): { count: number; exec: GraphExec } {
+  const stream = slots.compute;
+  const context = { stream, params: slots.params[slot] as Tensor, out: slots.scalars[slot] as Tensor, slot };
+  stream.beginCapture();
+  let failed: { error: unknown } | null = null;
+  try {
+    const result: unknown = slots.device.withStream(stream, () => fn(batch, context));
+    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
+      void Promise.resolve(result).catch(() => {});
+      throw typeError('the captured function returned a promise: it may only enqueue device work');
+    }
+    slots.finishCapture(slot, stream);
+  } catch (error) {
+    failed = { error };
+  }
+  try {
+    using graph = stream.endCapture();
+    if (!failed) return { count: graph.nodeCount, exec: graph.instantiate() };
+  } catch (error) {
+    failed ??= { error };
+  }
+  const cause = failed?.error;
+  throw stateError('CAPTURE', `the capture for slot ${slot} failed: ${(cause as Error)?.message ?? cause}`, cause);
+}

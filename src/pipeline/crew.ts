@@ -1,0 +1,136 @@
+/** The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the opener only. */
+import { Worker } from 'node:worker_threads';
+import type { ActorSetup, ActorThread, ThreadSetup } from '../../actors/thread.ts';
+import { Control } from '../control.ts';
+import { unavailableError } from '../errors.ts';
+import { type Ring, ThreadState } from '../ring/ring.ts';
+import { Field, type Role, SlotState } from '../ring/slot.ts';
+
+const ENTRY = new URL('../../actors/thread.js', import.meta.url);
+/** A stopped thread has this long to acknowledge before it is terminated. */
+const STOP_MS = 5000;
+
+export interface CrewEvents {
+  failed(): void;
+  restarted(hosted: readonly Role[], reason: Error): void;
+}
+
+export class Crew {
+  readonly #ring: Ring;
+  readonly #threads: readonly (readonly Role[])[];
+  readonly #setup: ActorSetup;
+  readonly #events: CrewEvents;
+  readonly #controls: (Control<ActorThread> | null)[] = [];
+  #restarts: number;
+  #stopping = false;
+  #replacing: Promise<void>[] = [];
+
+  constructor(options: { ring: Ring; threads: readonly (readonly Role[])[]; setup: ActorSetup; restart: number; events: CrewEvents }) {
+    this.#ring = options.ring;
+    this.#threads = options.threads;
+    this.#setup = options.setup;
+    this.#restarts = options.restart;
+    this.#events = options.events;
+  }
+
+  /** All threads attach, then all start; a failure to attach stops those that did. */
+  async start(entry: URL = ENTRY): Promise<void> {
+    try {
+      await Promise.all(this.#threads.map((_, thread) => this.#attach(thread, entry)));
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+    await Promise.all(this.#controls.map((control, thread) => this.#run(control as Control<ActorThread>, thread)));
+  }
+
+  /** The worker of a thread, for tests that terminate it. */
+  worker(thread: number): Worker | undefined {
+    return this.#controls[thread]?.worker;
+  }
+
+  /** Workers hold the process only while somebody waits for them. */
+  hold(held: boolean): void {
+    for (const control of this.#controls) held ? control?.worker.ref() : control?.worker.unref();
+  }
+
+  /** The stop word is set and every bell rung before this; resolves when every thread acknowledged or is gone. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await Promise.allSettled(this.#replacing);
+    await Promise.all(
+      this.#controls.map(async (control, thread) => {
+        if (!control) return;
+        control.worker.ref();
+        if (this.#ring.threadState(thread) === ThreadState.running) this.#ring.ringAll();
+        const late = new Promise<'late'>((resolve) => {
+          const timer = setTimeout(() => resolve('late'), STOP_MS);
+          void control.ended.then(() => clearTimeout(timer));
+        });
+        if (this.#ring.threadState(thread) === ThreadState.none) await control.worker.terminate();
+        if ((await Promise.race([control.ended, late])) === 'late') await control.worker.terminate();
+        this.#controls[thread] = null;
+      }),
+    );
+  }
+
+  async #attach(thread: number, entry: URL): Promise<void> {
+    const hosted = this.#threads[thread] as readonly Role[];
+    const worker = new Worker(entry, { name: `hotslot ${hosted.join(' ')}` });
+    const control = new Control<ActorThread>(worker);
+    this.#controls[thread] = control;
+    const setup: ThreadSetup = { ...this.#setup, thread, roles: hosted, restartable: this.#restarts > 0 };
+    await control.call('attach', setup);
+  }
+
+  async #run(control: Control<ActorThread>, thread: number): Promise<void> {
+    this.#ring.setThreadState(thread, ThreadState.running);
+    await control.call('start');
+    control.worker.unref();
+    void control.ended.then((reason) => this.#lost(control, thread, reason));
+  }
+
+  #lost(control: Control<ActorThread>, thread: number, reason: Error): void {
+    if (this.#stopping || this.#controls[thread] !== control) return;
+    const ring = this.#ring;
+    this.#controls[thread] = null;
+    const hosted = this.#threads[thread] as readonly Role[];
+    if (ring.failure.set) {
+      this.#events.failed();
+      return;
+    }
+    const thrown = ring.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
+    const cause = thrown?.cause instanceof Error ? thrown.cause : reason;
+    if (this.#restarts > 0) {
+      this.#restarts--;
+      ring.thrown.clear();
+      const replacing = this.#attach(thread, ENTRY).then(
+        () => this.#run(this.#controls[thread] as Control<ActorThread>, thread),
+        (error) => {
+          if (!this.#stopping) this.#fail(hosted, error);
+        },
+      );
+      this.#replacing.push(replacing);
+      void replacing.then(() => {
+        if (!this.#stopping) this.#events.restarted(hosted, cause);
+      });
+      return;
+    }
+    const lost = thrown ? cause : unavailableError(`the thread of ${hosted.join(', ')} was lost: ${reason.message}`, 'ERR_HOTSLOT_THREAD_LOST', reason);
+    this.#fail(hosted, lost);
+  }
+
+  #fail(hosted: readonly Role[], error: unknown): void {
+    const { slot, tick } = this.#where(hosted[0] as Role);
+    this.#ring.fail({ role: hosted[0] as Role, slot, tick, error });
+    this.#events.failed();
+  }
+
+  /** The slot a lost role was to work on, as the words tell. */
+  #where(role: Role): { slot: number; tick: number } {
+    const serves = { pack: SlotState.Requested, submit: SlotState.Packed, poll: SlotState.Submitted, replay: SlotState.Ready }[role];
+    const slot = this.#ring.place(serves);
+    if (this.#ring.state(slot) === SlotState.Free) return { slot: -1, tick: -1 };
+    return { slot, tick: this.#ring.record(slot)[Field.tick] as number };
+  }
+}

@@ -1,0 +1,112 @@
+/** What ReplayPipeline.open takes, checked at the door and made definite. */
+import { availableParallelism } from 'node:os';
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { checkCount, rangeError, typeError } from '../errors.ts';
+import { MOST_SLOTS } from '../ring/ring.ts';
+import { type Role, roles } from '../ring/slot.ts';
+import type { TransferName } from '../transfer/build.ts';
+
+/** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
+export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
+
+export interface TraceOptions {
+  /** Chrome/Perfetto trace file, written when the pipeline closes */
+  file?: string;
+  /** spans of the copy stream too, where the device has timing events */
+  deviceEvents?: boolean;
+}
+
+export interface PipelineOptions {
+  buffer: ReplayBuffer;
+  /** 'auto', 'cpu', 'host:0', … */
+  device: string;
+  /** rows of one tick's batch */
+  sampleCount: number;
+  /** slots in the ring, 2 to 64; 4 by default */
+  depth?: number;
+  /** seed of a tick = baseSeed + tickId; 0 by default */
+  baseSeed?: number;
+  placement?: Placement;
+  /** how often a lost or failed actor thread may be replaced before the pipeline fails; 0 by default */
+  restart?: number;
+  trace?: false | TraceOptions;
+  /** where the learner's weights are published for collectors */
+  mailbox?: WeightMailbox;
+  /** how the host device copies; 'immediate' by default */
+  transfer?: TransferName;
+  /** finished ticks the journal remembers, a power of two; 8192 by default */
+  journal?: number;
+}
+
+export interface Placed {
+  /** roles per thread; empty when inline */
+  threads: readonly (readonly Role[])[];
+  name: string;
+  reason: string;
+}
+
+/** Decides the threads. Throws unless every role has exactly one. */
+export function place(placement: Placement = 'auto'): Placed {
+  const cores = availableParallelism();
+  if (placement === 'inline') {
+    return { threads: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
+  }
+  if (placement === 'auto') {
+    const threads = cores === 1 ? [roles] : [['pack'] as const, ['submit', 'poll', 'replay'] as const];
+    const reason =
+      cores === 1
+        ? 'one core: a thread per role would only trade wakes'
+        : `${cores} cores: packing alone, the device roles together, so that wakes do not outnumber the work`;
+    return { threads, name: print(threads), reason };
+  }
+  if (!Array.isArray(placement)) throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${String(placement)}`);
+  const seen = placement.flat();
+  for (const role of seen) if (!roles.includes(role)) throw typeError(`placement names an unknown role ${String(role)}; roles: ${roles.join(', ')}`);
+  for (const role of roles) {
+    const times = seen.filter((other) => other === role).length;
+    if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
+  }
+  const threads = placement.filter((hosted) => hosted.length > 0);
+  return { threads, name: print(threads), reason: 'as asked' };
+}
+
+function print(threads: readonly (readonly Role[])[]): string {
+  return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
+}
+
+export type Definite = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'placement'>> & {
+  mailbox: WeightMailbox | null;
+  trace: false | Required<TraceOptions> | { file: null; deviceEvents: boolean };
+  placed: Placed;
+};
+
+const known = ['buffer', 'device', 'sampleCount', 'depth', 'baseSeed', 'placement', 'restart', 'trace', 'mailbox', 'transfer', 'journal'];
+
+export function checkOptions(options: PipelineOptions): Definite {
+  if (typeof options !== 'object' || options === null) throw typeError('ReplayPipeline.open needs an options object');
+  for (const key of Object.keys(options)) {
+    if (!known.includes(key)) throw typeError(`unknown option '${key}'; ReplayPipeline.open takes ${known.join(', ')}`);
+  }
+  const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
+  if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
+  if (typeof device !== 'string') throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
+  if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
+  const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
+  checkCount('journal', journal, 64, 2 ** 20);
+  if ((journal & (journal - 1)) !== 0) throw rangeError(`journal must be a power of two, got ${journal}`);
+  buffer.limiter?.checkBand({ sampleCount });
+  return {
+    buffer,
+    device,
+    sampleCount,
+    depth: checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS),
+    baseSeed: checkCount('baseSeed', options.baseSeed ?? 0, 0),
+    placed: place(options.placement),
+    restart: checkCount('restart', options.restart ?? 0, 0),
+    trace: trace === false ? false : { file: trace.file ?? null, deviceEvents: trace.deviceEvents ?? true } as Definite['trace'],
+    mailbox,
+    transfer: options.transfer ?? 'immediate',
+    journal,
+  };
+}

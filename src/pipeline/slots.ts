@@ -1,0 +1,107 @@
+/**
+ * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
+ * events. Made and freed by the opener only.
+ */
+import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import type { Device, DeviceEvent, Stream } from '../device/device.ts';
+import { Tensor } from '../device/tensor.ts';
+import { dtypes } from '../dtype.ts';
+import { rangeError } from '../errors.ts';
+import { hostStride, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, outAt, PAGE, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
+import { allocateShared } from '../shared-memory.ts';
+import type { ReplayTransferBackend } from '../transfer/backend.ts';
+import { buildReplayTransferBackend, type TransferName } from '../transfer/build.ts';
+
+/** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
+export type Batch = Readonly<Record<string, Tensor>>;
+
+export class Slots {
+  readonly backend: ReplayTransferBackend;
+  readonly device: Device;
+  readonly compute: Stream;
+  readonly spent: readonly DeviceEvent[];
+  /** every slot's host half */
+  readonly host: Uint8Array;
+  readonly hostStride: number;
+  readonly out: number;
+  readonly batches: readonly Batch[];
+  /** float64[32] per slot, by `Param` of src/ring/slot.ts */
+  readonly params: readonly Tensor[];
+  /** float32[MOST_SCALARS] per slot, for the learner's scalars */
+  readonly scalars: readonly Tensor[];
+  readonly #outs: readonly Tensor[];
+  readonly #hostOuts: readonly Tensor[];
+  #closed = false;
+
+  constructor(options: { buffer: ReplayBuffer; device: string; depth: number; sampleCount: number; transfer: TransferName }) {
+    const { buffer, depth, sampleCount } = options;
+    const batchBytes = sampleCount * buffer.layout.rowBytes;
+    this.hostStride = hostStride(batchBytes);
+    this.out = outAt(batchBytes);
+    const total = depth * this.hostStride;
+    this.backend = buildReplayTransferBackend({ device: options.device, ringDepth: depth, transfer: options.transfer });
+    this.device = this.backend.device;
+    try {
+      const { free } = this.device.memoryInfo();
+      if (2 * total > free) {
+        throw rangeError(
+          `${depth} slots of ${sampleCount} rows × ${buffer.layout.rowBytes} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
+          'ERR_HOTSLOT_MEMORY',
+        );
+      }
+      const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, total, PAGE);
+      this.host = new Uint8Array(place.memory, place.offset, total);
+      const halves = Array.from({ length: depth }, (_, i) => this.host.subarray(i * this.hostStride, (i + 1) * this.hostStride));
+      this.backend.registerHostSlots(halves);
+      const bytes = PARAMS_BYTES + batchBytes;
+      const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
+      this.compute = this.device.createStream();
+      this.spent = halves.map(() => this.device.createEvent());
+      this.params = slots.map((slot) => new Tensor(slot.storage, [PARAMS_BYTES / 8], 'float64'));
+      this.batches = slots.map((slot) => batchOf(slot, buffer, sampleCount));
+      this.#outs = halves.map(() => this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' }));
+      this.scalars = this.#outs.map((out) => new Tensor(out.storage, [MOST_SCALARS], 'float32', OUT_SCALARS));
+      const hosts = this.backend.share().hosts;
+      this.#hostOuts = halves.map((_, i) => this.#hostTensor(hosts[i] as number));
+    } catch (error) {
+      this.backend.close();
+      throw error;
+    }
+  }
+
+  /** The graph's last two nodes: the sequence to the mark, then mark and scalars to the host half. */
+  finishCapture(slot: number, stream: Stream): void {
+    const params = this.params[slot] as Tensor;
+    const out = this.#outs[slot] as Tensor;
+    const mark = new Tensor(out.storage, [1], 'float64');
+    stream.copy(mark, params.view({ shape: [1], offset: 1 }));
+    stream.copy(this.#hostOuts[slot] as Tensor, out);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.backend.close();
+    this.#closed = true;
+    for (const out of this.#outs) out.close();
+    for (const event of this.spent) event.close();
+    this.compute.close();
+  }
+
+  /** `out` in a registered host half, as a copy's target: borrowed from the backend, which owns the registration. */
+  #hostTensor(handle: number): Tensor {
+    const { device, hostStride: bytes } = this;
+    const borrowed = { handle, device, bytes, host: true, closed: false, close() {} };
+    return new Tensor(borrowed as unknown as Tensor['storage'], [OUT_BYTES], 'uint8', this.out);
+  }
+}
+
+function batchOf(slot: Tensor, buffer: ReplayBuffer, rows: number): Batch {
+  const batch: Record<string, Tensor> = {};
+  for (const field of Object.values(buffer.layout.fields)) {
+    const { key, dtype, shape, offset } = field;
+    const step = buffer.layout.rowBytes / dtypes[dtype].bytes;
+    const inner = new Tensor(slot.storage, shape, dtype, ROWS_AT + offset);
+    batch[key] = new Tensor(slot.storage, [rows, ...shape], dtype, ROWS_AT + offset, [step, ...inner.strides]);
+  }
+  return Object.freeze(batch);
+}

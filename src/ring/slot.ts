@@ -1,0 +1,109 @@
+/**
+ * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn here and nowhere else;
+ * `Ring` is the only one that writes the state word.
+ *
+ * I1  the state names the owner; nobody else writes the slot (record, host half, device half).
+ * I2  one store of the state word hands the slot on, after every write it publishes.
+ * I3  every role passes slots in sequence order.
+ * I4  whoever changes something another thread may wait for rings that thread's bell afterwards.
+ * I5  Free means the device is done with the slot too: `spent` was seen before the store.
+ * I6  stopping wakes and releases every waiter, whatever it waits for.
+ * I7  a failure lives in the ring's header; the first one wins and every waiter throws it.
+ * I8  an actor can die between any two stores and a new one carries on: it finds its place by looking at the words, and
+ *     packing, submitting and polling repeat safely. The learner's graph ends by writing its sequence to the slot's
+ *     mark, and a new replay actor launches only what the mark has not seen.
+ */
+
+/** Who owns the slot now, in the order of its life. */
+export const SlotState = {
+  /** requester: no tick has it; the device is done with it */
+  Free: 0,
+  /** pack: the record says what is asked */
+  Requested: 1,
+  /** submit: the rows are in the host half */
+  Packed: 2,
+  /** poll: copy and `copied` event are enqueued */
+  Submitted: 3,
+  /** replay, or the caller of sampleLargeBatch: the rows are on the device */
+  Ready: 4,
+  /** poll: the work is launched and `spent` recorded behind it */
+  Replaying: 5,
+} as const;
+export type SlotState = (typeof SlotState)[keyof typeof SlotState];
+
+export const stateNames = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'] as const;
+
+/** The roles, in the order of a slot's life; the requester always lives on pack's thread. */
+export const roles = ['pack', 'submit', 'poll', 'replay'] as const;
+export type Role = (typeof roles)[number];
+
+/** The state word is sequence × 8 + state in an Int32, wrapping. */
+const SEQUENCE_BITS = 29;
+export const SEQUENCE_MASK = 2 ** SEQUENCE_BITS - 1;
+
+export function packWord(sequence: number, state: SlotState): number {
+  return ((sequence & SEQUENCE_MASK) << 3) | state;
+}
+export function stateOf(word: number): SlotState {
+  return (word & 7) as SlotState;
+}
+export function sequenceOf(word: number): number {
+  return word >>> 3;
+}
+/** a − b of two wrapped sequences, as a small signed number. */
+export function sequenceDistance(a: number, b: number): number {
+  return ((a - b) << (32 - SEQUENCE_BITS)) >> (32 - SEQUENCE_BITS);
+}
+
+/** Float64 fields of a slot's record. Written by the slot's owner only (I1); times are milliseconds of one clock. */
+export const Field = {
+  /** the whole sequence number, exact to 2^53; the state word carries its low bits. poll adds depth before Free */
+  sequence: 0,
+  tick: 1,
+  rows: 2,
+  /** low 32 bits of the tick's seed: all that torch's CPU generator looks at */
+  seed: 3,
+  /** pack waits until the buffer's ptr reaches it */
+  leastPtr: 4,
+  /** 1 when replay is to publish the weights behind this tick */
+  publish: 5,
+  /** what pack found and drew from */
+  snapshotPtr: 6,
+  snapshotSize: 7,
+  /** version that replay began to publish, 0 for none */
+  version: 8,
+  requestedAt: 9,
+  packBegin: 10,
+  packEnd: 11,
+  submitBegin: 12,
+  submitEnd: 13,
+  /** poll saw `copied` */
+  readyAt: 14,
+  replayBegin: 15,
+  replayEnd: 16,
+  /** poll saw `spent` */
+  doneAt: 17,
+} as const;
+export const RECORD_FIELDS = 24;
+
+/** Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes them beside the rows. */
+export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5 } as const;
+export const PARAMS_BYTES = 256;
+
+/** What the graph copies back: the mark (float64: sequence + 1), then up to MOST_SCALARS float32. */
+export const OUT_BYTES = 256;
+export const OUT_SCALARS = 64;
+export const MOST_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
+
+/** A slot's host half: params │ rows │ out, page-aligned. Params and rows move to the device half in one copy. */
+export const ROWS_AT = PARAMS_BYTES;
+export const PAGE = 4096;
+
+/** Where `out` lies in a host half whose rows take `batchBytes`. */
+export function outAt(batchBytes: number): number {
+  return Math.ceil((ROWS_AT + batchBytes) / 64) * 64;
+}
+/** Bytes from one slot's host half to the next. */
+export function hostStride(batchBytes: number): number {
+  return Math.ceil((outAt(batchBytes) + OUT_BYTES) / PAGE) * PAGE;
+}

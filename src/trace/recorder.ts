@@ -1,0 +1,101 @@
+/**
+ * Writes finished ticks as a Chrome/Perfetto trace: a lane per actor, one for the copy stream and one for the learner's. It
+ * reads only what the journal recorded.
+ */
+import { once } from 'node:events';
+import { createWriteStream, type WriteStream } from 'node:fs';
+import type { JournalEntry } from '../ring/journal.ts';
+import { Field } from '../ring/slot.ts';
+
+interface Facts {
+  hostPinned: boolean;
+  directPinnedShared: boolean;
+  h2dSubmitter: string;
+}
+interface Shape {
+  buffer: { layout: { rowBytes: number; fields: object } };
+  baseSeed: number;
+}
+
+const lanes = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
+type Lane = (typeof lanes)[number];
+
+export class TraceRecorder {
+  /** spans recorded and not yet written; null once finished */
+  #file: WriteStream | null = null;
+  #spans = 0;
+  #last = -1;
+  readonly #deviceEvents: boolean;
+  #failed: Error | null = null;
+
+  constructor({ file, deviceEvents }: { file: string | null; deviceEvents: boolean }) {
+    this.#deviceEvents = deviceEvents;
+    if (file === null) return;
+    this.#file = createWriteStream(file);
+    this.#file.on('error', (error) => {
+      this.#failed ??= error;
+    });
+    this.#file.write('{"displayTimeUnit":"ms","traceEvents":[\n');
+    this.#file.write('{"ph":"M","pid":1,"name":"process_name","args":{"name":"hotslot"}}');
+    for (const [i, name] of lanes.entries()) {
+      this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
+      this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
+    }
+  }
+
+  get spans(): number {
+    return this.#spans;
+  }
+
+  add({ record, slot }: JournalEntry, facts: Facts, shape: Shape): void {
+    const at = (field: number) => record[field] as number;
+    const sequence = at(Field.sequence);
+    // A successor of a dead poll actor may have journalled the same tick again.
+    if (!this.#file || sequence === this.#last) return;
+    this.#last = sequence;
+    const tick = { tick: at(Field.tick), slot };
+    const rows = at(Field.rows);
+    this.#span('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
+    this.#span('pack', 'pack', at(Field.packBegin), at(Field.packEnd), { ...tick, rows, bytes: rows * shape.buffer.layout.rowBytes });
+    this.#span('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
+      ...tick,
+      snapshot_ptr: at(Field.snapshotPtr),
+      snapshot_size: at(Field.snapshotSize),
+      seed: shape.baseSeed + tick.tick,
+      sample_count: rows,
+      bytes: rows * shape.buffer.layout.rowBytes,
+      pinned: facts.hostPinned,
+      shared: facts.directPinnedShared,
+      layout: Object.keys(shape.buffer.layout.fields).join(' '),
+      executor: 'pack actor',
+      submitter: facts.h2dSubmitter,
+    });
+    if (this.#deviceEvents) {
+      this.#span('copy stream', 'copy', at(Field.submitEnd), at(Field.readyAt), tick);
+      this.#span('compute stream', 'update', at(Field.replayEnd), at(Field.doneAt), tick);
+    }
+    this.#span('poll', 'copied seen', at(Field.readyAt), at(Field.readyAt), tick);
+    this.#span('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
+    this.#span('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
+  }
+
+  /** Ends the file; rejects with the reason when it could not be written. */
+  async finish(): Promise<void> {
+    const file = this.#file;
+    if (!file) return;
+    this.#file = null;
+    if (!this.#failed) {
+      file.end('\n]}\n');
+      await Promise.race([once(file, 'finish'), once(file, 'error')]).catch(() => {});
+    }
+    if (this.#failed) throw this.#failed;
+  }
+
+  #span(lane: Lane, name: string, beginMs: number, endMs: number, args: object): void {
+    const ts = (beginMs * 1000).toFixed(3);
+    const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
+    const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
+    this.#file?.write(`,\n{${shape},"pid":1,"tid":${lanes.indexOf(lane) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`);
+    this.#spans++;
+  }
+}

@@ -1,0 +1,79 @@
+/** The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and actors share them. */
+import { loadAddon } from '../addon.ts';
+
+export interface Submitter {
+  /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
+  submit(slot: number, bytes: number): number;
+  /** Orders a stream behind the slot's copy, or makes the deferred copy of `bytes` on it; the host seconds it took. */
+  waitReady(stream: number, slot: number, bytes: number): number;
+  close(): void;
+}
+
+export interface Poller {
+  /** How many watched events became done, after helping the device for at most `ns`. */
+  check(ns: number): number;
+  /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
+  wait(seen: number, ms: number): number;
+  /** The thread goes to sleep in JavaScript: completions no longer ring it, and nobody counts on its help. */
+  away(): void;
+  back(): void;
+  close(): void;
+}
+
+export interface Replayer {
+  launch(slot: number, mailboxOffset: number): void;
+  /** `spent` alone, for an update whose graph was launched before its actor died. */
+  mark(slot: number, mailboxOffset: number): void;
+  drained(): boolean;
+  close(): void;
+}
+
+/** How host bytes reach the device half. */
+export const TransferMode = { immediate: 0, deferred: 1, direct: 2 } as const;
+export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
+
+/** What a watch word says; JavaScript writes pending, native code writes done. */
+export const Watch = { idle: 0, pending: 1, done: 2 } as const;
+
+export interface SubmitterOptions {
+  stream: number;
+  copied: readonly number[];
+  hosts: readonly number[];
+  hostOffsets: readonly number[];
+  slots: readonly number[];
+  mode: TransferMode;
+}
+
+export interface PollerOptions {
+  device: number;
+  events: readonly number[];
+  watch: Int32Array;
+  /** when each event was seen done, ms */
+  times: Float64Array;
+  bell?: Int32Array;
+  /** longest single sleep: short where completions cannot ring */
+  sleepNs: number;
+  spinNs: number;
+}
+
+export interface ReplayerOptions {
+  stream: number;
+  spent: readonly number[];
+  graphs: readonly number[];
+  /** begin and end of the last launch, ms */
+  times: Float64Array;
+  weights?: number;
+  weightsOffset?: number;
+  weightsBytes?: number;
+  mailbox?: number;
+}
+
+export function newSubmitter(options: SubmitterOptions): Submitter {
+  return new (loadAddon<{ Submitter: new (o: SubmitterOptions) => Submitter }>('submit').Submitter)(options);
+}
+export function newPoller(options: PollerOptions): Poller {
+  return new (loadAddon<{ Poller: new (o: PollerOptions) => Poller }>('poll').Poller)(options);
+}
+export function newReplayer(options: ReplayerOptions): Replayer {
+  return new (loadAddon<{ Replayer: new (o: ReplayerOptions) => Replayer }>('replay').Replayer)(options);
+}
