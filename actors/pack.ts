@@ -5,7 +5,7 @@
 import { loadAddon } from '../src/addon.ts';
 import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { Gate, type Ring } from '../src/ring/ring.ts';
-import { Field, Param, PARAMS_BYTES, ROWS_AT, SlotState } from '../src/ring/slot.ts';
+import { Field, PARAMS_BYTES, Param, ROWS_AT, SlotState } from '../src/ring/slot.ts';
 import type { Actor } from './actor.ts';
 import { Requester } from './requester.ts';
 

@@ -106,7 +106,8 @@ export class ReplayActor implements Actor {
     const claimed = (version: number) => {
       for (let slot = 0; slot < ring.depth; slot++) {
         const record = ring.record(slot);
-        if (record !== own && ring.state(slot) === SlotState.Replaying && record[Field.version] === version) return true;
+        if (record !== own && ring.state(slot) === SlotState.Replaying && record[Field.version] === version)
+          return true;
       }
       return false;
     };

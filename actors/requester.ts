@@ -3,9 +3,9 @@
  * The only writer of a Free slot's record.
  */
 import type { RateLimiter } from '../src/buffer/rate-limiter.ts';
+import { native } from '../src/device/native.ts';
 import { Gate, Mode, type Ring, Run } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
-import { native } from '../src/device/native.ts';
 
 const WORD = 2 ** 32;
 

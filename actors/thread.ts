@@ -174,4 +174,3 @@ export class ActorThread {
 }
 
 if (parentPort) expose(new ActorThread(), parentPort);
-

@@ -2,8 +2,9 @@
  * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here;
  * `device` holds the one native core, and every other addon is linked to it when it loads.
  */
-import { createRequire } from 'node:module';
+
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { type DeviceErrorDetail, type ErrorCode, nativeError, unavailableError } from './errors.ts';
 
@@ -18,7 +19,7 @@ interface Linkable {
 
 /** Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use instead. */
 function places(name: string): string[] {
-  const own = process.env['HOTSLOT_ADDONS'];
+  const own = process.env.HOTSLOT_ADDONS;
   if (own) return [`${own}/${name}.node`];
   return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
 }

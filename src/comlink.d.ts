@@ -1,5 +1,5 @@
 declare module 'comlink/dist/esm/node-adapter.mjs' {
-  import type { Endpoint } from 'comlink';
   import type { MessagePort, Worker } from 'node:worker_threads';
+  import type { Endpoint } from 'comlink';
   export default function nodeEndpoint(port: MessagePort | Worker): Endpoint;
 }

@@ -28,7 +28,12 @@ function fromPlain(plain: unknown): unknown {
   if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;
   const { name, message, stack, code, cause } = plain as PlainError;
   const error = new (classes[name] ?? Error)(message);
-  return Object.assign(error, { name, stack }, code === undefined ? {} : { code }, cause === undefined ? {} : { cause: fromPlain(cause) });
+  return Object.assign(
+    error,
+    { name, stack },
+    code === undefined ? {} : { code },
+    cause === undefined ? {} : { cause: fromPlain(cause) },
+  );
 }
 
 // comlink's own handler keeps message, name and stack only.
@@ -59,8 +64,12 @@ export class Control<T extends object> {
     this.worker = worker;
     this.#remote = Comlink.wrap<T>(nodeEndpoint(worker));
     this.#ended = new Promise((resolve) => {
-      worker.once('error', (cause) => resolve(unavailableError(`the thread failed: ${(cause as Error).message}`, 'ERR_HOTSLOT_THREAD_LOST', cause)));
-      worker.once('exit', (code) => resolve(unavailableError(`the thread ended (exit code ${code})`, 'ERR_HOTSLOT_THREAD_LOST')));
+      worker.once('error', (cause) =>
+        resolve(unavailableError(`the thread failed: ${(cause as Error).message}`, 'ERR_HOTSLOT_THREAD_LOST', cause)),
+      );
+      worker.once('exit', (code) =>
+        resolve(unavailableError(`the thread ended (exit code ${code})`, 'ERR_HOTSLOT_THREAD_LOST')),
+      );
     });
   }
 

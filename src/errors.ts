@@ -85,7 +85,8 @@ export class DeviceError extends Error {
 export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDetail): Error {
   if (code === 'ERR_HOTSLOT_DEVICE') return new DeviceError(text, detail);
   if (code === 'ERR_HOTSLOT_ARGUMENT') return typeError(text);
-  if (code === 'ERR_HOTSLOT_RANGE' || code === 'ERR_HOTSLOT_MEMORY' || code === 'ERR_HOTSLOT_UNKNOWN_DEVICE') return rangeError(text, code);
+  if (code === 'ERR_HOTSLOT_RANGE' || code === 'ERR_HOTSLOT_MEMORY' || code === 'ERR_HOTSLOT_UNKNOWN_DEVICE')
+    return rangeError(text, code);
   return coded(new Error(text), code);
 }
 

@@ -1,6 +1,7 @@
 /** The only door. Everything a user needs is exported here; nothing else is reachable. */
-export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
+
 export { RateLimiter, type SharedRateLimiter } from './buffer/rate-limiter.ts';
+export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
 export type {
@@ -19,6 +20,10 @@ export { listDevices, openDevice } from './device/open.ts';
 export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
 export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
+export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
+export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
+export type { Batch } from './pipeline/slots.ts';
+export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export {
   ReplayPipeline,
   type RunOptions,
@@ -26,10 +31,6 @@ export {
   type TransferManifest,
   type WaitOptions,
 } from './pipeline.ts';
-export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
-export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
-export type { Batch } from './pipeline/slots.ts';
-export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export type { Role } from './ring/slot.ts';
 export type {
   H2dSubmitter,

@@ -17,8 +17,8 @@ import { type Batch, Slots } from './pipeline/slots.ts';
 import { Statistics, type Summary } from './pipeline/summary.ts';
 import { CLIENT, Gate, Mode, Ring, Run, ThreadState } from './ring/ring.ts';
 import { Field, type Role, roles, SlotState } from './ring/slot.ts';
-import type { H2dSubmitter, HostMemoryKind } from './transfer/backend.ts';
 import { TraceRecorder } from './trace/recorder.ts';
+import type { H2dSubmitter, HostMemoryKind } from './transfer/backend.ts';
 import type { Bell } from './wait/bell.ts';
 
 export interface TransferManifest {
@@ -127,11 +127,13 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       this.#mailboxMemory = mailbox ? this.#slots.device.registerHost(mailbox.view) : null;
       cleanup.push(() => this.#mailboxMemory?.close());
       this.#packBell = buffer.bells.claim();
-      if (!this.#packBell) throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
+      if (!this.#packBell)
+        throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
       const packBell = this.#packBell;
       cleanup.push(() => buffer.bells.release(packBell));
       const packThread = this.#ring.hostOf('pack');
-      if (!inline) for (const role of roles) if (this.#ring.hostOf(role) === packThread) this.#ring.setBell(role, packBell);
+      if (!inline)
+        for (const role of roles) if (this.#ring.hostOf(role) === packThread) this.#ring.setBell(role, packBell);
       const setup: ActorSetup = {
         ring: this.#ring.share(),
         buffer: buffer.share(),
@@ -150,7 +152,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
         failed: () => this.#report(),
         restarted: (hosted: readonly Role[], reason: Error) => this.emit('restart', hosted, reason),
       };
-      this.#crew = inline ? null : new Crew({ ring: this.#ring, threads: placed.threads, setup, restart: options.restart, events });
+      this.#crew = inline
+        ? null
+        : new Crew({ ring: this.#ring, threads: placed.threads, setup, restart: options.restart, events });
     } catch (error) {
       for (const undo of cleanup.reverse()) undo();
       throw error;
@@ -190,7 +194,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const { buffer } = this.#options;
     const least = minSnapshotPtr === undefined ? buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
     if (least === 0 && buffer.size === 0 && this.#manual.pending === null) {
-      throw stateError('EMPTY', 'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them');
+      throw stateError(
+        'EMPTY',
+        'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
+      );
     }
     return this.#manual.start(tickId, Math.max(1, least));
   }
@@ -211,7 +218,11 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
 
   /** The same for worker threads, blocking; refuses on the main thread when it would have to wait. */
-  waitUntilReadySync(tickId: number, sampleCount: number, { timeoutMs = Number.POSITIVE_INFINITY }: { timeoutMs?: number } = {}): boolean {
+  waitUntilReadySync(
+    tickId: number,
+    sampleCount: number,
+    { timeoutMs = Number.POSITIVE_INFINITY }: { timeoutMs?: number } = {},
+  ): boolean {
     checkTimeout(timeoutMs);
     if (!this.#begin(tickId, sampleCount)) return true;
     const deadline = native().nowMs() + timeoutMs;
@@ -250,7 +261,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     if (!hot) return;
     const { device, spent } = this.#slots;
     const on = stream ?? device.currentStream;
-    if (on.device.name !== device.name) throw typeError(`afterTick: the stream is of ${on.device.name}, the batch on ${device.name}`);
+    if (on.device.name !== device.name)
+      throw typeError(`afterTick: the stream is of ${on.device.name}, the batch on ${device.name}`);
     const record = this.#ring.record(hot.slot);
     record[Field.replayBegin] = native().nowMs();
     on.record(spent[hot.slot] as (typeof spent)[number]);
@@ -268,7 +280,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   capture(fn: CaptureFunction, options: CaptureOptions = {}): void {
     checkCapture(fn, options, this.#options.mailbox?.length ?? null);
     this.#checkManual();
-    if (this.#manual.pending || this.#manual.hot) throw stateError('RUNNING', 'finish the manual tick under way before capturing');
+    if (this.#manual.pending || this.#manual.hot)
+      throw stateError('RUNNING', 'finish the manual tick under way before capturing');
     const graphs = captureSlots(this.#slots, fn);
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
@@ -293,7 +306,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     checkCount('publishEvery', publishEvery, 0);
     this.#checkManual();
     if (this.#graphs.length === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
-    if (this.#manual.pending || this.#manual.hot) throw stateError('RUNNING', 'finish the manual tick under way before run()');
+    if (this.#manual.pending || this.#manual.hot)
+      throw stateError('RUNNING', 'finish the manual tick under way before run()');
     const ring = this.#ring;
     const first = ring.finished;
     const firstTick = this.#manual.lastTick + 1;
@@ -351,7 +365,11 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
   step(): number {
     this.#throwIfOver();
-    if (this.#inline.length === 0) throw stateError('RUNNING', `step() belongs to placement 'inline'; this pipeline's actors run in threads ${this.#options.placed.name}`);
+    if (this.#inline.length === 0)
+      throw stateError(
+        'RUNNING',
+        `step() belongs to placement 'inline'; this pipeline's actors run in threads ${this.#options.placed.name}`,
+      );
     let done = 0;
     let working: Actor | undefined;
     try {
@@ -433,7 +451,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       const launched = this.#ring.state(slot) === SlotState.Replaying;
       while (launched && !isDone(() => event.query())) {
         if (native().nowMs() > until) return false;
-        await native().waitEventAsync(device.handle, event.handle).catch(() => true);
+        await native()
+          .waitEventAsync(device.handle, event.handle)
+          .catch(() => true);
       }
     }
     using last = device.createEvent();
@@ -444,7 +464,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     }
     while (!isDone(() => last.query())) {
       if (native().nowMs() > until) return false;
-      await native().waitEventAsync(device.handle, last.handle).catch(() => true);
+      await native()
+        .waitEventAsync(device.handle, last.handle)
+        .catch(() => true);
     }
     return true;
   }
@@ -462,7 +484,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     this.#checkManual();
     const { hot } = this.#manual;
     if (hot && hot.tick !== tickId) {
-      throw stateError('TICK', `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`);
+      throw stateError(
+        'TICK',
+        `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`,
+      );
     }
     return hot ? undefined : wait();
   }

@@ -1,7 +1,7 @@
 /** Plain SharedArrayBuffers with an aligned place inside; everyone may know it. */
 import { freemem } from 'node:os';
-import { rangeError } from './errors.ts';
 import { rowsAddon } from './buffer/rows-addon.ts';
+import { rangeError } from './errors.ts';
 
 /** Zeroed shared memory: `bytes` from `offset` on start at a multiple of the alignment asked for. */
 export interface Place {

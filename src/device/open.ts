@@ -2,7 +2,16 @@
 import { isMainThread } from 'node:worker_threads';
 import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
 import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
-import type { Device, DeviceEvent, DeviceInfo, Graph, GraphExec, HostMemory, LaunchArguments, Stream } from './device.ts';
+import type {
+  Device,
+  DeviceEvent,
+  DeviceInfo,
+  Graph,
+  GraphExec,
+  HostMemory,
+  LaunchArguments,
+  Stream,
+} from './device.ts';
 import { native } from './native.ts';
 import { type Storage, Tensor } from './tensor.ts';
 
@@ -13,7 +22,8 @@ export function listDevices(): DeviceInfo[] {
 
 /** Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an unknown name. */
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
-  if (typeof name !== 'string') throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${String(name)}`);
+  if (typeof name !== 'string')
+    throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${String(name)}`);
   return new OpenedDevice(name);
 }
 
@@ -63,7 +73,12 @@ class OpenedDevice implements Device {
 
   createStream({ priority = 0 }: { priority?: number } = {}): Stream {
     this.#check();
-    return new OpenedStream(this, native().createStream(this.handle, checkCount('priority', priority, -8, 8)), priority, false);
+    return new OpenedStream(
+      this,
+      native().createStream(this.handle, checkCount('priority', priority, -8, 8)),
+      priority,
+      false,
+    );
   }
 
   createEvent({ timing = false }: { timing?: boolean } = {}): DeviceEvent {
@@ -89,7 +104,8 @@ class OpenedDevice implements Device {
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
-    if (stream.device.name !== this.name) throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);
+    if (stream.device.name !== this.name)
+      throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);
     const before = this.#current;
     this.#current = stream;
     try {
@@ -156,7 +172,8 @@ class OpenedStream extends Handle implements Stream {
     if (!to.contiguous || !from.contiguous) {
       throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
     }
-    if (to.bytes !== from.bytes) throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
+    if (to.bytes !== from.bytes)
+      throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
     native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
   }
   fill(to: Tensor, value: number | bigint): void {
@@ -257,4 +274,3 @@ function checkShape(shape: readonly number[]): number {
   for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
   return elementCount(shape);
 }
-

@@ -42,7 +42,9 @@ export class Tensor implements Disposable {
     this.size = elementCount(shape);
     const end = byteOffset + this.spanBytes;
     if (end > storage.bytes) {
-      throw rangeError(`a tensor of ${shape.join('×')} ${dtype} at byte ${byteOffset} ends at ${end}, beyond ${storage.bytes} bytes`);
+      throw rangeError(
+        `a tensor of ${shape.join('×')} ${dtype} at byte ${byteOffset} ends at ${end}, beyond ${storage.bytes} bytes`,
+      );
     }
   }
 
@@ -96,7 +98,11 @@ export class Tensor implements Disposable {
     const out = arrayOf(this.dtype, this.size);
     if (this.size === 0) return out;
     const bytes = await this.storage.read(this.byteOffset, this.spanBytes, stream);
-    const source = new dtypes[this.dtype].array(bytes.buffer as ArrayBuffer, bytes.byteOffset, this.spanBytes / dtypes[this.dtype].bytes) as Float32Array;
+    const source = new dtypes[this.dtype].array(
+      bytes.buffer as ArrayBuffer,
+      bytes.byteOffset,
+      this.spanBytes / dtypes[this.dtype].bytes,
+    ) as Float32Array;
     if (this.contiguous) (out as Float32Array).set(source);
     else gatherStrided(source, out as Float32Array, this.shape, this.strides);
     return out;
@@ -125,7 +131,12 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
-function gatherStrided(from: Float32Array, to: Float32Array, shape: readonly number[], strides: readonly number[]): void {
+function gatherStrided(
+  from: Float32Array,
+  to: Float32Array,
+  shape: readonly number[],
+  strides: readonly number[],
+): void {
   const index = new Array<number>(shape.length).fill(0);
   for (let i = 0; i < to.length; i++) {
     let at = 0;

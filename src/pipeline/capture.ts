@@ -28,10 +28,13 @@ export interface CaptureOptions {
 export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null): void {
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
   const { scalars = [], weights } = options;
-  if (scalars.length > MOST_SCALARS) throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
+  if (scalars.length > MOST_SCALARS)
+    throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
   if (!weights) return;
-  if (mailboxLength === null) throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
-  if (weights.dtype !== 'float32' || !weights.contiguous) throw typeError('weights must be a contiguous float32 tensor');
+  if (mailboxLength === null)
+    throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
+  if (weights.dtype !== 'float32' || !weights.contiguous)
+    throw typeError('weights must be a contiguous float32 tensor');
   if (weights.size !== mailboxLength) {
     throw rangeError(`weights has ${weights.size} elements, the mailbox holds ${mailboxLength}`);
   }
@@ -46,7 +49,10 @@ export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
       const { count, exec } = captureSlot(slots, slot, batch, fn);
       made.push(exec);
       if (nodes >= 0 && count !== nodes) {
-        throw stateError('CAPTURE', `the capture enqueued ${nodes} operations for slot 0 and ${count} for slot ${slot}: it must do the same for every slot`);
+        throw stateError(
+          'CAPTURE',
+          `the capture enqueued ${nodes} operations for slot 0 and ${count} for slot ${slot}: it must do the same for every slot`,
+        );
       }
       nodes = count;
     }
@@ -57,7 +63,12 @@ export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
   return made;
 }
 
-function captureSlot(slots: Slots, slot: number, batch: Batch, fn: CaptureFunction): { count: number; exec: GraphExec } {
+function captureSlot(
+  slots: Slots,
+  slot: number,
+  batch: Batch,
+  fn: CaptureFunction,
+): { count: number; exec: GraphExec } {
   const stream = slots.compute;
   const context = { stream, params: slots.params[slot] as Tensor, out: slots.scalars[slot] as Tensor, slot };
   stream.beginCapture();

@@ -25,7 +25,13 @@ export class Crew {
   #stopping = false;
   #replacing: Promise<void>[] = [];
 
-  constructor(options: { ring: Ring; threads: readonly (readonly Role[])[]; setup: ActorSetup; restart: number; events: CrewEvents }) {
+  constructor(options: {
+    ring: Ring;
+    threads: readonly (readonly Role[])[];
+    setup: ActorSetup;
+    restart: number;
+    events: CrewEvents;
+  }) {
     this.#ring = options.ring;
     this.#threads = options.threads;
     this.#setup = options.setup;
@@ -116,7 +122,13 @@ export class Crew {
       });
       return;
     }
-    const lost = thrown ? cause : unavailableError(`the thread of ${hosted.join(', ')} was lost: ${reason.message}`, 'ERR_HOTSLOT_THREAD_LOST', reason);
+    const lost = thrown
+      ? cause
+      : unavailableError(
+          `the thread of ${hosted.join(', ')} was lost: ${reason.message}`,
+          'ERR_HOTSLOT_THREAD_LOST',
+          reason,
+        );
     this.#fail(hosted, lost);
   }
 
@@ -128,7 +140,12 @@ export class Crew {
 
   /** The slot a lost role was to work on, as the words tell. */
   #where(role: Role): { slot: number; tick: number } {
-    const serves = { pack: SlotState.Requested, submit: SlotState.Packed, poll: SlotState.Submitted, replay: SlotState.Ready }[role];
+    const serves = {
+      pack: SlotState.Requested,
+      submit: SlotState.Packed,
+      poll: SlotState.Submitted,
+      replay: SlotState.Ready,
+    }[role];
     const slot = this.#ring.place(serves);
     if (this.#ring.state(slot) === SlotState.Free) return { slot: -1, tick: -1 };
     return { slot, tick: this.#ring.record(slot)[Field.tick] as number };

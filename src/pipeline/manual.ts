@@ -48,10 +48,15 @@ export class ManualTicks {
   start(tickId: number, leastPtr: number): boolean {
     if (this.#pending?.tick === tickId) return false;
     if (this.#pending) {
-      throw stateError('TICK', `tick ${tickId} cannot start while tick ${this.#pending.tick} is pending: sample that one first`);
+      throw stateError(
+        'TICK',
+        `tick ${tickId} cannot start while tick ${this.#pending.tick} is pending: sample that one first`,
+      );
     }
-    if (this.#hot?.tick === tickId) throw stateError('TICK', `tick ${tickId} is hot already: sample it, or go on to a later tick`);
-    if (tickId <= this.#last) throw stateError('TICK', `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`);
+    if (this.#hot?.tick === tickId)
+      throw stateError('TICK', `tick ${tickId} is hot already: sample it, or go on to a later tick`);
+    if (tickId <= this.#last)
+      throw stateError('TICK', `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`);
     const ring = this.#ring;
     const slot = ring.place(SlotState.Free);
     const sequence = ring.sequence(slot) + (ring.state(slot) === SlotState.Free ? 0 : ring.depth);

@@ -60,9 +60,12 @@ export function place(placement: Placement = 'auto'): Placed {
         : `${cores} cores: packing alone, the device roles together, so that wakes do not outnumber the work`;
     return { threads, name: print(threads), reason };
   }
-  if (!Array.isArray(placement)) throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${String(placement)}`);
+  if (!Array.isArray(placement))
+    throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${String(placement)}`);
   const seen = placement.flat();
-  for (const role of seen) if (!roles.includes(role)) throw typeError(`placement names an unknown role ${String(role)}; roles: ${roles.join(', ')}`);
+  for (const role of seen)
+    if (!roles.includes(role))
+      throw typeError(`placement names an unknown role ${String(role)}; roles: ${roles.join(', ')}`);
   for (const role of roles) {
     const times = seen.filter((other) => other === role).length;
     if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
@@ -81,7 +84,19 @@ export type Definite = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'pla
   placed: Placed;
 };
 
-const known = ['buffer', 'device', 'sampleCount', 'depth', 'baseSeed', 'placement', 'restart', 'trace', 'mailbox', 'transfer', 'journal'];
+const known = [
+  'buffer',
+  'device',
+  'sampleCount',
+  'depth',
+  'baseSeed',
+  'placement',
+  'restart',
+  'trace',
+  'mailbox',
+  'transfer',
+  'journal',
+];
 
 export function checkOptions(options: PipelineOptions): Definite {
   if (typeof options !== 'object' || options === null) throw typeError('ReplayPipeline.open needs an options object');
@@ -90,7 +105,8 @@ export function checkOptions(options: PipelineOptions): Definite {
   }
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
-  if (typeof device !== 'string') throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
+  if (typeof device !== 'string')
+    throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
   if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
   const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
   checkCount('journal', journal, 64, 2 ** 20);
@@ -104,7 +120,10 @@ export function checkOptions(options: PipelineOptions): Definite {
     baseSeed: checkCount('baseSeed', options.baseSeed ?? 0, 0),
     placed: place(options.placement),
     restart: checkCount('restart', options.restart ?? 0, 0),
-    trace: trace === false ? false : { file: trace.file ?? null, deviceEvents: trace.deviceEvents ?? true } as Definite['trace'],
+    trace:
+      trace === false
+        ? false
+        : ({ file: trace.file ?? null, deviceEvents: trace.deviceEvents ?? true } as Definite['trace']),
     mailbox,
     transfer: options.transfer ?? 'immediate',
     journal,

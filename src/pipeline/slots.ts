@@ -33,7 +33,13 @@ export class Slots {
   readonly #hostOuts: readonly Tensor[];
   #closed = false;
 
-  constructor(options: { buffer: ReplayBuffer; device: string; depth: number; sampleCount: number; transfer: TransferName }) {
+  constructor(options: {
+    buffer: ReplayBuffer;
+    device: string;
+    depth: number;
+    sampleCount: number;
+    transfer: TransferName;
+  }) {
     const { buffer, depth, sampleCount } = options;
     const batchBytes = sampleCount * buffer.layout.rowBytes;
     this.hostStride = hostStride(batchBytes);
@@ -51,7 +57,9 @@ export class Slots {
       }
       const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, total, PAGE);
       this.host = new Uint8Array(place.memory, place.offset, total);
-      const halves = Array.from({ length: depth }, (_, i) => this.host.subarray(i * this.hostStride, (i + 1) * this.hostStride));
+      const halves = Array.from({ length: depth }, (_, i) =>
+        this.host.subarray(i * this.hostStride, (i + 1) * this.hostStride),
+      );
       this.backend.registerHostSlots(halves);
       const bytes = PARAMS_BYTES + batchBytes;
       const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });

@@ -81,6 +81,8 @@ export class Statistics {
   }
 
   scalars(): Record<string, number> {
-    return Object.fromEntries(this.#names.map((name, i) => [name, (this.#sums[i] as number) / Math.max(1, this.sampled)]));
+    return Object.fromEntries(
+      this.#names.map((name, i) => [name, (this.#sums[i] as number) / Math.max(1, this.sampled)]),
+    );
   }
 }

@@ -68,7 +68,7 @@ export class Journal {
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = (n % this.capacity) * ENTRY;
       const copy = this.#entries.slice(at, at + ENTRY);
-      if (((this.head - n) >>> 0) >= this.capacity) {
+      if ((this.head - n) >>> 0 >= this.capacity) {
         missed++;
         continue;
       }

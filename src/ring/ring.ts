@@ -2,8 +2,9 @@
  * The ring in shared memory: header, bells, slots' words and records. It knows no device and no buffer; actors and the
  * pipeline meet only here. Every control word is an Int32 touched with Atomics.
  */
-import { BELL_WORDS, Bell, BellBoard } from '../wait/bell.ts';
+
 import { allocateShared, type Place } from '../shared-memory.ts';
+import { BELL_WORDS, type Bell, BellBoard } from '../wait/bell.ts';
 import { type Failure, FailureNote } from './failure.ts';
 import { Journal, type JournalShare } from './journal.ts';
 import {
@@ -124,14 +125,20 @@ export class Ring {
       this.records.subarray(i * RECORD_FIELDS, (i + 1) * RECORD_FIELDS),
     );
     this.journal = new Journal(share.journal);
-    for (const role of roles) this.#roleBells.push(this.bells.at(Atomics.load(this.#header, Header.hosts + roles.indexOf(role))));
+    for (const role of roles)
+      this.#roleBells.push(this.bells.at(Atomics.load(this.#header, Header.hosts + roles.indexOf(role))));
   }
 
   /**
    * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i]. Sequences start at
    * `firstSequence`, which tests set near the wrap of the state word.
    */
-  static create(options: { depth: number; hosts: readonly number[]; journalCapacity: number; firstSequence?: number }): Ring {
+  static create(options: {
+    depth: number;
+    hosts: readonly number[];
+    journalCapacity: number;
+    firstSequence?: number;
+  }): Ring {
     const { depth, hosts, firstSequence = 0 } = options;
     const lines = HEADER_WORDS + (MOST_THREADS + 1) * BELL_WORDS + 2 * FailureNote.words + depth * LINE;
     const bytes = lines * 4 + (RUN_FIELDS + depth * RECORD_FIELDS) * 8;

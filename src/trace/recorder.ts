@@ -56,7 +56,11 @@ export class TraceRecorder {
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
     this.#span('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
-    this.#span('pack', 'pack', at(Field.packBegin), at(Field.packEnd), { ...tick, rows, bytes: rows * shape.buffer.layout.rowBytes });
+    this.#span('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
+      ...tick,
+      rows,
+      bytes: rows * shape.buffer.layout.rowBytes,
+    });
     this.#span('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
       ...tick,
       snapshot_ptr: at(Field.snapshotPtr),
@@ -95,7 +99,9 @@ export class TraceRecorder {
     const ts = (beginMs * 1000).toFixed(3);
     const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
     const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
-    this.#file?.write(`,\n{${shape},"pid":1,"tid":${lanes.indexOf(lane) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`);
+    this.#file?.write(
+      `,\n{${shape},"pid":1,"tid":${lanes.indexOf(lane) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
+    );
     this.#spans++;
   }
 }

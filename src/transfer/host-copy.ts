@@ -43,7 +43,10 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
   #submitter: Submitter | null = null;
   #closed = false;
 
-  constructor(device: Device, { ringDepth, mode = TransferMode.immediate }: { ringDepth: number; mode?: TransferMode }) {
+  constructor(
+    device: Device,
+    { ringDepth, mode = TransferMode.immediate }: { ringDepth: number; mode?: TransferMode },
+  ) {
     this.device = device;
     this.deviceFamily = device.family;
     this.ringDepth = checkCount('ringDepth', ringDepth, 1);
@@ -70,11 +73,14 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
 
   registerHostSlots(slots: readonly Uint8Array[]): void {
     this.#check();
-    if (this.#registered.length > 0) throw stateError('BUSY', 'host slots are registered already; close the backend first');
-    if (slots.length !== this.ringDepth) throw rangeError(`registerHostSlots needs ${this.ringDepth} slots, got ${slots.length}`);
+    if (this.#registered.length > 0)
+      throw stateError('BUSY', 'host slots are registered already; close the backend first');
+    if (slots.length !== this.ringDepth)
+      throw rangeError(`registerHostSlots needs ${this.ringDepth} slots, got ${slots.length}`);
     for (const [i, view] of slots.entries()) {
       if (!(view instanceof Uint8Array)) throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
-      if (!(view.buffer instanceof SharedArrayBuffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
+      if (!(view.buffer instanceof SharedArrayBuffer))
+        throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
       if (view.length === 0) throw rangeError(`host slot ${i} is empty`);
     }
     const registered: HostMemory[] = [];
@@ -95,12 +101,16 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     const bytes = this.mode === TransferMode.direct ? 0 : elementCount(shape) * dtypes[dtype].bytes * this.ringDepth;
     const { free } = this.device.memoryInfo();
     if (bytes > free) {
-      throw rangeError(`${this.ringDepth} device slots ask for ${bytes} bytes, ${free} are free on ${this.device.name}`, 'ERR_HOTSLOT_MEMORY');
+      throw rangeError(
+        `${this.ringDepth} device slots ask for ${bytes} bytes, ${free} are free on ${this.device.name}`,
+        'ERR_HOTSLOT_MEMORY',
+      );
     }
     const slots: Tensor[] = [];
     if (this.mode === TransferMode.direct) {
       // The registered host half is the device half: on the host device one address serves both.
-      if (this.#registered.length === 0) throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
+      if (this.#registered.length === 0)
+        throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
       this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));
       return this.#slots;
     }
@@ -114,24 +124,50 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     return slots;
   }
 
-  submitH2d({ slot, dst, src, metadata = {}, traceRecorder, h2dBytes, packLayout, packExecutor }: SubmitH2dOptions): number {
+  submitH2d({
+    slot,
+    dst,
+    src,
+    metadata = {},
+    traceRecorder,
+    h2dBytes,
+    packLayout,
+    packExecutor,
+  }: SubmitH2dOptions): number {
     this.#checkSlot(slot);
     const host = this.#hostViews[slot];
     const device = this.#slots[slot];
     if (!host || !device) throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
-    if (!(src instanceof Uint8Array) || src.buffer !== host.buffer || src.byteOffset !== host.byteOffset || src.length > host.length) {
-      throw typeError(`source must be slot ${slot}'s registered host memory from its start (${host.length} bytes), got ${describe(src)}`);
+    if (
+      !(src instanceof Uint8Array) ||
+      src.buffer !== host.buffer ||
+      src.byteOffset !== host.byteOffset ||
+      src.length > host.length
+    ) {
+      throw typeError(
+        `source must be slot ${slot}'s registered host memory from its start (${host.length} bytes), got ${describe(src)}`,
+      );
     }
     if (dst.handle !== device.handle || dst.byteOffset !== 0) {
-      throw typeError(`destination must be slot ${slot}'s tensor on ${this.device.name}, got one on ${dst.device.name}`);
+      throw typeError(
+        `destination must be slot ${slot}'s tensor on ${this.device.name}, got one on ${dst.device.name}`,
+      );
     }
     if (!dst.contiguous) throw typeError(`destination must be contiguous, got strides [${dst.strides}]`);
-    if (dst.bytes !== src.length) throw rangeError(`source has ${src.length} bytes, destination ${dst.bytes}: they must be equal`);
+    if (dst.bytes !== src.length)
+      throw rangeError(`source has ${src.length} bytes, destination ${dst.bytes}: they must be equal`);
     const seconds = this.submitSlot(slot, src.length);
     traceRecorder?.({
       name: 'replay_pipeline_batch_h2d',
       seconds,
-      args: { slot, bytes: h2dBytes ?? src.length, layout: packLayout, executor: packExecutor, submitter: this.h2dSubmitter, ...metadata },
+      args: {
+        slot,
+        bytes: h2dBytes ?? src.length,
+        layout: packLayout,
+        executor: packExecutor,
+        submitter: this.h2dSubmitter,
+        ...metadata,
+      },
     });
     return seconds;
   }
@@ -181,7 +217,10 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     if (this.#closed) return;
     // Copies in flight first: never free or unregister under a running copy.
     if (!this.#drained()) {
-      throw stateError('BUSY', `copies on ${this.device.name} are still running after ${DRAIN_MS} ms; close again later`);
+      throw stateError(
+        'BUSY',
+        `copies on ${this.device.name} are still running after ${DRAIN_MS} ms; close again later`,
+      );
     }
     this.#closed = true;
     this.#submitter?.close();
@@ -211,7 +250,8 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     this.#check();
     if (this.#submitter === null) {
       const { stream, copied, hosts, hostOffsets, slots, mode } = this.share();
-      if (hosts.length === 0 || slots.length === 0) throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
+      if (hosts.length === 0 || slots.length === 0)
+        throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
       this.#submitter = newSubmitter({ stream, copied, hosts, hostOffsets, slots, mode });
     }
     return this.#submitter;

@@ -1,0 +1,108 @@
+// Makes a checkout ready: installs what is missing, builds what is stale, says what it does in a line each. Plain JavaScript
+// of Node alone, because it runs before anything is installed. `npm start`, `npm test` and `npm ci` all go through here.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const addons = ['device', 'pack', 'submit', 'poll', 'replay', 'rows'];
+
+function fail(sentence) {
+  console.error(`hotslot: ${sentence}`);
+  process.exit(1);
+}
+
+/** One hash over the contents of files and folders. */
+function hash(paths) {
+  const sum = createHash('sha256');
+  const visit = (path) => {
+    if (!existsSync(path)) return;
+    if (statSync(path).isDirectory()) {
+      for (const name of readdirSync(path).sort()) if (name !== 'build') visit(join(path, name));
+      return;
+    }
+    sum.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0');
+  };
+  for (const path of paths) visit(join(root, path));
+  return sum.digest('hex');
+}
+
+function run(what, command, args, env = {}) {
+  const begin = Date.now();
+  process.stderr.write(`hotslot: ${what} … `);
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  });
+  if (status === 0) {
+    process.stderr.write(`${((Date.now() - begin) / 1000).toFixed(1)} s\n`);
+    return;
+  }
+  process.stderr.write('failed\n');
+  process.stderr.write(`${error?.message ?? ''}${stdout ?? ''}${stderr ?? ''}\n`);
+  fail(`${what} failed (see above); the command was: ${command} ${args.join(' ')}`);
+}
+
+/** Runs a step unless its stamp says that these inputs went through it already. */
+function step(name, inputs, outputs, work) {
+  const stamp = join(root, 'node_modules', '.hotslot', name);
+  const wanted = hash(inputs);
+  const made = outputs.every((path) => existsSync(join(root, path)));
+  if (made && existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
+  work();
+  mkdirSync(dirname(stamp), { recursive: true });
+  writeFileSync(stamp, wanted);
+}
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  fail(`Node ${process.versions.node} is too old: install Node 20.19 or newer.`);
+}
+if (process.platform !== 'linux') fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
+
+const inInstall = process.env.npm_lifecycle_event === 'prepare';
+const npm = process.env.npm_execpath;
+const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
+
+if (!inInstall) {
+  step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
+    run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
+  });
+}
+
+step(
+  'native',
+  ['native', 'binding.gyp'],
+  addons.map((name) => `build/Release/${name}.node`),
+  () => {
+    const compiler = process.env.CXX ?? 'g++';
+    for (const [tool, debian] of [
+      [compiler, 'g++'],
+      ['make', 'make'],
+      ['python3', 'python3'],
+    ]) {
+      if (spawnSync(tool, ['--version']).error) {
+        fail(
+          `the native code needs '${tool}', which is not installed: on Debian or Ubuntu run: apt-get install ${debian}`,
+        );
+      }
+    }
+    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches them.
+    const prefix = dirname(dirname(process.execPath));
+    const own = existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
+    run(
+      'building the native code (half a minute)',
+      ...viaNpm('run', '-s', 'build:native'),
+      own ? { npm_config_nodedir: prefix } : {},
+    );
+  },
+);
+
+step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
+  run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
+});
