@@ -83,6 +83,9 @@ const LOOK_MS = 50;
 const SAMPLE = 256;
 const DRAIN_MS = 5000;
 
+/** The threads of a pipeline, for tests that end them; not exported from the package. */
+export let crewOf: (pipeline: ReplayPipeline) => Crew | null;
+
 export class ReplayPipeline extends EventEmitter<PipelineEvents> implements AsyncDisposable {
   readonly transferManifest: TransferManifest;
   readonly #options: Definite;
@@ -100,6 +103,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   #waiters = 0;
   #closing: Promise<void> | null = null;
   #reported = false;
+
+  static {
+    crewOf = (pipeline) => pipeline.#crew;
+  }
 
   /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
   static async open(options: PipelineOptions): Promise<ReplayPipeline> {
@@ -309,7 +316,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     if (this.#manual.pending || this.#manual.hot)
       throw stateError('RUNNING', 'finish the manual tick under way before run()');
     const ring = this.#ring;
-    const first = ring.finished;
+    const first = ring.next;
     const firstTick = this.#manual.lastTick + 1;
     const { run } = ring;
     run[Run.firstSequence] = first;
@@ -317,14 +324,18 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     run[Run.ticks] = ticks;
     run[Run.runRows] = this.#options.sampleCount;
     run[Run.publishEvery] = publishEvery;
-    ring.setGoal(ticks < 2 ** 28 ? first + ticks : null);
     const statistics = new Statistics(this.#scalarNames);
+    this.#running = true;
+    await this.#untilOver(first).catch((error) => {
+      this.#running = false;
+      throw error;
+    });
     let at = ring.journal.head;
     const look = () => {
       at = this.#drainJournal(at, statistics);
     };
-    this.#running = true;
     const begin = native().nowMs();
+    ring.setGoal(ticks < 2 ** 28 ? first + ticks : null);
     ring.setMode(Mode.autonomous);
     ring.ringAll();
     let aborted = false;
@@ -383,6 +394,12 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       this.#throwIfOver();
     }
     return done;
+  }
+
+  /** Waits for the tail of manual ticks, whose work may still be under way. */
+  async #untilOver(sequence: number): Promise<void> {
+    this.#ring.setGoal(sequence);
+    await this.#until(() => this.#ring.finished >= sequence, Number.POSITIVE_INFINITY, undefined);
   }
 
   /** What the next batch waits for, in words. */

@@ -39,7 +39,8 @@ const Isa& choose_isa(int lanes) {
   return any_isa;
 }
 
-// to[p][j] = B[p, j] for `columns` columns, the rest of `width` zero.
+// to[p][j] = B[p, j] for `columns` columns. The rest of `width` is zero: nobody stores those lanes, but what happened to lie
+// there could be subnormal, and slow.
 void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t width) {
   if (columns < width) std::fill(to, to + k * width, 0.0f);
   if (b.column == 1) {

@@ -59,7 +59,7 @@ export class ManualTicks {
       throw stateError('TICK', `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`);
     const ring = this.#ring;
     const slot = ring.place(SlotState.Free);
-    const sequence = ring.sequence(slot) + (ring.state(slot) === SlotState.Free ? 0 : ring.depth);
+    const sequence = ring.next;
     ring.run[Run.tick] = tickId;
     ring.run[Run.rows] = this.#sampleCount;
     ring.run[Run.leastPtr] = leastPtr;

@@ -225,6 +225,12 @@ export class Ring {
     return lowest;
   }
 
+  /** The sequence that will be requested next. */
+  get next(): number {
+    const slot = this.place(SlotState.Free);
+    return this.sequence(slot) + (this.state(slot) === SlotState.Free ? 0 : this.depth);
+  }
+
   hostOf(role: Role): number {
     return Atomics.load(this.#header, Header.hosts + roles.indexOf(role));
   }

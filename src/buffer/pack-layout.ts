@@ -1,0 +1,102 @@
+/** Where each field lies in a packed row. Frozen once made; everyone may read it. */
+import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
+import { checkCount, rangeError, typeError } from '../errors.ts';
+
+export interface FieldLayout {
+  readonly dtype: DType;
+  /** shape of one row's value; [] is one scalar per row */
+  readonly shape: readonly number[];
+  /** bytes from the start of the row */
+  readonly offset: number;
+  /** bytes of one row's value */
+  readonly bytes: number;
+  /** the name add() and batches use */
+  readonly key: string;
+}
+
+export interface PackLayout {
+  /** in row order */
+  readonly fields: Readonly<Record<string, FieldLayout>>;
+  readonly rowBytes: number;
+}
+
+/** One field of a general schema; dtype is float32 unless said. */
+export interface FieldSpec {
+  shape: readonly number[];
+  dtype?: DType;
+}
+
+/** Longest row; a batch of them must still have a byte count that fits every device's copy calls. */
+export const MAX_ROW_BYTES = 2 ** 31 - 1;
+
+interface Draft {
+  name: string;
+  key: string;
+  dtype: DType;
+  shape: readonly number[];
+}
+
+function place(drafts: readonly Draft[]): PackLayout {
+  const fields: Record<string, FieldLayout> = {};
+  let end = 0;
+  let widest = 1;
+  for (const { name, key, dtype, shape } of drafts) {
+    const item = dtypes[dtype].bytes;
+    const bytes = elementCount(shape) * item;
+    const offset = Math.ceil(end / item) * item;
+    fields[name] = Object.freeze({ dtype, shape: Object.freeze([...shape]), offset, bytes, key });
+    end = offset + bytes;
+    widest = Math.max(widest, item);
+  }
+  const rowBytes = Math.ceil(end / widest) * widest;
+  if (!(rowBytes <= MAX_ROW_BYTES)) {
+    throw rangeError(`a row would take ${rowBytes} bytes; at most ${MAX_ROW_BYTES} are allowed`);
+  }
+  return Object.freeze({ fields: Object.freeze(fields), rowBytes });
+}
+
+/**
+ * The layout UniLab packs off-policy transitions in: float32 fields side by side, the critic's last.
+ * Throws TypeError or RangeError for dimensions that are no positive whole numbers (criticDim may be 0).
+ */
+export function offPolicyLayout(dims: { obsDim: number; actionDim: number; criticDim?: number }): PackLayout {
+  const obs = [checkCount('obsDim', dims.obsDim)];
+  const actions = [checkCount('actionDim', dims.actionDim)];
+  const criticDim = dims.criticDim === undefined ? 0 : checkCount('criticDim', dims.criticDim, 0);
+  const float32 = (name: string, shape: number[], key = name): Draft => ({ name, key, dtype: 'float32', shape });
+  const drafts = [
+    float32('obs', obs),
+    float32('next_obs', obs, 'nextObs'),
+    float32('actions', actions),
+    float32('rewards', []),
+    float32('dones', []),
+    float32('truncated', []),
+  ];
+  if (criticDim > 0) drafts.push(float32('critic', [criticDim]), float32('next_critic', [criticDim], 'nextCritic'));
+  return place(drafts);
+}
+
+/**
+ * A layout of any named fields, in the order given: each aligned to its item size, the row padded to the largest one.
+ * Throws TypeError for a missing or malformed schema, RangeError for dimensions that are no positive whole numbers.
+ */
+export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
+    throw typeError(`fields must be an object of name → { shape, dtype? }, got ${String(fields)}`);
+  }
+  const names = Object.keys(fields);
+  if (names.length === 0) throw rangeError('fields must name at least one field, got none');
+  return place(
+    names.map((name) => {
+      const spec: unknown = fields[name];
+      if (typeof spec !== 'object' || spec === null || !Array.isArray((spec as FieldSpec).shape)) {
+        throw typeError(
+          `fields.${name} must be { shape: number[], dtype? }, got ${JSON.stringify(spec) ?? 'undefined'}`,
+        );
+      }
+      const { shape, dtype = 'float32' } = spec as FieldSpec;
+      for (const [i, dim] of shape.entries()) checkCount(`fields.${name}.shape[${i}]`, dim);
+      return { name, key: name, dtype: checkDType(`fields.${name}.dtype`, dtype), shape };
+    }),
+  );
+}

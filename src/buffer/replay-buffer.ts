@@ -1,0 +1,244 @@
+/**
+ * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in any thread. The bytes
+ * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
+ */
+import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
+import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
+import { type FieldSpec, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import { RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
+import { type OffPolicyRows, RowInput, type SchemaRows } from './row-input.ts';
+import { type BufferHandle, rowsAddon } from './rows-addon.ts';
+import { MAX_DRAW_SIZE, seedWord } from './sampler.ts';
+import { allocateShared, roundUp } from './shared-memory.ts';
+
+/** Threads that can wait for rows of one buffer. */
+const BELLS = 8;
+/** before the bells: identity, reserved, committed, waiting readers; a cache line each */
+const BELLS_AT = 4 * 64;
+const HEADER_BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
+/** indices into rows are 32 bits wide */
+const MAX_CAPACITY = MAX_DRAW_SIZE;
+
+const KIND = 'hotslot.ReplayBuffer';
+
+/** What share() gives and attach() takes; goes through postMessage as it is. */
+export interface SharedReplayBuffer {
+  readonly kind: typeof KIND;
+  readonly memory: SharedArrayBuffer;
+  readonly offset: number;
+  readonly capacity: number;
+  readonly layout: PackLayout;
+  readonly offPolicy: boolean;
+  readonly limiter: SharedRateLimiter | null;
+}
+
+export interface SampleOptions {
+  /** see uniformIndices */
+  seed: number | bigint;
+  /** rows to draw, with replacement */
+  count: number;
+  /** filled with the drawn indices when given; at least `count` long */
+  indices?: Uint32Array;
+}
+
+export interface Sample<T extends TypedArray = TypedArray> {
+  /** count × rowBytes bytes, packed */
+  rows: T;
+  /** rows ever committed, and rows drawn from, at the snapshot */
+  ptr: number;
+  size: number;
+}
+
+export class ReplayBuffer {
+  readonly capacity: number;
+  readonly layout: PackLayout;
+  /** bytes of one packed row */
+  readonly rowBytes: number;
+  /** rung after every commit */
+  readonly bells: BellBoard;
+  /** bounds samples per insert; null when the buffer was created without one */
+  readonly limiter: RateLimiter | null;
+  /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
+  readonly memory: Float64Array;
+  readonly #shared: SharedReplayBuffer;
+  readonly #input: RowInput;
+  readonly #result = new Float64Array(2);
+  readonly #arrayDtype: 'float32' | 'uint8';
+  #handle: BufferHandle | null;
+
+  private constructor(shared: SharedReplayBuffer, limiter: RateLimiter | null) {
+    const { memory, offset, capacity, layout } = shared;
+    this.capacity = capacity;
+    this.layout = layout;
+    this.rowBytes = layout.rowBytes;
+    this.limiter = limiter;
+    this.memory = new Float64Array(memory, offset, memoryBytes(capacity, layout.rowBytes) / 8);
+    this.bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#shared = shared;
+    this.#input = new RowInput(layout, capacity, shared.offPolicy);
+    const fields = Object.values(layout.fields);
+    this.#arrayDtype = fields.every((field) => field.dtype === 'float32') ? 'float32' : 'uint8';
+    const places = Uint32Array.from(fields.flatMap((field) => [field.offset, field.bytes]));
+    this.#handle = rowsAddon().openBuffer(this.memory, places, this.#result);
+  }
+
+  /**
+   * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] }, action: { shape: [],
+   * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add().
+   * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
+   */
+  static create(options: {
+    capacity: number;
+    fields: Readonly<Record<string, FieldSpec>>;
+    limiter?: RateLimiter;
+  }): ReplayBuffer {
+    return ReplayBuffer.#allocate(options.capacity, schemaLayout(options.fields), false, options.limiter);
+  }
+
+  /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
+  static offPolicy(options: {
+    capacity: number;
+    obsDim: number;
+    actionDim: number;
+    criticDim?: number;
+    limiter?: RateLimiter;
+  }): ReplayBuffer {
+    return ReplayBuffer.#allocate(options.capacity, offPolicyLayout(options), true, options.limiter);
+  }
+
+  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
+  static attach(shared: SharedReplayBuffer): ReplayBuffer {
+    if (shared?.kind !== KIND || !(shared.memory instanceof SharedArrayBuffer)) {
+      throw typeError('ReplayBuffer.attach() needs what share() of a replay buffer returned');
+    }
+    // Written once, before the buffer was first shared.
+    const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
+    if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
+      throw typeError(
+        `the shared memory holds ${capacity} rows of ${rowBytes} bytes, ` +
+          `its description says ${shared.capacity} of ${shared.layout?.rowBytes}`,
+      );
+    }
+    return new ReplayBuffer(shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
+  }
+
+  static #allocate(capacity: number, layout: PackLayout, offPolicy: boolean, limiter: RateLimiter | null = null) {
+    checkCount('capacity', capacity, 1, MAX_CAPACITY);
+    if (limiter !== null && !(limiter instanceof RateLimiter)) {
+      throw typeError(`limiter must be a RateLimiter, got ${typeof limiter}`);
+    }
+    const bytes = memoryBytes(capacity, layout.rowBytes);
+    const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
+    rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
+    const shared = { kind: KIND, ...place, capacity, layout, offPolicy, limiter: limiter?.share() ?? null } as const;
+    return new ReplayBuffer(Object.freeze(shared), limiter);
+  }
+
+  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  share(): SharedReplayBuffer {
+    this.#open();
+    return this.#shared;
+  }
+
+  /** Rows ever committed; exact beyond 2³². */
+  get ptr(): number {
+    return rowsAddon().ptr(this.#open());
+  }
+
+  /** Rows to draw from: min(ptr, capacity). */
+  get size(): number {
+    return Math.min(this.ptr, this.capacity);
+  }
+
+  /**
+   * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are read, shared or not.
+   * Returns n, or 0 when the limiter gates add() and says not yet: nothing was taken then, offer the same rows again.
+   * Off-policy: where `terminalMask` is not zero, next_obs and next_critic come from the terminal fields (as in UniLab).
+   * Throws TypeError or RangeError naming field, expected and given; RangeError for more rows than capacity, or than a
+   * gating limiter could ever admit.
+   */
+  add(rows: OffPolicyRows | SchemaRows): number {
+    const handle = this.#open();
+    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
+    const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.limiter?.handle);
+    if (added > 0) this.bells.ringAll();
+    else this.limiter?.checkAdd(count);
+    return added;
+  }
+
+  /**
+   * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is ever torn, but one
+   * that writers overtook is the newer one. `out` holds at least indices.length × rowBytes bytes. Returns `out`.
+   */
+  gather<T extends TypedArray>(indices: Uint32Array | BigInt64Array, out: T): T {
+    const handle = this.#open();
+    const wide = indices instanceof BigInt64Array;
+    if (!wide && !(indices instanceof Uint32Array)) {
+      throw typeError(`indices must be a Uint32Array or a BigInt64Array, got ${typeof indices}`);
+    }
+    this.#checkOut(out, indices.length);
+    if (indices.length === 0) return out;
+    const beyond = rowsAddon().gatherRows(handle, indices, indices.length, wide, out);
+    if (beyond >= 0)
+      throw rangeError(`indices[${beyond}] is ${indices[beyond]}, but the buffer holds ${this.size} rows`);
+    return out;
+  }
+
+  /**
+   * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one native call. `out`
+   * (at least count × rowBytes bytes) is made when not given: a Float32Array if every field is float32, else bytes.
+   * Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
+   */
+  sample<T extends TypedArray = TypedArray>(options: SampleOptions, out?: T): Sample<T> {
+    const handle = this.#open();
+    const word = seedWord(options.seed);
+    const { indices } = options;
+    const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
+    if (indices !== undefined && !(indices instanceof Uint32Array && indices.length >= count)) {
+      throw typeError(`indices must be a Uint32Array of at least ${count}, got ${indices?.length ?? typeof indices}`);
+    }
+    const rows = out ?? (this.#array(count) as T);
+    this.#checkOut(rows, count);
+    rowsAddon().sampleRows(handle, word, count, rows, indices);
+    const ptr = this.#result[0]!;
+    if (ptr === 0) throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
+    return { rows, ptr, size: this.#result[1]! };
+  }
+
+  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  close(): void {
+    this.#handle = null;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** Test hook: makes a buffer nobody uses yet believe that `ptr` rows were ever committed. */
+  setCountersForTest(ptr: number): void {
+    rowsAddon().setCountersForTest(this.#open(), ptr);
+  }
+
+  #open(): BufferHandle {
+    if (this.#handle === null) throw stateError('CLOSED', 'this replay buffer was closed');
+    return this.#handle;
+  }
+
+  #array(count: number): TypedArray {
+    return arrayOf(this.#arrayDtype, (count * this.rowBytes) / dtypes[this.#arrayDtype].bytes);
+  }
+
+  #checkOut(out: unknown, count: number): void {
+    const least = count * this.rowBytes;
+    if (!ArrayBuffer.isView(out) || out instanceof DataView)
+      throw typeError(`out must be a typed array, got ${typeof out}`);
+    if (out.byteLength < least) {
+      throw rangeError(`out must hold ${count} rows × ${this.rowBytes} bytes = ${least}, got ${out.byteLength} bytes`);
+    }
+  }
+}
+
+function memoryBytes(capacity: number, rowBytes: number): number {
+  return roundUp(HEADER_BYTES + capacity * rowBytes, 8);
+}

@@ -1,0 +1,155 @@
+/** Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its thread's only. */
+import { dtypes, type TypedArray } from '../dtype.ts';
+import { type CodedError, rangeError, typeError } from '../errors.ts';
+import type { PackLayout } from './pack-layout.ts';
+
+/** n rows of a general schema: field name → n × its elements, of its dtype. */
+export type SchemaRows = Readonly<Record<string, TypedArray>>;
+
+/** n off-policy transitions; lengths in elements, D = obsDim, A = actionDim, C = criticDim. */
+export interface OffPolicyRows {
+  /** n × D */
+  obs: Float32Array;
+  /** n × D: what the environment returned, after an automatic reset the new episode's first observation */
+  nextObs: Float32Array;
+  /** n × A */
+  actions: Float32Array;
+  /** n */
+  rewards: Float32Array;
+  /** n: terminated or truncated, as 0 or 1 */
+  dones: Float32Array;
+  /** n: truncated, as 0 or 1 */
+  truncated: Float32Array;
+  /** n × C, given exactly when C > 0 */
+  critic?: Float32Array | undefined;
+  /** n × C, given exactly when C > 0 */
+  nextCritic?: Float32Array | undefined;
+  /** n: rows that are not zero (or true) take next_obs and next_critic from the terminal fields */
+  terminalMask?: Uint8Array | Int8Array | Uint8ClampedArray | readonly boolean[] | undefined;
+  /** n × D, needed with terminalMask; rows the mask leaves out are not read */
+  terminalNextObs?: Float32Array | undefined;
+  /** n × C, needed with terminalMask when C > 0 */
+  terminalNextCritic?: Float32Array | undefined;
+}
+
+interface FieldInput {
+  key: string;
+  dtype: string;
+  array: abstract new (...args: never[]) => TypedArray;
+  /** elements of one row */
+  elements: number;
+  /** where its terminal rows are given, or '' */
+  terminalKey: string;
+}
+
+/** What the native call takes: views per field, in row order. */
+export interface LinedUp {
+  rows: number;
+  sources: TypedArray[];
+  mask: ArrayBufferView | undefined;
+  /** with a mask: the terminal rows of the fields that have any */
+  terminals: (TypedArray | undefined)[] | undefined;
+}
+
+const MASK = 'terminalMask';
+const terminalKeys: Readonly<Record<string, string>> = { nextObs: 'terminalNextObs', nextCritic: 'terminalNextCritic' };
+
+export class RowInput {
+  readonly #fields: readonly FieldInput[];
+  readonly #known: ReadonlySet<string>;
+  readonly #capacity: number;
+
+  /** `terminals`: whether terminalMask and its fields are understood (off-policy buffers). */
+  constructor(layout: PackLayout, capacity: number, terminals: boolean) {
+    this.#capacity = capacity;
+    this.#fields = Object.values(layout.fields).map(({ key, dtype, bytes }) => ({
+      key,
+      dtype,
+      array: dtypes[dtype].array,
+      elements: bytes / dtypes[dtype].bytes,
+      terminalKey: (terminals && terminalKeys[key]) || '',
+    }));
+    const terminal = this.#fields.map((field) => field.terminalKey).filter((key) => key !== '');
+    this.#known = new Set([...this.#fields.map((field) => field.key), ...terminal, ...(terminals ? [MASK] : [])]);
+  }
+
+  /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
+  lineUp(given: OffPolicyRows | SchemaRows): LinedUp {
+    if (typeof given !== 'object' || given === null)
+      throw typeError(`add() needs an object of fields, got ${String(given)}`);
+    const values = given as unknown as Readonly<Record<string, unknown>>;
+    for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
+    const first = this.#fields[0]!;
+    const rows = this.#countRows(first, values[first.key]);
+    const mask = checkMask(values[MASK], rows, this.#known.has(MASK));
+    const sources = this.#fields.map((field) => checkField(field, field.key, values[field.key], rows));
+    return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
+  }
+
+  #terminals(values: Readonly<Record<string, unknown>>, rows: number, masked: boolean) {
+    if (masked) {
+      return this.#fields.map((field) =>
+        field.terminalKey === '' ? undefined : checkField(field, field.terminalKey, values[field.terminalKey], rows),
+      );
+    }
+    for (const { terminalKey } of this.#fields) {
+      if (terminalKey !== '' && values[terminalKey] !== undefined) {
+        throw typeError(`${terminalKey} is given without ${MASK}`);
+      }
+    }
+    return undefined;
+  }
+
+  #countRows(first: FieldInput, value: unknown): number {
+    checkArray(first, first.key, value);
+    const rows = value.length / first.elements;
+    if (rows === 0) throw rangeError(`add() needs at least one row; ${first.key} is empty`);
+    if (!Number.isInteger(rows)) {
+      throw rangeError(`${first.key} must hold whole rows of ${first.elements} elements, got ${value.length} elements`);
+    }
+    if (rows > this.#capacity)
+      throw rangeError(`add() of ${rows} rows is more than the capacity of ${this.#capacity} rows`);
+    return rows;
+  }
+
+  #unknown(key: string): CodedError {
+    const why = /critic/i.test(key) && this.#known.has(MASK) ? ' (criticDim is 0)' : '';
+    return typeError(
+      `add() was given ${key}, which this buffer does not have${why}; it has ${[...this.#known].join(', ')}`,
+    );
+  }
+}
+
+function checkArray(field: FieldInput, key: string, value: unknown): asserts value is TypedArray {
+  if (value === undefined)
+    throw typeError(`add() was not given ${key} (${field.dtype}, ${field.elements} elements per row)`);
+  if (!(value instanceof field.array)) {
+    throw typeError(`${key} must be a ${field.array.name} (${field.dtype}), got ${describe(value)}`);
+  }
+}
+
+function checkField(field: FieldInput, key: string, value: unknown, rows: number): TypedArray {
+  checkArray(field, key, value);
+  if (value.length !== field.elements * rows) {
+    throw rangeError(
+      `${key} must hold ${field.elements} elements per row × ${rows} rows = ${field.elements * rows}, got ${value.length}`,
+    );
+  }
+  return value;
+}
+
+function checkMask(mask: unknown, rows: number, understood: boolean): ArrayBufferView | undefined {
+  if (mask === undefined || !understood) return undefined;
+  const bytes = mask instanceof Uint8Array || mask instanceof Int8Array || mask instanceof Uint8ClampedArray;
+  if (!bytes && !Array.isArray(mask)) {
+    throw typeError(`${MASK} must be a Uint8Array or an array of booleans, got ${describe(mask)}`);
+  }
+  if (mask.length !== rows) throw rangeError(`${MASK} must hold one element per row = ${rows}, got ${mask.length}`);
+  return bytes ? mask : Uint8Array.from(mask, (value) => (value ? 1 : 0));
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'object' && value !== null
+    ? (value.constructor?.name ?? 'an object')
+    : `${typeof value} ${String(value)}`;
+}

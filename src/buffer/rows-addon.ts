@@ -1,0 +1,55 @@
+/** What rows.node offers. Only src/buffer calls it: arguments are checked here before, and memory safety there. */
+import { loadAddon } from '../addon.ts';
+import type { TypedArray } from '../dtype.ts';
+
+/** Native objects over shared memory; each keeps its view alive. */
+export type BufferHandle = { readonly handleOf: 'buffer' };
+export type LimiterHandle = { readonly handleOf: 'limiter' };
+
+export interface RowsAddon {
+  /** address of the view's first byte mod `to` */
+  misalignment(view: ArrayBufferView, to: number): number;
+  formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
+  openBuffer(memory: Float64Array, offsetsAndBytes: Uint32Array, result: Float64Array): BufferHandle;
+  ptr(buffer: BufferHandle): number;
+  /** views per field, in row order; 0 when the limiter says not yet */
+  addRows(
+    buffer: BufferHandle,
+    rows: number,
+    sources: readonly TypedArray[],
+    mask: ArrayBufferView | undefined,
+    terminals: readonly (TypedArray | undefined)[] | undefined,
+    limiter: LimiterHandle | undefined,
+  ): number;
+  /** −1, or the position of the first index that is no row */
+  gatherRows(
+    buffer: BufferHandle,
+    indices: ArrayBufferView,
+    count: number,
+    wide: boolean,
+    out: ArrayBufferView,
+  ): number;
+  /** leaves [ptr, size] in the result array that openBuffer was given */
+  sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;
+  drawIndices(seed: number, size: number, out: Uint32Array): void;
+  openLimiter(memory: Float64Array): LimiterHandle;
+  maySample(limiter: LimiterHandle, rows: number): boolean;
+  takeSamples(limiter: LimiterHandle, rows: number): boolean;
+  countSamples(limiter: LimiterHandle, rows: number): void;
+  mayInsert(limiter: LimiterHandle, rows: number): boolean;
+  /** admitted, inserts, samples */
+  limiterCounts(limiter: LimiterHandle, out: Float64Array): void;
+  mailboxBegin(control: Int32Array): number;
+  mailboxPublish(control: Int32Array, version: number): boolean;
+  mailboxWrite(control: Int32Array, buffers: Uint8Array, stride: number, from: Float32Array): number;
+  mailboxRead(control: Int32Array, buffers: Uint8Array, stride: number, into: Float32Array, newerThan: number): number;
+  /** only on a buffer nobody uses yet */
+  setCountersForTest(buffer: BufferHandle, ptr: number): void;
+}
+
+let addon: RowsAddon | undefined;
+
+export function rowsAddon(): RowsAddon {
+  addon ??= loadAddon<RowsAddon>('rows');
+  return addon;
+}

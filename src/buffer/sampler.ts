@@ -1,0 +1,43 @@
+/** Uniform row indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
+import { checkCount, rangeError, typeError } from '../errors.ts';
+import { rowsAddon } from './rows-addon.ts';
+
+/** Largest number of rows to draw from; torch switches to another draw from 2³² on. */
+export const MAX_DRAW_SIZE = 2 ** 32 - 1;
+
+/**
+ * The part of a seed torch's generator uses: its low 32 bits. Throws a TypeError unless `seed` is a number or bigint,
+ * a RangeError unless it is whole, not negative, and (as a bigint) below 2⁶⁴ or (as a number) a safe integer.
+ */
+export function seedWord(seed: number | bigint): number {
+  if (typeof seed === 'bigint') {
+    if (seed < 0n || seed >= 1n << 64n) throw rangeError(`seed must be from 0 to 2^64 - 1, got ${seed}`);
+    return Number(seed & 0xffff_ffffn);
+  }
+  if (typeof seed !== 'number') throw typeError(`seed must be a number or a bigint, got ${typeof seed}`);
+  if (!Number.isSafeInteger(seed) || seed < 0) {
+    throw rangeError(`seed must be a safe whole number of at least 0 (use a bigint beyond 2^53), got ${seed}`);
+  }
+  return seed >>> 0;
+}
+
+/**
+ * `count` indices below `size`, drawn with replacement: exactly the values torch gives for
+ * `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,), generator=g)`.
+ * `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not allowed.
+ */
+export function uniformIndices({
+  seed,
+  size,
+  count,
+}: {
+  seed: number | bigint;
+  size: number;
+  count: number;
+}): Uint32Array {
+  const word = seedWord(seed);
+  checkCount('size', size, 1, MAX_DRAW_SIZE);
+  const indices = new Uint32Array(checkCount('count', count, 0, MAX_DRAW_SIZE));
+  rowsAddon().drawIndices(word, size, indices);
+  return indices;
+}

@@ -1,0 +1,85 @@
+/** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
+import type { Device, Stream } from '../device/device.ts';
+import type { Tensor } from '../device/tensor.ts';
+import { checkVector, checkWithin } from './checks.ts';
+
+export interface AdamOptions {
+  /** default 1e-3 */
+  learningRate?: number;
+  /** default 0.9 */
+  beta1?: number;
+  /** default 0.999 */
+  beta2?: number;
+  /** default 1e-8 */
+  epsilon?: number;
+  /** scales the gradient so that its global norm is at most this; default: no clipping */
+  maxGradNorm?: number;
+}
+
+/** Places in the factors: what adam_advance and clip_scale write and adam reads. */
+const clipFactor = 2;
+const normPlace = 3;
+const normLanes = 256;
+
+export class Adam implements Disposable {
+  readonly parameters: Tensor;
+  /** int32 [1]: updates done so far */
+  readonly steps: Tensor;
+  readonly #mean: Tensor;
+  readonly #spread: Tensor;
+  readonly #factors: Tensor;
+  readonly #partial: Tensor;
+  readonly #rates: readonly [number, number, number];
+  readonly #epsilon: number;
+  readonly #maxGradNorm: number | undefined;
+
+  /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
+  constructor(device: Device, parameters: Tensor, options: AdamOptions = {}) {
+    const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
+    this.parameters = checkVector('parameters', parameters, parameters.size);
+    this.#rates = [
+      checkWithin('learningRate', learningRate, 0, 1e6),
+      checkWithin('beta1', beta1, 0, 0.999999999),
+      checkWithin('beta2', beta2, 0, 0.999999999),
+    ];
+    this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
+    this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
+    const shape = [parameters.size];
+    this.steps = device.allocate({ shape: [1], dtype: 'int32' });
+    this.#mean = device.allocate({ shape });
+    this.#spread = device.allocate({ shape });
+    this.#partial = device.allocate({ shape: [normLanes] });
+    this.#factors = device.allocate({ shape: [4] }).write(new Float32Array([0, 0, 1, 0]));
+  }
+
+  /** float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set. */
+  get gradientNorm(): Tensor {
+    return this.#factors.view({ shape: [1], offset: normPlace });
+  }
+  /** float32 [1]: what the gradient was multiplied with (1 without clipping). */
+  get clip(): Tensor {
+    return this.#factors.view({ shape: [1], offset: clipFactor });
+  }
+
+  /** Enqueues one step with `gradient`, a contiguous float32 vector as long as the parameters. */
+  step(stream: Stream, gradient: Tensor): void {
+    const n = this.parameters.size;
+    checkVector('gradient', gradient, n);
+    const [, beta1, beta2] = this.#rates;
+    const factors = this.#factors;
+    if (this.#maxGradNorm !== undefined) {
+      stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [n] });
+      stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [this.#maxGradNorm] });
+    }
+    stream.launch('adam_advance', { tensors: [this.steps, factors], reals: this.#rates });
+    const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors];
+    stream.launch('adam', { tensors, wholes: [n], reals: [beta1, beta2, this.#epsilon] });
+  }
+
+  close(): void {
+    for (const tensor of [this.steps, this.#mean, this.#spread, this.#partial, this.#factors]) tensor.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,71 @@
+/** What the learner checks at its door: float32 tensors as the kernels take them (rows with a stride), and numbers. */
+
+import type { Tensor } from '../device/tensor.ts';
+import { rangeError, typeError } from '../errors.ts';
+
+/** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
+export function rowStride(tensor: Tensor): number {
+  const columns = tensor.shape[1] ?? 1;
+  return (tensor.shape[0] as number) > 1 ? (tensor.strides[0] as number) : columns;
+}
+
+/** Throws unless `tensor` is float32 [rows, columns] with neighbouring columns; `rows` undefined accepts any number. */
+export function checkMatrix(name: string, tensor: Tensor, rows: number | undefined, columns: number): Tensor {
+  checkFloats(name, tensor);
+  const [r, c] = tensor.shape;
+  if (tensor.shape.length !== 2 || c !== columns || (rows !== undefined && r !== rows)) {
+    throw rangeError(`${name} must be ${rows ?? 'rows'}×${columns}, got ${tensor.shape.join('×') || 'a scalar'}`);
+  }
+  if (columns > 1 && tensor.strides[1] !== 1) {
+    throw typeError(`${name} needs neighbouring columns, got strides [${tensor.strides}]`);
+  }
+  if ((r as number) > 1 && (tensor.strides[0] as number) < columns) {
+    throw rangeError(`${name} needs rows at least ${columns} elements apart, got strides [${tensor.strides}]`);
+  }
+  return tensor;
+}
+
+/** Throws unless `tensor` is float32 [rows] or [rows, 1]; gives a view of shape [rows, 1]. */
+export function checkColumn(name: string, tensor: Tensor, rows: number): Tensor {
+  checkFloats(name, tensor);
+  const [r, c = 1] = tensor.shape;
+  if (tensor.shape.length < 1 || tensor.shape.length > 2 || r !== rows || c !== 1) {
+    throw rangeError(`${name} must be ${rows} or ${rows}×1, got ${tensor.shape.join('×') || 'a scalar'}`);
+  }
+  const stride = tensor.strides[0] as number;
+  if (rows > 1 && stride < 1)
+    throw rangeError(`${name} needs rows at least 1 element apart, got strides [${tensor.strides}]`);
+  return tensor.view({ shape: [rows, 1], strides: [Math.max(stride, 1), 1] });
+}
+
+/** Rows [start, start + rows) of a checked matrix, as a view. */
+export function rowsOf(tensor: Tensor, start: number, rows: number): Tensor {
+  const stride = tensor.strides[0] as number;
+  return tensor.view({ shape: [rows, tensor.shape[1] as number], offset: start * stride, strides: tensor.strides });
+}
+
+/** Throws unless `tensor` is a contiguous float32 vector of `length`. */
+export function checkVector(name: string, tensor: Tensor, length: number): Tensor {
+  checkFloats(name, tensor);
+  if (tensor.size !== length || !tensor.contiguous) {
+    throw rangeError(
+      `${name} must be ${length} contiguous floats, got ${tensor.shape.join('×')} with strides [${tensor.strides}]`,
+    );
+  }
+  return tensor;
+}
+
+function checkFloats(name: string, tensor: Tensor): void {
+  if (tensor?.dtype !== 'float32')
+    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? String(tensor)}`);
+  if (tensor.byteOffset % 4 !== 0)
+    throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
+  tensor.checkOpen();
+}
+
+/** Throws unless `value` is a number within [low, high]. */
+export function checkWithin(name: string, value: number, low: number, high: number): number {
+  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${String(value)})`);
+  if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
+  return value;
+}

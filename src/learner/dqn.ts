@@ -1,0 +1,217 @@
+/** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
+import type { Device, DeviceEvent, Stream } from '../device/device.ts';
+import type { Tensor } from '../device/tensor.ts';
+import { checkCount, rangeError, stateError } from '../errors.ts';
+import type { Activation } from './activation.ts';
+import { Adam, type AdamOptions } from './adam.ts';
+import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
+import { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
+
+export interface DqnOptions extends AdamOptions {
+  /** floats of an observation */
+  obsDim: number;
+  /** number of actions; the batch stores an action as its index, a float */
+  actions: number;
+  /** neurons of the hidden layers, e.g. [120, 84] */
+  hidden: readonly number[];
+  /** default 'relu' */
+  activation?: Activation;
+  /** rows of one minibatch; an update of K × batchSize rows makes K steps */
+  batchSize: number;
+  /** discount of one step; default 0.99 */
+  gamma?: number;
+  /** steps that a row's reward sums up; the bootstrap is discounted by gamma^nStep; default 1 */
+  nStep?: number;
+  /** the online network chooses the next action, the target network values it; default true */
+  doubleDqn?: boolean;
+  /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
+  huberDelta?: number;
+  /** target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with targetEvery */
+  tau?: number;
+  /** target ← online at every so many steps instead */
+  targetEvery?: number;
+  /** of the initial weights; default 0 */
+  seed?: number;
+}
+
+/** Float32 columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
+export interface DqnBatch {
+  /** [rows, obsDim] */
+  obs: Tensor;
+  nextObs: Tensor;
+  /** [rows] or [rows, 1]: indices of the actions taken */
+  actions: Tensor;
+  rewards: Tensor;
+  /** 1 where the episode ended, terminated or truncated */
+  dones: Tensor;
+  /** 1 where it ended by a time limit: such rows still bootstrap */
+  truncated: Tensor;
+}
+
+export class DqnLearner implements Disposable {
+  readonly device: Device;
+  readonly mlp: Mlp;
+  readonly batchSize: number;
+  /** what an update writes to `out`, in order: means over all its rows */
+  readonly scalars = ['loss', 'meanQ'] as const;
+  /** the online network's flat vector (MlpLayout): what to publish to collectors */
+  readonly parameters: Tensor;
+  /** the target network's flat vector */
+  readonly target: Tensor;
+  readonly optimiser: Adam;
+  /** resolves when the initial weights are in place; await it before capturing an update */
+  readonly ready: Promise<void>;
+  readonly #options: DqnOptions;
+  readonly #discount: number;
+  readonly #gradient: Tensor;
+  readonly #online: LayerTensors[];
+  readonly #targetLayers: LayerTensors[];
+  readonly #gradientLayers: LayerTensors[];
+  /** passes over obs with backward, over nextObs by the target, over nextObs by the online network */
+  readonly #pass: MlpWorkspace;
+  readonly #targetPass: MlpWorkspace;
+  readonly #choicePass: MlpWorkspace | undefined;
+  readonly #goal: Tensor;
+  readonly #terms: Tensor;
+  readonly #written: DeviceEvent;
+  #settled = false;
+
+  /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
+  constructor(device: Device, options: DqnOptions) {
+    const { obsDim, actions, hidden, activation = 'relu', gamma = 0.99, nStep = 1, seed = 0 } = options;
+    if (options.tau !== undefined && options.targetEvery !== undefined) {
+      throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
+    }
+    checkWithin('tau', options.tau ?? 0, 0, 1);
+    checkWithin('huberDelta', options.huberDelta ?? 1, 0, 1e30);
+    checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
+    this.#discount = checkWithin('gamma', gamma, 0, 1) ** checkCount('nStep', nStep);
+    const rows = checkCount('batchSize', options.batchSize);
+    const sizes = [checkCount('obsDim', obsDim), ...hidden, checkCount('actions', actions)];
+    this.#options = options;
+    this.device = device;
+    this.batchSize = rows;
+    this.mlp = new Mlp({ sizes, activation });
+    const weights = this.mlp.initialise(seed);
+    const shape = [this.mlp.parameterCount];
+    this.parameters = device.allocate({ shape }).write(weights);
+    this.target = device.allocate({ shape }).write(weights);
+    this.#gradient = device.allocate({ shape });
+    this.optimiser = new Adam(device, this.parameters, options);
+    this.#online = this.mlp.over(this.parameters);
+    this.#targetLayers = this.mlp.over(this.target);
+    this.#gradientLayers = this.mlp.over(this.#gradient);
+    this.#pass = this.mlp.workspace(device, rows, { backward: true });
+    this.#targetPass = this.mlp.workspace(device, rows);
+    this.#choicePass = (options.doubleDqn ?? true) ? this.mlp.workspace(device, rows) : undefined;
+    this.#goal = device.allocate({ shape: [rows] });
+    this.#terms = device.allocate({ shape: [rows, 2] });
+    this.#written = device.createEvent();
+    device.currentStream.record(this.#written);
+    this.ready = this.#written.done().then(() => {
+      this.#settled = true;
+    });
+    // Whoever awaits it hears of a failure, and so does the first update.
+    this.ready.catch(() => {});
+  }
+
+  /**
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
+   * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
+   */
+  update(stream: Stream, batch: DqnBatch, out: Tensor): void {
+    this.#settle(stream);
+    const total = batch.obs?.shape?.[0] ?? 0;
+    const { batchSize } = this;
+    if (total < batchSize || total % batchSize !== 0) {
+      throw rangeError(`an update needs a multiple of batchSize ${batchSize} rows, got ${total}`);
+    }
+    const count = this.scalars.length;
+    if (out.size < count)
+      throw rangeError(`out needs at least ${count} floats for ${this.scalars.join(', ')}, got ${out.size}`);
+    const scalars = checkVector('out', out.view({ shape: [count] }), count);
+    const checked = this.#check(batch, total);
+    for (let start = 0; start < total; start += batchSize) {
+      this.#step(stream, sliced(checked, start, batchSize));
+      const reals = [1 / total, start === 0 ? 0 : 1];
+      stream.launch('column_sums', { tensors: [scalars, this.#terms], wholes: [batchSize, count, count], reals });
+    }
+  }
+
+  #check(batch: DqnBatch, rows: number): DqnBatch {
+    const { inputs } = this.mlp;
+    return {
+      obs: checkMatrix('obs', batch.obs, rows, inputs),
+      nextObs: checkMatrix('nextObs', batch.nextObs, rows, inputs),
+      actions: checkColumn('actions', batch.actions, rows),
+      rewards: checkColumn('rewards', batch.rewards, rows),
+      dones: checkColumn('dones', batch.dones, rows),
+      truncated: checkColumn('truncated', batch.truncated, rows),
+    };
+  }
+
+  /** One gradient step on one minibatch; leaves (loss, chosen value) of each row in the terms. */
+  #step(stream: Stream, { obs, nextObs, actions, rewards, dones, truncated }: DqnBatch): void {
+    const { mlp, batchSize: rows } = this;
+    const n = mlp.outputs;
+    const { huberDelta = 1 } = this.#options;
+    const value = mlp.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
+    const choice = this.#choicePass ? mlp.forward(stream, this.#online, nextObs, this.#choicePass) : value;
+    stream.launch('td_target', {
+      tensors: [this.#goal, value, choice, rewards, dones, truncated],
+      wholes: [rows, n, n, n, rowStride(rewards), rowStride(dones), rowStride(truncated)],
+      reals: [this.#discount],
+    });
+    const q = mlp.forward(stream, this.#online, obs, this.#pass);
+    stream.launch('td_loss', {
+      tensors: [this.#pass.outputGradient, this.#terms, q, this.#goal, actions],
+      wholes: [rows, n, n, n, rowStride(actions)],
+      reals: [huberDelta, 1 / rows],
+    });
+    mlp.backward(stream, this.#online, obs, this.#pass, this.#gradientLayers);
+    this.optimiser.step(stream, this.#gradient);
+    this.#follow(stream);
+  }
+
+  /** Moves the target network after a step. */
+  #follow(stream: Stream): void {
+    const { tau = 0.005, targetEvery } = this.#options;
+    const size = this.mlp.parameterCount;
+    if (targetEvery === undefined) {
+      stream.launch('axpby', { tensors: [this.target, this.parameters], wholes: [size], reals: [tau, 1 - tau] });
+    } else {
+      const tensors = [this.target, this.parameters, this.optimiser.steps];
+      stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
+    }
+  }
+
+  /** Orders the first updates behind the initial weights, whatever stream wrote them. A capture cannot ask or wait. */
+  #settle(stream: Stream): void {
+    if (this.#settled) return;
+    if (stream.capturing) throw stateError('CAPTURE', 'await learner.ready before capturing an update');
+    if (this.#written.query()) this.#settled = true;
+    else stream.wait(this.#written);
+  }
+
+  close(): void {
+    this.#written.close();
+    for (const pass of [this.#pass, this.#targetPass, this.#choicePass]) pass?.close();
+    for (const tensor of [this.parameters, this.target, this.#gradient, this.#goal, this.#terms]) tensor.close();
+    this.optimiser.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+function sliced(batch: DqnBatch, start: number, rows: number): DqnBatch {
+  const { obs, nextObs, actions, rewards, dones, truncated } = batch;
+  return {
+    obs: rowsOf(obs, start, rows),
+    nextObs: rowsOf(nextObs, start, rows),
+    actions: rowsOf(actions, start, rows),
+    rewards: rowsOf(rewards, start, rows),
+    dones: rowsOf(dones, start, rows),
+    truncated: rowsOf(truncated, start, rows),
+  };
+}

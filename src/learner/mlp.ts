@@ -1,0 +1,133 @@
+/** A multilayer perceptron on a device: forward and backward as kernel launches over preallocated tensors, capture-safe. */
+import type { Device, Stream } from '../device/device.ts';
+import type { Tensor } from '../device/tensor.ts';
+import { checkCount, stateError } from '../errors.ts';
+import { activations } from './activation.ts';
+import { checkMatrix, checkVector, rowStride } from './checks.ts';
+import { MlpLayout } from './mlp-layout.ts';
+
+/** One layer's W [inputs, outputs] and b [outputs] inside a flat vector (parameters or their gradient). */
+export interface LayerTensors {
+  readonly weight: Tensor;
+  readonly bias: Tensor;
+}
+
+export class Mlp extends MlpLayout {
+  /** Views of each layer in `flat`, a contiguous float32 vector of parameterCount. */
+  over(flat: Tensor): LayerTensors[] {
+    checkVector('parameters', flat, this.parameterCount);
+    return this.layers.map(({ inputs, outputs, weight, bias }) => ({
+      weight: flat.view({ shape: [inputs, outputs], offset: weight }),
+      bias: flat.view({ shape: [outputs], offset: bias }),
+    }));
+  }
+
+  /** Memory for one pass of `rows` rows; with `backward` also for the gradients. The caller closes it. */
+  workspace(device: Device, rows: number, { backward = false }: { backward?: boolean } = {}): MlpWorkspace {
+    return new MlpWorkspace(this, device, rows, backward);
+  }
+
+  /** y = net(input [rows, inputs]) into the workspace; returns its output [rows, outputs]. */
+  forward(stream: Stream, parameters: readonly LayerTensors[], input: Tensor, workspace: MlpWorkspace): Tensor {
+    const { rows } = workspace;
+    let x = checkMatrix('input', input, rows, this.inputs);
+    this.layers.forEach(({ inputs, outputs, activation }, i) => {
+      const { weight, bias } = parameters[i] as LayerTensors;
+      const y = workspace.outputs[i] as Tensor;
+      product(stream, y, x, weight, [0, 0, rows, outputs, inputs]);
+      stream.launch('bias_act', {
+        tensors: [y, y, bias],
+        wholes: [rows, outputs, outputs, outputs, activations[activation]],
+      });
+      x = y;
+    });
+    return x;
+  }
+
+  /**
+   * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs] (which it overwrites)
+   * into `gradient` (overwritten, not added to) and, when given, `inputGradient` [rows, inputs].
+   */
+  backward(
+    stream: Stream,
+    parameters: readonly LayerTensors[],
+    input: Tensor,
+    workspace: MlpWorkspace,
+    gradient: readonly LayerTensors[],
+    inputGradient?: Tensor,
+  ): void {
+    const { rows, gradients, outputs: ys } = workspace;
+    if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    checkMatrix('input', input, rows, this.inputs);
+    if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
+    for (let i = this.layers.length - 1; i >= 0; i--) {
+      const { inputs, outputs, activation } = this.layers[i] as MlpLayout['layers'][number];
+      const dz = gradients[i] as Tensor;
+      const into = gradient[i] as LayerTensors;
+      if (activation !== 'none') {
+        const wholes = [rows, outputs, outputs, outputs, outputs, activations[activation]];
+        stream.launch('act_backward', { tensors: [dz, dz, ys[i] as Tensor], wholes });
+      }
+      stream.launch('column_sums', { tensors: [into.bias, dz], wholes: [rows, outputs, outputs], reals: [1, 0] });
+      const x = i > 0 ? (ys[i - 1] as Tensor) : input;
+      product(stream, into.weight, x, dz, [1, 0, inputs, outputs, rows]);
+      const dx = i > 0 ? gradients[i - 1] : inputGradient;
+      if (dx) product(stream, dx, dz, (parameters[i] as LayerTensors).weight, [0, 1, rows, inputs, outputs]);
+    }
+  }
+}
+
+/** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
+function product(stream: Stream, c: Tensor, a: Tensor, b: Tensor, sizes: readonly number[]): void {
+  stream.launch('gemm', {
+    tensors: [c, a, b],
+    wholes: [...sizes, rowStride(a), rowStride(b), rowStride(c)],
+    reals: [1, 0],
+  });
+}
+
+/** What one pass writes: each layer's output and, for backward, the gradient at each layer's output. */
+export class MlpWorkspace implements Disposable {
+  readonly rows: number;
+  /** per layer [rows, outputs] */
+  readonly outputs: readonly Tensor[];
+  /** per layer [rows, outputs]; empty when the workspace is for forward only */
+  readonly gradients: readonly Tensor[];
+  readonly #memory: Tensor;
+
+  constructor(layout: MlpLayout, device: Device, rows: number, backward: boolean) {
+    this.rows = checkCount('rows', rows);
+    const lengths = layout.layers.map(({ outputs }) => rows * outputs);
+    // Tensors start on cache lines of their own: 16 floats.
+    const starts: number[] = [];
+    let at = 0;
+    for (const length of backward ? [...lengths, ...lengths] : lengths) {
+      starts.push(at);
+      at += Math.ceil(length / 16) * 16;
+    }
+    this.#memory = device.allocate({ shape: [at] });
+    const tensors = starts.map((offset, i) => {
+      const { outputs } = layout.layers[i % lengths.length] as MlpLayout['layers'][number];
+      return this.#memory.view({ shape: [rows, outputs], offset });
+    });
+    this.outputs = tensors.slice(0, lengths.length);
+    this.gradients = tensors.slice(lengths.length);
+  }
+
+  /** [rows, outputs] of the last layer. */
+  get output(): Tensor {
+    return this.outputs[this.outputs.length - 1] as Tensor;
+  }
+  /** Where the loss's gradient at the output belongs before backward. */
+  get outputGradient(): Tensor {
+    const last = this.gradients[this.gradients.length - 1];
+    if (!last) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    return last;
+  }
+  close(): void {
+    this.#memory.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,181 @@
+import { expect } from 'chai';
+import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
+import { native } from '../../src/device/native.ts';
+import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
+
+async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
+  try {
+    await act();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was refused');
+}
+const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
+
+for (const [name, placement] of Object.entries(placements)) {
+  describe(`autonomous runs, ${name}`, () => {
+    afterEach(closeAll);
+
+    it('applies every update exactly once, in order, and journals each tick', async () => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const ticks: Tick[] = [];
+      made.on('tick', (tick) => ticks.push(tick));
+      const summary = await made.run({ ticks: 500 });
+      expect(summary).to.include({ ticks: 500, aborted: false, sampled: 500, rows: 500 * SAMPLE });
+      expect(ticks.map((tick) => tick.tickId)).to.deep.equal(Array.from({ length: 500 }, (_, i) => i));
+      expect(ticks.map((tick) => tick.scalars.count)).to.deep.equal(Array.from({ length: 500 }, (_, i) => i + 1));
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(500));
+      expect(summary.stages.total.p50).to.be.greaterThan(0);
+      await made.close();
+      update.close();
+    });
+
+    it('goes on where it stopped: runs, manual ticks and runs again', async () => {
+      const made = await pipeline({ placement, depth: 3 });
+      const update = counter(made);
+      await made.run({ ticks: 10 });
+      for (const tick of [10, 11, 12, 13]) {
+        await made.sampleLargeBatch(tick, SAMPLE);
+        made.afterTick();
+      }
+      const seen: number[] = [];
+      made.on('tick', (tick) => seen.push(tick.tickId));
+      await made.run({ ticks: 7 });
+      expect(seen).to.deep.equal([14, 15, 16, 17, 18, 19, 20]);
+      expect((await refusal(() => made.startPrepare(20, SAMPLE))).message).to.match(/tick 20 is over/);
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(17));
+      await made.close();
+      update.close();
+    });
+
+    it('ends by its signal after the ticks under way, and says so', async () => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const abort = new AbortController();
+      made.on('tick', (tick) => tick.tickId >= 20 && abort.abort());
+      const summary = await made.run({ signal: abort.signal });
+      expect(summary.aborted).to.equal(true);
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
+      expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
+      await made.close();
+      update.close();
+    });
+
+    it('publishes weights behind every n-th tick, and the newest are the learner’s', async () => {
+      const mailbox = WeightMailbox.create({ length: 1 });
+      const made = await pipeline({ placement, mailbox });
+      const device = openDevice('auto');
+      const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
+      one.write(Float32Array.of(1));
+      made.capture((_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }), {
+        weights,
+      });
+      const versions: number[] = [];
+      made.on('tick', ({ version }) => version > 0 && versions.push(version));
+      await made.run({ ticks: 40, publishEvery: 4 });
+      expect(versions).to.deep.equal([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+      const into = new Float32Array(1);
+      expect(mailbox.read(into)).to.equal(10);
+      expect(into[0]).to.equal(40);
+      await made.close();
+    });
+
+    it('waits while the buffer is empty and wakes when rows come', async () => {
+      const buffer = filled(0);
+      const made = await pipeline({ placement, buffer });
+      const update = counter(made);
+      const running = made.run({ ticks: 5 });
+      await made.emit('tick', {} as Tick);
+      expect(made.inspect().finished).to.equal(0);
+      buffer.add(rows(5));
+      expect(await running).to.include({ ticks: 5 });
+      await made.close();
+      update.close();
+    });
+
+    it('refuses a capture that throws, waits, allocates or is a promise, and works on', async () => {
+      const made = await pipeline({ placement });
+      const device = openDevice('auto');
+      const target = device.allocate({ shape: [SAMPLE] });
+      const wrong: [RegExp, Parameters<typeof made.capture>[0]][] = [
+        [/no such learner/, () => { throw new Error('no such learner'); }],
+        [/900|STREAM_CAPTURE/, () => device.allocate({ shape: [4] })],
+        [/900|STREAM_CAPTURE/, (_, { stream }) => stream.query()],
+        [/900|STREAM_CAPTURE/, (_, { out }) => out.write(new Float32Array(out.size))],
+        [/promise/, async () => {}],
+        [/STREAM_CAPTURE_INVALIDATED/, (_, { stream }) => { try { stream.query(); } catch {} }],
+        [/same for every slot/, (_, { stream, slot }) => { if (slot === 1) stream.fill(target, 1); }],
+      ];
+      for (const [reason, fn] of wrong) {
+        const error = await refusal(() => made.capture(fn));
+        expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
+        expect(error.message).to.match(reason);
+      }
+      expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
+      const update = counter(made);
+      expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
+      await made.close();
+      update.close();
+      target.close();
+    });
+
+    it('a failing update fails the pipeline with the actor, and everything can be closed', async () => {
+      const made = await pipeline({ placement });
+      made.capture((_, { stream }) => stream.launch('fail', {}));
+      const error = (await refusal(() => made.run({ ticks: 10 }))) as PipelineError;
+      expect(error).to.include({ name: 'PipelineError', code: 'ERR_HOTSLOT_PIPELINE' });
+      expect(error.message).to.match(/'fail' failed as it was asked/);
+      expect(error.actor).to.be.oneOf(['poll', 'replay']);
+      expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
+      expect(await refusal(() => made.startPrepare(99, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
+      await made.close();
+    });
+
+    it('leaves no handle open', async () => {
+      const kinds = [1, 2, 3, 4, 5, 6];
+      const count = () => kinds.map((kind) => native().handleCount(kind));
+      openDevice('auto');
+      const before = count();
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      await made.run({ ticks: 20 });
+      await made.close();
+      update.close();
+      expect(count()).to.deep.equal(before);
+    });
+  });
+}
+
+describe('autonomous runs', () => {
+  afterEach(closeAll);
+
+  it('refuses what makes no sense, and what comes at the wrong moment', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    for (const ticks of [0, -1, 1.5, Number.NaN]) expect(await refusal(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
+    expect((await refusal(() => made.step())).message).to.match(/placement 'inline'/);
+    made.startPrepare(0, SAMPLE);
+    expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    expect(await refusal(() => made.capture(() => {}))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    await made.sampleLargeBatch(0, SAMPLE);
+    made.afterTick();
+    const running = made.run({ ticks: 1000 });
+    for (const call of [() => made.startPrepare(5, SAMPLE), () => made.run({ ticks: 1 }), () => made.capture(() => {})]) {
+      expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    }
+    await running;
+    await made.close();
+    update.close();
+  });
+
+  it('rejects a run when the pipeline is closed under it', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    const running = refusal(() => made.run());
+    await made.close();
+    expect(await running).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+    update.close();
+  });
+});

@@ -1,0 +1,180 @@
+import { expect } from 'chai';
+import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
+import { closeAll, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
+
+async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
+  try {
+    await act();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was refused');
+}
+const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
+
+for (const [name, placement] of Object.entries(placements)) {
+  describe(`manual ticks, ${name}`, () => {
+    afterEach(closeAll);
+
+    it('gives the rows that torch would draw for baseSeed + tick', async () => {
+      const made = await pipeline({ placement, baseSeed: 41 });
+      const batch = await made.sampleLargeBatch(7, SAMPLE);
+      const expected = [...uniformIndices({ seed: 48, size: 100, count: SAMPLE })].map(Number);
+      expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(expected);
+      expect([...((await batch.obs?.toArray()) ?? [])]).to.deep.equal(expected.flatMap((row) => [row, row, row, row]));
+      expect(Object.keys(batch)).to.deep.equal(['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']);
+      expect(batch.obs?.shape).to.deep.equal([SAMPLE, 4]);
+    });
+
+    it('prepares t + 1 while t is hot, and t stays untouched meanwhile', async () => {
+      const made = await pipeline({ placement, depth: 2 });
+      for (let tick = 0; tick < 40; tick++) {
+        const batch = await made.sampleLargeBatch(tick, SAMPLE);
+        expect(made.startPrepare(tick + 1, SAMPLE)).to.equal(true);
+        expect(await made.waitUntilReady(tick + 1, SAMPLE)).to.equal(true);
+        expect(await made.sampleLargeBatch(tick, SAMPLE)).to.equal(batch);
+        const expected = [...uniformIndices({ seed: tick, size: 100, count: SAMPLE })].map(Number);
+        expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(expected);
+        made.afterTick();
+      }
+    });
+
+    it('answers about other ticks without starting anything', async () => {
+      const made = await pipeline({ placement });
+      expect(made.batchReady(3, SAMPLE)).to.equal(false);
+      expect(await made.waitUntilReady(3, SAMPLE)).to.equal(true);
+      expect([made.batchReady(3, SAMPLE), made.batchReady(4, SAMPLE)]).to.deep.equal([true, false]);
+      expect(made.startPrepare(3, SAMPLE)).to.equal(false);
+    });
+
+    it('refuses wrong moments, naming the ticks', async () => {
+      const made = await pipeline({ placement });
+      made.startPrepare(5, SAMPLE);
+      expect(await refusal(() => made.startPrepare(6, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+      expect((await refusal(() => made.startPrepare(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
+      expect((await refusal(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
+      await made.sampleLargeBatch(5, SAMPLE);
+      expect((await refusal(() => made.startPrepare(5, SAMPLE))).message).to.match(/tick 5 is hot/);
+      expect((await refusal(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5 is hot/);
+      made.afterTick();
+      made.afterTick();
+      expect((await refusal(() => made.startPrepare(5, SAMPLE))).message).to.match(/tick 5 is over/);
+      expect((await refusal(() => made.startPrepare(4, SAMPLE))).message).to.match(/tick 4 is over/);
+      expect(await made.waitUntilReady(6, SAMPLE)).to.equal(true);
+    });
+
+    it('checks the sample count before anything else', async () => {
+      const made = await pipeline({ placement });
+      const calls = [
+        (n: number) => made.startPrepare(-1, n),
+        (n: number) => made.batchReady(-1, n),
+        (n: number) => made.waitUntilReady(-1, n),
+        (n: number) => made.sampleLargeBatch(-1, n),
+      ];
+      for (const call of calls) {
+        expect((await refusal(() => call(SAMPLE + 1))).message).to.match(/17 differs from the pipeline's 16/);
+        for (const bad of [0, -1, Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
+          expect(await refusal(() => call(bad))).to.be.instanceOf(RangeError);
+        }
+        expect((await refusal(() => call(SAMPLE))).message).to.match(/tickId/);
+      }
+    });
+
+    it('waits for the rows that were asked for, says so, and add() wakes it', async () => {
+      const buffer = filled(0);
+      const made = await pipeline({ placement, buffer });
+      expect(await refusal(() => made.startPrepare(0, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
+      made.startPrepare(0, SAMPLE, 20);
+      expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
+      buffer.add(rows(10));
+      expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
+      expect(made.waitingFor()).to.match(/rows: 10/);
+      buffer.add(rows(10, 10));
+      const batch = await made.sampleLargeBatch(0, SAMPLE);
+      const drawn = [...uniformIndices({ seed: 0, size: 20, count: SAMPLE })].map(Number);
+      expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(drawn);
+    });
+
+    it('samples with replacement: more rows than are stored', async () => {
+      const made = await pipeline({ placement, buffer: filled(3) });
+      const batch = await made.sampleLargeBatch(0, SAMPLE);
+      expect(Math.max(...((await batch.rewards?.toArray()) as Float32Array))).to.be.lessThan(3);
+    });
+
+    it('lets a waiter go when it is aborted, when the time is over, and when the pipeline closes', async () => {
+      const made = await pipeline({ placement, buffer: filled(0) });
+      made.startPrepare(0, SAMPLE, 50);
+      const abort = new AbortController();
+      const waiting = refusal(() => made.waitUntilReady(0, SAMPLE, { signal: abort.signal }));
+      abort.abort();
+      expect((await waiting).name).to.equal('AbortError');
+      for (const timeoutMs of [Number.NaN, -1]) {
+        expect(await refusal(() => made.waitUntilReady(0, SAMPLE, { timeoutMs }))).to.be.instanceOf(RangeError);
+      }
+      const held = refusal(() => made.sampleLargeBatch(0, SAMPLE));
+      await made.close();
+      expect(await held).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+      for (const call of [() => made.startPrepare(1, SAMPLE), () => made.afterTick(), () => made.run(), () => made.step()]) {
+        expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+      }
+      await made.close();
+    });
+
+    it('closes in the middle of anything', async () => {
+      const stages: ((made: ReplayPipeline) => unknown)[] = [
+        () => {},
+        (made) => made.startPrepare(0, SAMPLE),
+        (made) => made.startPrepare(0, SAMPLE, 10_000),
+        (made) => made.waitUntilReady(0, SAMPLE),
+        (made) => made.sampleLargeBatch(0, SAMPLE),
+        async (made) => {
+          await made.sampleLargeBatch(0, SAMPLE);
+          made.afterTick();
+          made.startPrepare(1, SAMPLE);
+        },
+      ];
+      for (const stage of stages) {
+        const made = await pipeline({ placement });
+        await stage(made);
+        await made.close();
+      }
+    });
+  });
+}
+
+describe('the manifest', () => {
+  afterEach(closeAll);
+
+  it('says how the transfer really happens, frozen', async () => {
+    const made = await pipeline({ device: 'cpu', placement: [['pack', 'submit'], ['poll', 'replay']] });
+    expect(made.transferManifest).to.deep.equal({
+      backend: 'HostCopyReplayTransferBackend',
+      device: 'host:0',
+      deviceFamily: 'host',
+      hostMemoryKind: 'pageable_shared',
+      hostPinned: false,
+      directPinnedShared: false,
+      supportsAsyncSubmit: true,
+      supportsTimingEvents: true,
+      h2dSubmitter: 'host_stream',
+      ringDepth: 4,
+      placement: '[pack submit] [poll replay]',
+      placementReason: 'as asked',
+      deviceReason: "'cpu' means host:0 here",
+    });
+    expect(Object.isFrozen(made.transferManifest)).to.equal(true);
+  });
+
+  for (const [transfer, submitter] of [['deferred', 'host_deferred'], ['direct', 'host_direct']] as const) {
+    it(`tells a ${transfer} transfer, whose batches are the same`, async () => {
+      const made = await pipeline({ transfer });
+      expect(made.transferManifest.h2dSubmitter).to.equal(submitter);
+      for (let tick = 0; tick < 20; tick++) {
+        const batch = await made.sampleLargeBatch(tick, SAMPLE);
+        const expected = [...uniformIndices({ seed: tick, size: 100, count: SAMPLE })].map(Number);
+        expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(expected);
+        made.afterTick();
+      }
+    });
+  }
+});

@@ -1,0 +1,85 @@
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { type PipelineOptions, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
+import { place } from '../../src/pipeline/options.ts';
+import { closeAll, filled, pipeline } from './fixture.ts';
+
+async function refusal(options: object): Promise<Error & { code?: string }> {
+  try {
+    const made = await ReplayPipeline.open({ buffer: filled(), device: 'auto', sampleCount: 16, ...options } as PipelineOptions);
+    await made.close();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error(`nothing was refused: ${JSON.stringify(options)}`);
+}
+
+describe('opening a pipeline', () => {
+  afterEach(closeAll);
+
+  const refused: [object, RegExp, string?][] = [
+    [{ buffer: {} }, /buffer must be a ReplayBuffer/],
+    [{ sampleCount: 0 }, /sampleCount .* at least 1 and .*, got 0/],
+    [{ sampleCount: Number.NaN }, /got NaN/],
+    [{ sampleCount: '16' }, /must be a number, got string/],
+    [{ depth: 1 }, /depth .* at least 2 .* got 1/],
+    [{ depth: 65 }, /at most 64, got 65/],
+    [{ restart: -1 }, /restart/],
+    [{ baseSeed: -1 }, /baseSeed/],
+    [{ journal: 100 }, /power of two, got 100/],
+    [{ mailbox: {} }, /mailbox must be a WeightMailbox/],
+    [{ device: 'cuda:0' }, /cuda:0/, 'ERR_HOTSLOT_UNAVAILABLE'],
+    [{ device: 'tpu:0' }, /unknown device 'tpu:0'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
+    [{ device: 'host:99' }, /unknown device 'host:99'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
+    [{ device: 0 }, /device must be a string/],
+    [{ transfer: 'teleport' }, /immediate, deferred, direct, got teleport/],
+    [{ placement: 'everywhere' }, /'auto', 'inline' or an array/],
+    [{ placement: [['pack']] }, /role 'submit' once, it names it 0 times/],
+    [{ placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] }, /role 'pack' once, it names it 2 times/],
+    [{ placement: [['pack', 'dance']] }, /unknown role dance/],
+    [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, device/],
+    [{ sampleCount: 2 ** 30 }, /ask for \d+ bytes in all, \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
+  ];
+  for (const [options, reason, code] of refused) {
+    it(`refuses ${JSON.stringify(options)} with the value and the rule`, async () => {
+      const error = await refusal(options);
+      expect(error.message).to.match(reason);
+      expect(error.code).to.equal(code ?? error.code);
+      expect(error.code).to.match(/^ERR_HOTSLOT_/);
+    });
+  }
+
+  it('refuses a limiter whose band is smaller than one batch plus one add', async () => {
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8 });
+    const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
+    expect(await refusal({ buffer })).to.be.instanceOf(RangeError);
+  });
+
+  it('refuses weights without a mailbox or of another length', async () => {
+    const made = await pipeline({ mailbox: WeightMailbox.create({ length: 4 }) });
+    const { openDevice } = await import('../../src/index.ts');
+    using weights = openDevice('auto').allocate({ shape: [5] });
+    expect(() => made.capture(() => {}, { weights })).to.throw(RangeError, '5 elements, the mailbox holds 4');
+  });
+
+  it('chooses threads by cores and says why', () => {
+    expect(place('auto').reason).to.match(/core/);
+    expect(place('inline')).to.deep.include({ threads: [], name: 'inline' });
+  });
+
+  it('takes as many pipelines on one buffer as there are waiting places, and says when they are full', async () => {
+    const buffer = filled();
+    for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
+    expect((await refusal({ buffer })).message).to.match(/waiting places .* taken/);
+    await closeAll();
+    await pipeline({ buffer, placement: 'inline' });
+  });
+
+  it('does not hold the process while it is idle, and an error nobody receives throws', () => {
+    const run = (script: string) =>
+      execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], { encoding: 'utf8', timeout: 15_000 });
+    expect(run('./idle-process.js')).to.equal('left idle\n');
+    expect(run('./unheard-error.js')).to.match(/^uncaught PipelineError: .*lost/);
+  });
+});

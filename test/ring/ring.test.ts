@@ -1,0 +1,142 @@
+import { expect } from 'chai';
+import { PipelineError } from '../../src/errors.ts';
+import { Ring } from '../../src/ring/ring.ts';
+import { Field, packWord, SEQUENCE_MASK, SlotState, sequenceDistance, sequenceOf, stateOf } from '../../src/ring/slot.ts';
+
+const hosts = [0, 1, 2, 3];
+const make = (depth: number, firstSequence = 0) => Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });
+/** One whole life of a slot, as the roles would pass it. */
+function live(ring: Ring, slot: number): void {
+  ring.record(slot)[Field.sequence] = ring.sequence(slot);
+  ring.handOver(slot, SlotState.Requested, 'pack');
+  ring.handOver(slot, SlotState.Packed, 'submit');
+  ring.handOver(slot, SlotState.Submitted, 'poll');
+  ring.handOver(slot, SlotState.Ready, 'replay');
+  ring.handOver(slot, SlotState.Replaying, 'poll');
+  ring.handOver(slot, SlotState.Free, 'pack');
+}
+
+describe('the state word', () => {
+  it('holds sequence and state together, and wraps', () => {
+    for (const sequence of [0, 1, 2 ** 28, SEQUENCE_MASK]) {
+      const word = packWord(sequence, SlotState.Ready);
+      expect(word).to.equal(word | 0);
+      expect([sequenceOf(word), stateOf(word)]).to.deep.equal([sequence, SlotState.Ready]);
+    }
+    expect(sequenceOf(packWord(SEQUENCE_MASK + 1, SlotState.Free))).to.equal(0);
+    expect(sequenceDistance(2, SEQUENCE_MASK)).to.equal(3);
+    expect(sequenceDistance(SEQUENCE_MASK, 2)).to.equal(-3);
+  });
+});
+
+describe('the ring', () => {
+  it('starts with every slot Free and slot = sequence mod depth', () => {
+    const ring = make(3, 7);
+    expect([0, 1, 2].map((slot) => ring.sequence(slot))).to.deep.equal([9, 7, 8]);
+    expect([0, 1, 2].every((slot) => ring.state(slot) === SlotState.Free)).to.equal(true);
+    expect(ring.finished).to.equal(7);
+  });
+
+  it('I3: gives a slot its last sequence plus depth when it becomes Free', () => {
+    const ring = make(3);
+    live(ring, 0);
+    expect(ring.sequence(0)).to.equal(3);
+    expect(ring.finished).to.equal(1);
+  });
+
+  for (const depth of [2, 3, 5]) {
+    it(`keeps whole sequence numbers across the wrap of the word, depth ${depth}`, () => {
+      const first = 3 * (SEQUENCE_MASK + 1) - 4;
+      const ring = make(depth, first);
+      for (let n = 0; n < 20; n++) {
+        const slot = ring.place(SlotState.Free);
+        expect(ring.sequence(slot)).to.equal(first + n);
+        live(ring, slot);
+      }
+      expect(ring.finished).to.equal(first + 20);
+    });
+  }
+
+  it('I8: a role finds its place from the words alone', () => {
+    const ring = make(3);
+    live(ring, 0);
+    ring.record(1)[Field.sequence] = 1;
+    ring.handOver(1, SlotState.Requested, 'pack');
+    ring.handOver(1, SlotState.Packed, 'submit');
+    ring.record(2)[Field.sequence] = 2;
+    ring.handOver(2, SlotState.Requested, 'pack');
+    expect(ring.place(SlotState.Free)).to.equal(0);
+    expect(ring.place(SlotState.Requested)).to.equal(2);
+    expect(ring.place(SlotState.Packed)).to.equal(1);
+    expect(ring.place(SlotState.Replaying)).to.equal(1);
+  });
+
+  it('I4: a hand-over rings the bell of the next owner and of nobody else', () => {
+    const ring = make(2);
+    const before = hosts.map((thread) => ring.bells.at(thread).read());
+    ring.handOver(0, SlotState.Packed, 'submit');
+    expect(hosts.map((thread) => ring.bells.at(thread).read())).to.deep.equal(before.map((n, i) => n + (i === 1 ? 1 : 0)));
+  });
+
+  it('I6: stopping rings every bell, the client’s too', () => {
+    const ring = make(2);
+    const bells = [...hosts.map((thread) => ring.bells.at(thread)), ring.client];
+    const before = bells.map((bell) => bell.read());
+    ring.stop();
+    expect(ring.stopping).to.equal(true);
+    bells.forEach((bell, i) => {
+      expect(bell.read()).to.be.greaterThan(before[i] as number);
+    });
+  });
+
+  it('I7: the first failure wins, and a reader gets role, tick, slot, code and message', () => {
+    const ring = make(2);
+    expect(ring.failure.read()).to.equal(null);
+    const error = Object.assign(new Error('the disk is on fire — 消防'), { code: 'EFIRE' });
+    ring.fail({ role: 'submit', slot: 1, tick: 2 ** 40, error });
+    ring.fail({ role: 'pack', slot: 0, tick: 1, error: new Error('late') });
+    const failure = Ring.attach(ring.share()).failure.read() as PipelineError;
+    expect(failure).to.be.instanceOf(PipelineError);
+    expect(failure).to.include({ actor: 'submit', tickId: 2 ** 40, slot: 1, code: 'ERR_HOTSLOT_PIPELINE' });
+    expect(failure.cause).to.include({ message: error.message, code: 'EFIRE' });
+  });
+
+  it('rings the client when the goal is reached, and not before', () => {
+    const ring = make(2);
+    ring.setGoal(5);
+    const seen = ring.client.read();
+    ring.reached(4);
+    expect(ring.client.read()).to.equal(seen);
+    ring.reached(5);
+    expect(ring.client.read()).to.equal(seen + 1);
+  });
+});
+
+describe('the journal', () => {
+  const write = (ring: Ring, sequence: number) => {
+    const record = ring.record(0);
+    record[Field.sequence] = sequence;
+    ring.journal.write(record, sequence % 7, Float32Array.from({ length: 48 }, (_, i) => sequence + i));
+  };
+
+  it('gives every entry once, in order, with slot and scalars', () => {
+    const ring = make(2);
+    for (let n = 0; n < 10; n++) write(ring, n);
+    const seen: number[][] = [];
+    const first = ring.journal.read(0, ({ record, slot, scalars }) => {
+      seen.push([record[Field.sequence] as number, slot, scalars[2] as number]);
+    });
+    expect(first).to.deep.equal({ next: 10, missed: 0 });
+    expect(seen).to.deep.equal(Array.from({ length: 10 }, (_, n) => [n, n % 7, n + 2]));
+    expect(ring.journal.read(first.next, () => expect.fail('nothing is new'))).to.deep.equal({ next: 10, missed: 0 });
+  });
+
+  it('tells a reader that fell behind how much it missed', () => {
+    const ring = make(2);
+    for (let n = 0; n < 200; n++) write(ring, n);
+    const seen: number[] = [];
+    const { missed } = ring.journal.read(0, ({ record }) => seen.push(record[Field.sequence] as number));
+    expect(missed + seen.length).to.equal(200);
+    expect(seen).to.deep.equal(Array.from({ length: seen.length }, (_, i) => 200 - seen.length + i));
+  });
+});

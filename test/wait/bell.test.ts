@@ -1,0 +1,68 @@
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { BELL_WORDS, Bell, BellBoard } from '../../src/wait/bell.ts';
+
+function board(count: number): BellBoard {
+  return new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
+}
+
+describe('a bell', () => {
+  it('lets its owner through when it rang between the look and the park', () => {
+    const bell = board(1).at(0);
+    const seen = bell.read();
+    bell.ring();
+    expect(bell.park(seen, 10_000)).to.equal(true);
+  });
+
+  it('gives up when the time is over', () => {
+    const bell = board(1).at(0);
+    expect(bell.park(bell.read(), 1)).to.equal(false);
+  });
+
+  it('lies on a cache line of its own', () => {
+    const bells = board(2);
+    expect(bells.at(1).words.byteOffset - bells.at(0).words.byteOffset).to.equal(64);
+  });
+
+  it('wakes an asynchronous waiter, and several of one thread', async () => {
+    const bell = board(1).at(0);
+    const seen = bell.read();
+    const hold = setInterval(() => {}, 1000);
+    const waiting = Promise.all([bell.parkAsync(seen, 10_000), bell.parkAsync(seen, 10_000)]);
+    bell.ring();
+    expect(await waiting).to.deep.equal([true, true]);
+    clearInterval(hold);
+  });
+
+  it('is claimed by one thread at a time, and given back', () => {
+    const bells = board(2);
+    const first = bells.claim() as Bell;
+    expect((bells.claim() as Bell).index).to.equal(1);
+    expect(bells.claim()).to.equal(null);
+    bells.release(first);
+    expect((bells.claim() as Bell).index).to.equal(0);
+  });
+
+  for (const sleeper of ['javascript', 'native']) {
+    it(`loses no wake between two threads, the other one sleeping in ${sleeper}`, async () => {
+      const rounds = 3000;
+      const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
+      const worker = new Worker(new URL('./bell-worker.js', import.meta.url), { workerData: { words, rounds, sleeper } });
+      const [mine, theirs, turn] = [new Bell(words, 0), new Bell(words, 1), 2 * BELL_WORDS];
+      const hold = setInterval(() => {}, 1000);
+      for (let round = 1; round <= rounds; round++) {
+        Atomics.store(words, turn, 2 * round - 1);
+        theirs.ring();
+        for (;;) {
+          const seen = mine.read();
+          if (Atomics.load(words, turn) === 2 * round) break;
+          // A lost wake would cost the whole time and fail the expectation.
+          expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
+        }
+      }
+      clearInterval(hold);
+      await new Promise((resolve) => worker.once('exit', resolve));
+      expect(Atomics.load(words, turn)).to.equal(2 * rounds);
+    }).timeout(30_000);
+  }
+});
