@@ -6,6 +6,7 @@ import { isMainThread } from 'node:worker_threads';
 import { EventEmitter } from 'eventemitter3';
 import type { Actor } from '../actors/actor.ts';
 import { type ActorSetup, makeActors } from '../actors/thread.ts';
+import type { ReplayBuffer } from './buffer/replay-buffer.ts';
 import type { DeviceFamily, GraphExec, HostMemory, Stream } from './device/device.ts';
 import { native } from './device/native.ts';
 import { checkCount, type PipelineError, rangeError, stateError, typeError, unavailableError } from './errors.ts';
@@ -83,8 +84,8 @@ const LOOK_MS = 50;
 const SAMPLE = 256;
 const DRAIN_MS = 5000;
 
-/** The threads of a pipeline, for tests that end them; not exported from the package. */
-export let crewOf: (pipeline: ReplayPipeline) => Crew | null;
+/** A pipeline's parts, for tests that end its threads or hold its streams; not exported from the package. */
+export let insideOf: (pipeline: ReplayPipeline) => { crew: Crew | null; slots: Slots; buffer: ReplayBuffer };
 
 export class ReplayPipeline extends EventEmitter<PipelineEvents> implements AsyncDisposable {
   readonly transferManifest: TransferManifest;
@@ -105,7 +106,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   #reported = false;
 
   static {
-    crewOf = (pipeline) => pipeline.#crew;
+    insideOf = (pipeline) => ({ crew: pipeline.#crew, slots: pipeline.#slots, buffer: pipeline.#options.buffer });
   }
 
   /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */

@@ -1,9 +1,16 @@
-/** Reaches a pipeline's workers, for tests that terminate them. */
+/** Reaches a pipeline's inside, for tests that terminate its threads or hold its streams. */
 import type { Worker } from 'node:worker_threads';
-import type { ReplayPipeline } from '../../src/index.ts';
-import { crewOf } from '../../src/pipeline.ts';
+import type { ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import { insideOf } from '../../src/pipeline.ts';
+import type { Slots } from '../../src/pipeline/slots.ts';
 
 export function workersOf(made: ReplayPipeline): (Worker | undefined)[] {
-  const crew = crewOf(made);
+  const { crew } = insideOf(made);
   return [0, 1, 2, 3].map((thread) => crew?.worker(thread));
+}
+export function slotsOf(made: ReplayPipeline): Slots {
+  return insideOf(made).slots;
+}
+export function bufferOf(made: ReplayPipeline): ReplayBuffer {
+  return insideOf(made).buffer;
 }

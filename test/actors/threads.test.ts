@@ -1,0 +1,207 @@
+import { once } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
+import { native } from '../../src/device/native.ts';
+import { roles } from '../../src/ring/slot.ts';
+import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
+import { bufferOf, slotsOf, workersOf } from '../pipeline/crew.ts';
+
+async function refusal(act: Promise<unknown>): Promise<PipelineError> {
+  return act.then(
+    () => {
+      throw new Error('nothing was refused');
+    },
+    (error) => error,
+  );
+}
+
+/** The journal's story of an exact run: every tick once, in order, and every update applied once. */
+function expectExact(ticks: Tick[], count: number): void {
+  const once = ticks.filter((tick, i) => tick.tickId !== ticks[i - 1]?.tickId);
+  expect(once.map((tick) => tick.tickId)).to.deep.equal(Array.from({ length: count }, (_, i) => i));
+  expect(once.map((tick) => tick.scalars.count)).to.deep.equal(Array.from({ length: count }, (_, i) => i + 1));
+}
+
+/**
+ * Brings a manual pipeline to a slot state that stays: no rows (Requested), a held copy stream (Submitted), an unsampled
+ * batch (Ready), a held learner (Replaying). Packed cannot be held from outside; the random kills below meet it.
+ */
+const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>> = {
+  Free: async () => {},
+  Requested: async (made) => {
+    made.startPrepare(0, SAMPLE, 1_000_000);
+  },
+  Submitted: async (made, latch) => {
+    latch.hold('copy');
+    made.startPrepare(0, SAMPLE);
+    await reached(made, 'Submitted');
+  },
+  Ready: async (made) => {
+    await made.waitUntilReady(0, SAMPLE);
+  },
+  Replaying: async (made, latch) => {
+    await made.sampleLargeBatch(0, SAMPLE);
+    latch.hold('current');
+    made.afterTick();
+    await reached(made, 'Replaying');
+  },
+};
+
+async function reached(made: ReplayPipeline, state: string): Promise<void> {
+  // The words are all there is to look at; every look lets the event loop turn.
+  while (made.inspect().slots[0]?.state !== state) await new Promise(setImmediate);
+}
+
+/** Keeps a stream from going on until it is opened. */
+class Latch {
+  readonly #made: ReplayPipeline;
+  readonly #word = new Int32Array(new SharedArrayBuffer(4));
+  readonly #memory;
+  constructor(made: ReplayPipeline) {
+    this.#made = made;
+    this.#memory = slotsOf(made).device.registerHost(this.#word);
+  }
+  hold(which: 'copy' | 'current'): void {
+    const { backend, device } = slotsOf(this.#made);
+    const stream = which === 'copy' ? backend.share().stream : device.currentStream.handle;
+    native().launch(stream, 'latch', [this.#memory.handle, 0, 4], [8000], []);
+  }
+  open(): void {
+    Atomics.store(this.#word, 0, 1);
+  }
+  close(): void {
+    this.#memory.close();
+  }
+}
+
+describe('actors in threads of their own', () => {
+  afterEach(closeAll);
+
+  it('lose and repeat nothing under load, while collectors add', async () => {
+    const buffer = filled(50, 200);
+    const made = await pipeline({ placement: SPREAD, buffer, depth: 3 });
+    const update = counter(made);
+    const ticks: Tick[] = [];
+    made.on('tick', (tick) => {
+      ticks.push(tick);
+      if (tick.tickId % 10 === 0) buffer.add(rows(7, tick.tickId));
+    });
+    await made.run({ ticks: 5000 });
+    expectExact(ticks, 5000);
+    await made.close();
+    update.close();
+  }).timeout(60_000);
+
+  for (const state of Object.keys(held)) {
+    it(`I6: stop while the slot is ${state}, with a waiter, releases everyone`, async () => {
+      const made = await pipeline({ placement: SPREAD });
+      const latch = new Latch(made);
+      await held[state]?.(made, latch);
+      const waiting = state === 'Requested' || state === 'Submitted' ? refusal(made.waitUntilReady(0, SAMPLE)) : null;
+      const closing = made.close();
+      latch.open();
+      await closing;
+      if (waiting) expect(await waiting).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+      latch.close();
+    });
+
+    for (const [thread, role] of roles.entries()) {
+      it(`a lost ${role} thread while the slot is ${state} fails the pipeline, and it can be closed`, async () => {
+        const made = await pipeline({ placement: SPREAD });
+        const latch = new Latch(made);
+        await held[state]?.(made, latch);
+        const heard = new Promise<PipelineError>((resolve) => made.once('error', resolve));
+        const terminated = workersOf(made)[thread]?.terminate();
+        latch.open();
+        await terminated;
+        const error = await heard;
+        expect(error).to.include({ code: 'ERR_HOTSLOT_PIPELINE', actor: role });
+        expect(error.cause).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
+        expect(await refusal(made.waitUntilReady(1, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE', actor: role });
+        await made.close();
+        latch.close();
+      });
+
+      it(`I8: a lost ${role} thread while the slot is ${state} is replaced, and the tick goes on`, async () => {
+        const made = await pipeline({ placement: SPREAD, restart: 1, buffer: filled(100) });
+        const latch = new Latch(made);
+        await held[state]?.(made, latch);
+        const restarted = once(made as never, 'restart');
+        // The lost thread may be the one that runs the held work: native code ends before its thread does.
+        const terminated = workersOf(made)[thread]?.terminate();
+        latch.open();
+        await terminated;
+        await restarted;
+        if (state === 'Requested') {
+          expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 5 })).to.equal(false);
+          return void latch.close();
+        }
+        if (state !== 'Replaying') await made.sampleLargeBatch(0, SAMPLE);
+        made.afterTick();
+        for (const tick of [1, 2, 3, 4, 5]) {
+          await made.sampleLargeBatch(tick, SAMPLE);
+          made.afterTick();
+        }
+        await made.close();
+        latch.close();
+      });
+    }
+  }
+
+  it('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
+    const kills = 24;
+    const made = await pipeline({ placement: SPREAD, depth: 3, restart: kills, buffer: ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 }) });
+    const update = counter(made);
+    const ticks: Tick[] = [];
+    made.on('tick', (tick) => ticks.push(tick));
+    let restarts = 0;
+    let alive: (() => void) | null = null;
+    made.on('restart', () => {
+      restarts++;
+      alive?.();
+    });
+    const abort = new AbortController();
+    bufferOf(made).add(rows(64));
+    const running = made.run({ signal: abort.signal });
+    // A different role each time, after a different number of ticks: the seconds differ, the moments are anyone's.
+    for (let kill = 0; kill < kills; kill++) {
+      const thread = (kill * 5 + (kill >> 2)) % 4;
+      const goal = made.inspect().finished + 5 + ((kill * 37) % 61);
+      while (made.inspect().finished < goal) await new Promise(setImmediate);
+      const again = new Promise<void>((resolve) => {
+        alive = resolve;
+      });
+      await (workersOf(made)[thread] as Worker).terminate();
+      await again;
+    }
+    abort.abort();
+    const summary = await running;
+    expect(restarts).to.equal(kills);
+    expectExact(ticks, summary.ticks);
+    expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
+    await made.close();
+    update.close();
+  }).timeout(120_000);
+
+  it('fails when the replacements are used up', async () => {
+    const made = await pipeline({ placement: SPREAD, restart: 1 });
+    const restarted = once(made as never, 'restart');
+    await workersOf(made)[1]?.terminate();
+    await restarted;
+    const heard = once(made as never, 'error');
+    await workersOf(made)[1]?.terminate();
+    await heard;
+    await made.close();
+  });
+
+  it('a terminated thread leaves no pin behind', async () => {
+    const pinned = () => [1, 2, 3, 4, 5, 6].map((kind) => native().handleCount(kind).pinned);
+    const before = pinned();
+    const made = await pipeline({ placement: SPREAD });
+    made.on('error', () => {});
+    for (const worker of workersOf(made)) await worker?.terminate();
+    expect(pinned()).to.deep.equal(before);
+    await made.close();
+  });
+});
