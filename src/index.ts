@@ -2,8 +2,12 @@
 
 export { RateLimiter, type SharedRateLimiter } from './buffer/rate-limiter.ts';
 export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
+export type { OffPolicyRows, SchemaRows } from './buffer/row-input.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
+export type { Collector, CollectorContext, CollectorFactory, CollectorReport } from './collectors/collector.ts';
+export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
+export type { CollectorStatistics } from './collectors/statistics.ts';
 export type {
   Device,
   DeviceEvent,
@@ -20,6 +24,8 @@ export { listDevices, openDevice } from './device/open.ts';
 export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
 export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
+export { DqnLearner, type DqnOptions } from './learner/dqn.ts';
+export { MlpPolicy } from './learner/policy.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
 export type { Batch } from './pipeline/slots.ts';

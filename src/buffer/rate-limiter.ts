@@ -3,9 +3,9 @@
  * move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
 import { checkCount, rangeError, typeError } from '../errors.ts';
+import { allocateShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type LimiterHandle, rowsAddon } from './rows-addon.ts';
-import { allocateShared } from './shared-memory.ts';
 
 /** collectors that can wait for room to add */
 const BELLS = 16;

@@ -4,13 +4,13 @@
  */
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { allocateShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type FieldSpec, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
 import { RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
 import { type OffPolicyRows, RowInput, type SchemaRows } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from './sampler.ts';
-import { allocateShared, roundUp } from './shared-memory.ts';
 
 /** Threads that can wait for rows of one buffer. */
 const BELLS = 8;

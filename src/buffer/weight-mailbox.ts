@@ -3,9 +3,9 @@
  * readers, no lock, never torn. The invariants (M1–M3) stand beside the words they govern, in native/rows/mailbox.hpp.
  */
 import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { allocateShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { rowsAddon } from './rows-addon.ts';
-import { allocateShared, roundUp } from './shared-memory.ts';
 
 const PAGE = 4096;
 const BELLS = 16;

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/thread.ts';
-import { type ReplayBuffer, openDevice } from '../../src/index.ts';
 import { native } from '../../src/device/native.ts';
+import { openDevice, type ReplayBuffer } from '../../src/index.ts';
 import { captureSlots } from '../../src/pipeline/capture.ts';
 import { Slots } from '../../src/pipeline/slots.ts';
 import { CLIENT, Mode, Ring, Run } from '../../src/ring/ring.ts';
@@ -17,7 +17,9 @@ class Bench {
   actors: Actor[] = [];
   readonly #graphs;
   readonly #count = openDevice('auto').allocate({ shape: [1] });
-  readonly #one = openDevice('auto').allocate({ shape: [1] }).write(Float32Array.of(1));
+  readonly #one = openDevice('auto')
+    .allocate({ shape: [1] })
+    .write(Float32Array.of(1));
   #seen = 0;
   journal: { sequence: number; count: number }[] = [];
 
@@ -75,15 +77,22 @@ class Bench {
     });
     this.#seen = next;
     // I3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
-    const lives = Array.from({ length: ring.depth }, (_, slot) => ({ sequence: ring.sequence(slot), state: ring.state(slot) }));
+    const lives = Array.from({ length: ring.depth }, (_, slot) => ({
+      sequence: ring.sequence(slot),
+      state: ring.state(slot),
+    }));
     const active = lives.filter(({ state }) => state !== SlotState.Free).sort((a, b) => a.sequence - b.sequence);
     for (let i = 1; i < active.length; i++) {
       expect(active[i]?.sequence).to.equal((active[i - 1]?.sequence as number) + 1);
       expect(active[i]?.state).to.be.at.most(active[i - 1]?.state as number);
     }
     // I5: whatever is Free has been journalled, each sequence once.
-    expect(this.journal.map(({ sequence }) => sequence)).to.deep.equal(Array.from({ length: ring.finished }, (_, i) => i));
-    expect(this.journal.map(({ count }) => count)).to.deep.equal(Array.from({ length: ring.finished }, (_, i) => i + 1));
+    expect(this.journal.map(({ sequence }) => sequence)).to.deep.equal(
+      Array.from({ length: ring.finished }, (_, i) => i),
+    );
+    expect(this.journal.map(({ count }) => count)).to.deep.equal(
+      Array.from({ length: ring.finished }, (_, i) => i + 1),
+    );
   }
 
   close(): void {

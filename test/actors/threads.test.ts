@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
 import { native } from '../../src/device/native.ts';
+import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
 import { roles } from '../../src/ring/slot.ts';
-import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
 import { bufferOf, slotsOf, workersOf } from '../pipeline/crew.ts';
+import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
 
 async function refusal(act: Promise<unknown>): Promise<PipelineError> {
   return act.then(
@@ -151,7 +151,12 @@ describe('actors in threads of their own', () => {
 
   it('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
     const kills = 24;
-    const made = await pipeline({ placement: SPREAD, depth: 3, restart: kills, buffer: ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 }) });
+    const made = await pipeline({
+      placement: SPREAD,
+      depth: 3,
+      restart: kills,
+      buffer: ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 }),
+    });
     const update = counter(made);
     const ticks: Tick[] = [];
     made.on('tick', (tick) => ticks.push(tick));

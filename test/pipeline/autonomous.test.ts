@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
 import { native } from '../../src/device/native.ts';
+import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
 import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
 
 async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
@@ -100,13 +100,30 @@ for (const [name, placement] of Object.entries(placements)) {
       const device = openDevice('auto');
       const target = device.allocate({ shape: [SAMPLE] });
       const wrong: [RegExp, Parameters<typeof made.capture>[0]][] = [
-        [/no such learner/, () => { throw new Error('no such learner'); }],
+        [
+          /no such learner/,
+          () => {
+            throw new Error('no such learner');
+          },
+        ],
         [/900|STREAM_CAPTURE/, () => device.allocate({ shape: [4] })],
         [/900|STREAM_CAPTURE/, (_, { stream }) => stream.query()],
         [/900|STREAM_CAPTURE/, (_, { out }) => out.write(new Float32Array(out.size))],
         [/promise/, async () => {}],
-        [/STREAM_CAPTURE_INVALIDATED/, (_, { stream }) => { try { stream.query(); } catch {} }],
-        [/same for every slot/, (_, { stream, slot }) => { if (slot === 1) stream.fill(target, 1); }],
+        [
+          /STREAM_CAPTURE_INVALIDATED/,
+          (_, { stream }) => {
+            try {
+              stream.query();
+            } catch {}
+          },
+        ],
+        [
+          /same for every slot/,
+          (_, { stream, slot }) => {
+            if (slot === 1) stream.fill(target, 1);
+          },
+        ],
       ];
       for (const [reason, fn] of wrong) {
         const error = await refusal(() => made.capture(fn));
@@ -154,7 +171,8 @@ describe('autonomous runs', () => {
   it('refuses what makes no sense, and what comes at the wrong moment', async () => {
     const made = await pipeline();
     const update = counter(made);
-    for (const ticks of [0, -1, 1.5, Number.NaN]) expect(await refusal(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
+    for (const ticks of [0, -1, 1.5, Number.NaN])
+      expect(await refusal(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
     expect((await refusal(() => made.step())).message).to.match(/placement 'inline'/);
     made.startPrepare(0, SAMPLE);
     expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
@@ -162,7 +180,11 @@ describe('autonomous runs', () => {
     await made.sampleLargeBatch(0, SAMPLE);
     made.afterTick();
     const running = made.run({ ticks: 1000 });
-    for (const call of [() => made.startPrepare(5, SAMPLE), () => made.run({ ticks: 1 }), () => made.capture(() => {})]) {
+    for (const call of [
+      () => made.startPrepare(5, SAMPLE),
+      () => made.run({ ticks: 1 }),
+      () => made.capture(() => {}),
+    ]) {
       expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
     }
     await running;

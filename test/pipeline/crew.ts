@@ -1,8 +1,8 @@
 /** Reaches a pipeline's inside, for tests that terminate its threads or hold its streams. */
 import type { Worker } from 'node:worker_threads';
 import type { ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline.ts';
 import type { Slots } from '../../src/pipeline/slots.ts';
+import { insideOf } from '../../src/pipeline.ts';
 
 export function workersOf(made: ReplayPipeline): (Worker | undefined)[] {
   const { crew } = insideOf(made);

@@ -7,7 +7,14 @@ export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
 /** Rows whose every field says which row it is. */
 export function rows(n: number, from = 0) {
   const field = (width: number) => Float32Array.from({ length: n * width }, (_, i) => from + Math.floor(i / width));
-  return { obs: field(4), nextObs: field(4), actions: field(1), rewards: field(1), dones: field(1), truncated: field(1) };
+  return {
+    obs: field(4),
+    nextObs: field(4),
+    actions: field(1),
+    rewards: field(1),
+    dones: field(1),
+    truncated: field(1),
+  };
 }
 
 export function filled(n = 100, capacity = 1000): ReplayBuffer {

@@ -114,7 +114,12 @@ for (const [name, placement] of Object.entries(placements)) {
       const held = refusal(() => made.sampleLargeBatch(0, SAMPLE));
       await made.close();
       expect(await held).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      for (const call of [() => made.startPrepare(1, SAMPLE), () => made.afterTick(), () => made.run(), () => made.step()]) {
+      for (const call of [
+        () => made.startPrepare(1, SAMPLE),
+        () => made.afterTick(),
+        () => made.run(),
+        () => made.step(),
+      ]) {
         expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
       }
       await made.close();
@@ -146,7 +151,13 @@ describe('the manifest', () => {
   afterEach(closeAll);
 
   it('says how the transfer really happens, frozen', async () => {
-    const made = await pipeline({ device: 'cpu', placement: [['pack', 'submit'], ['poll', 'replay']] });
+    const made = await pipeline({
+      device: 'cpu',
+      placement: [
+        ['pack', 'submit'],
+        ['poll', 'replay'],
+      ],
+    });
     expect(made.transferManifest).to.deep.equal({
       backend: 'HostCopyReplayTransferBackend',
       device: 'host:0',
@@ -165,7 +176,10 @@ describe('the manifest', () => {
     expect(Object.isFrozen(made.transferManifest)).to.equal(true);
   });
 
-  for (const [transfer, submitter] of [['deferred', 'host_deferred'], ['direct', 'host_direct']] as const) {
+  for (const [transfer, submitter] of [
+    ['deferred', 'host_deferred'],
+    ['direct', 'host_direct'],
+  ] as const) {
     it(`tells a ${transfer} transfer, whose batches are the same`, async () => {
       const made = await pipeline({ transfer });
       expect(made.transferManifest.h2dSubmitter).to.equal(submitter);

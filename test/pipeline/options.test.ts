@@ -7,7 +7,12 @@ import { closeAll, filled, pipeline } from './fixture.ts';
 
 async function refusal(options: object): Promise<Error & { code?: string }> {
   try {
-    const made = await ReplayPipeline.open({ buffer: filled(), device: 'auto', sampleCount: 16, ...options } as PipelineOptions);
+    const made = await ReplayPipeline.open({
+      buffer: filled(),
+      device: 'auto',
+      sampleCount: 16,
+      ...options,
+    } as PipelineOptions);
     await made.close();
   } catch (error) {
     return error as Error;
@@ -78,7 +83,10 @@ describe('opening a pipeline', () => {
 
   it('does not hold the process while it is idle, and an error nobody receives throws', () => {
     const run = (script: string) =>
-      execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], { encoding: 'utf8', timeout: 15_000 });
+      execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
+        encoding: 'utf8',
+        timeout: 15_000,
+      });
     expect(run('./idle-process.js')).to.equal('left idle\n');
     expect(run('./unheard-error.js')).to.match(/^uncaught PipelineError: .*lost/);
   });

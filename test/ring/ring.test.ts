@@ -1,7 +1,15 @@
 import { expect } from 'chai';
 import { PipelineError } from '../../src/errors.ts';
 import { Ring } from '../../src/ring/ring.ts';
-import { Field, packWord, SEQUENCE_MASK, SlotState, sequenceDistance, sequenceOf, stateOf } from '../../src/ring/slot.ts';
+import {
+  Field,
+  packWord,
+  SEQUENCE_MASK,
+  SlotState,
+  sequenceDistance,
+  sequenceOf,
+  stateOf,
+} from '../../src/ring/slot.ts';
 
 const hosts = [0, 1, 2, 3];
 const make = (depth: number, firstSequence = 0) => Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });
@@ -75,7 +83,9 @@ describe('the ring', () => {
     const ring = make(2);
     const before = hosts.map((thread) => ring.bells.at(thread).read());
     ring.handOver(0, SlotState.Packed, 'submit');
-    expect(hosts.map((thread) => ring.bells.at(thread).read())).to.deep.equal(before.map((n, i) => n + (i === 1 ? 1 : 0)));
+    expect(hosts.map((thread) => ring.bells.at(thread).read())).to.deep.equal(
+      before.map((n, i) => n + (i === 1 ? 1 : 0)),
+    );
   });
 
   it('I6: stopping rings every bell, the client’s too', () => {
@@ -116,7 +126,11 @@ describe('the journal', () => {
   const write = (ring: Ring, sequence: number) => {
     const record = ring.record(0);
     record[Field.sequence] = sequence;
-    ring.journal.write(record, sequence % 7, Float32Array.from({ length: 48 }, (_, i) => sequence + i));
+    ring.journal.write(
+      record,
+      sequence % 7,
+      Float32Array.from({ length: 48 }, (_, i) => sequence + i),
+    );
   };
 
   it('gives every entry once, in order, with slot and scalars', () => {

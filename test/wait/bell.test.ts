@@ -47,7 +47,9 @@ describe('a bell', () => {
     it(`loses no wake between two threads, the other one sleeping in ${sleeper}`, async () => {
       const rounds = 3000;
       const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
-      const worker = new Worker(new URL('./bell-worker.js', import.meta.url), { workerData: { words, rounds, sleeper } });
+      const worker = new Worker(new URL('./bell-worker.js', import.meta.url), {
+        workerData: { words, rounds, sleeper },
+      });
       const [mine, theirs, turn] = [new Bell(words, 0), new Bell(words, 1), 2 * BELL_WORDS];
       const hold = setInterval(() => {}, 1000);
       for (let round = 1; round <= rounds; round++) {

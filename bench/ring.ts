@@ -1,0 +1,43 @@
+/** A hand-over between two threads: there and back through bells, against bare Atomics on one word. */
+import { Worker } from 'node:worker_threads';
+import { BELL_WORDS } from '../src/wait/bell.ts';
+import { type Benchmark, percentile } from './harness.ts';
+import type { Exchange } from './ring-worker.ts';
+
+/** Both sides are workers: the main thread never parks. Microseconds per round trip. */
+async function roundTrips(how: Exchange['how'], rounds: number): Promise<number[]> {
+  const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
+  const times = new Float64Array(new SharedArrayBuffer(rounds * 8));
+  const sides = [0, 1].map((side) => {
+    const workerData: Exchange = { how, rounds, side, words, times };
+    const worker = new Worker(new URL('./ring-worker.js', import.meta.url), { workerData });
+    return new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject));
+  });
+  await Promise.all(sides);
+  return [...times].slice(rounds / 10);
+}
+
+export const run: Benchmark = async (report, { quick }) => {
+  const rounds = quick ? 2000 : 20_000;
+  const all: Record<Exchange['how'], number[]> = { spinning: [], parked: [], bare: [] };
+  for (let repeat = 0; repeat < 3; repeat++) {
+    for (const how of Object.keys(all) as Exchange['how'][]) {
+      all[how].push(percentile(await roundTrips(how, rounds), 0.5));
+    }
+  }
+  const p50 = (how: Exchange['how']) => percentile(all[how], 0.5);
+  report({
+    case: 'two threads, state word and bell, spinning',
+    metric: 'round trip p50',
+    value: p50('spinning'),
+    unit: 'µs',
+  });
+  report({
+    case: 'two threads, state word and bell, parked; bare wait/notify',
+    metric: 'round trip p50',
+    value: p50('parked'),
+    unit: 'µs',
+    baseline: p50('bare'),
+    ratio: p50('bare') / p50('parked'),
+  });
+};

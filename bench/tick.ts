@@ -1,0 +1,86 @@
+/** Whole ticks through the four actors: small ones by the second, large ones against one thread that gathers and copies. */
+
+import { native } from '../src/device/native.ts';
+import { openDevice, ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
+import { type Benchmark, median } from './harness.ts';
+
+function filled(capacity: number, floats: number): ReplayBuffer {
+  const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
+  const chunk = new Float32Array(4096 * floats).map((_, i) => i);
+  for (let left = capacity; left > 0; left -= 4096)
+    buffer.add({ row: chunk.subarray(0, Math.min(left, 4096) * floats) });
+  return buffer;
+}
+
+/** An update of one operation: what remains is Hotslot's own. */
+function idle(pipeline: ReplayPipeline): void {
+  pipeline.capture((batch, { stream, out }) => {
+    stream.copy(out.view({ shape: [1] }), (batch.row as NonNullable<typeof batch.row>).view({ shape: [1] }));
+  });
+}
+
+async function rate(
+  buffer: ReplayBuffer,
+  options: object,
+  sampleCount: number,
+  ticks: number,
+  device: string,
+): Promise<number> {
+  await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount, ...options });
+  idle(pipeline);
+  await pipeline.run({ ticks: Math.ceil(ticks / 10) });
+  return (await pipeline.run({ ticks })).ticksPerSecond;
+}
+
+export const run: Benchmark = async (report, { device, quick }) => {
+  const small = filled(100_000, 43);
+  const ticks = quick ? 5000 : 50_000;
+  const rates: Record<string, number[]> = {};
+  const placements = {
+    "placement 'auto'": 'auto',
+    "placement 'inline'": 'inline',
+    'a thread per role': [['pack'], ['submit'], ['poll'], ['replay']],
+  };
+  for (let round = 0; round < (quick ? 1 : 5); round++) {
+    for (const [name, placement] of Object.entries(placements)) {
+      (rates[name] ??= []).push(await rate(small, { placement }, 256, ticks, device));
+    }
+  }
+  for (const [name, values] of Object.entries(rates)) {
+    report({ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', value: median(values), unit: '1/s' });
+  }
+  small.close();
+
+  const rows = 32_768;
+  const floats = 430;
+  const large = filled(quick ? 131_072 : 1_048_576, floats);
+  const out = new Float32Array(rows * floats);
+  const bytes = new Uint8Array(out.buffer);
+  using target = openDevice('host:0').allocate({ shape: [bytes.length], dtype: 'uint8' });
+  const naive: number[] = [];
+  const piped: Record<string, number[]> = { immediate: [], direct: [] };
+  for (let round = 0; round < (quick ? 2 : 6); round++) {
+    for (let tick = 0; tick < 4; tick++) {
+      const begin = performance.now();
+      large.gather(uniformIndices({ seed: tick, size: large.size, count: rows }) as Uint32Array, out);
+      native().copyOut(target.handle, bytes);
+      naive.push(performance.now() - begin);
+    }
+    for (const transfer of Object.keys(piped)) {
+      (piped[transfer] as number[]).push(
+        1000 / (await rate(large, { transfer, depth: 2 }, rows, quick ? 10 : 30, device)),
+      );
+    }
+  }
+  for (const [transfer, values] of Object.entries(piped)) {
+    report({
+      case: `${rows} rows × ${floats * 4} B, transfer '${transfer}'; gather + memcpy in turn`,
+      metric: 'time per tick',
+      value: median(values),
+      unit: 'ms',
+      baseline: median(naive),
+      ratio: median(naive) / median(values),
+    });
+  }
+  large.close();
+};

@@ -1,0 +1,33 @@
+/** A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is told "not yet". */
+import { parentPort, workerData } from 'node:worker_threads';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+
+export interface LimiterWork {
+  shared: SharedReplayBuffer;
+  stop: SharedArrayBuffer;
+  role: 'add' | 'sample';
+  rows: number;
+  /** adds to make; a sampler goes on until it is stopped */
+  times: number;
+}
+
+const work = workerData as LimiterWork;
+const buffer = ReplayBuffer.attach(work.shared);
+const limiter = buffer.limiter!;
+const stop = new Int32Array(work.stop);
+const adds = work.role === 'add';
+const bell = (adds ? limiter.bells : buffer.bells).claim()!;
+const batch = { x: new Float32Array(work.rows) };
+
+function run(): string {
+  let done = 0;
+  while (true) {
+    const seen = bell.read();
+    if (adds ? done === work.times : Atomics.load(stop, 0) === 1) return 'done';
+    if (adds ? buffer.add(batch) > 0 : limiter.takeSamples(work.rows)) done++;
+    else if (!bell.park(seen, 5000))
+      return `lost a wake; ${limiter.waitingFor(16)}; ${limiter.addWaitingFor(work.rows)}`;
+  }
+}
+
+parentPort!.postMessage(run());

@@ -1,0 +1,179 @@
+/** Samples per insert stay in their band, the limiter says what it waits for, and nobody waits for each other. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { RateLimiter, type RateLimiterOptions } from '../../src/buffer/rate-limiter.ts';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import type { LimiterWork } from './limiter-worker.ts';
+
+const fields = { x: { shape: [] } };
+const rows = (n: number) => ({ x: new Float32Array(n) });
+
+function limited(options: Partial<RateLimiterOptions> = {}, capacity = 1000) {
+  const limiter = RateLimiter.create({ samplesPerInsert: 2, minSize: 10, errorBuffer: 20, ...options });
+  return { limiter, buffer: ReplayBuffer.create({ capacity, fields, limiter }) };
+}
+
+describe('rate limiter', () => {
+  it('admits no sample before minSize rows are in', () => {
+    const { limiter, buffer } = limited();
+    expect(limiter.admitSample(1)).to.equal(false);
+    buffer.add(rows(9));
+    expect(limiter.waitingFor(8)).to.equal('samples: needs 10 rows, has 9');
+    buffer.add(rows(1));
+    expect(limiter.waitingFor(8)).to.equal(null);
+    expect(limiter.admitSample(8)).to.equal(true);
+  });
+
+  it('lets samples lead by the error buffer and no further', () => {
+    const { limiter, buffer } = limited();
+    buffer.add(rows(10));
+    limiter.countSamples(16);
+    expect([limiter.admitSample(4), limiter.admitSample(5)]).to.deep.equal([true, false]);
+    expect(limiter.waitingFor(8)).to.equal('samples: a batch of 8 needs 12 rows inserted, has 10 (16 sampled)');
+    buffer.add(rows(2));
+    expect(limiter.admitSample(8)).to.equal(true);
+  });
+
+  it('never gates add() unless it was told to', () => {
+    const { buffer } = limited();
+    for (let i = 0; i < 50; i++) expect(buffer.add(rows(20))).to.equal(20);
+  });
+
+  it('gates add() when inserts lead, takes nothing then, and takes the same rows later', () => {
+    const { limiter, buffer } = limited({ gateAdd: true });
+    expect(buffer.add(rows(10)), 'filling up to minSize is free').to.equal(10);
+    expect(buffer.add(rows(10))).to.equal(10);
+    expect(buffer.add(rows(1)), 'not yet').to.equal(0);
+    expect([buffer.ptr, limiter.inserts, limiter.samples]).to.deep.equal([20, 20, 0]);
+    expect(limiter.addWaitingFor(1)).to.equal('inserts: an add of 1 needs 2 rows sampled, has 0 (20 inserted)');
+    limiter.countSamples(2);
+    expect(limiter.addWaitingFor(1)).to.equal(null);
+    expect(buffer.add(rows(1))).to.equal(1);
+    expect(buffer.ptr).to.equal(21);
+  });
+
+  it('counts and checks in one step when several take samples', () => {
+    const { limiter, buffer } = limited();
+    buffer.add(rows(10));
+    expect([limiter.takeSamples(16), limiter.takeSamples(16), limiter.samples]).to.deep.equal([true, false, 16]);
+  });
+
+  it('follows the buffer through share() and attach()', () => {
+    const { limiter, buffer } = limited({ gateAdd: true });
+    const other = ReplayBuffer.attach(structuredClone(buffer.share()));
+    other.add(rows(20));
+    expect(limiter.inserts).to.equal(20);
+    expect(other.add(rows(1))).to.equal(0);
+    other.limiter!.countSamples(5);
+    expect([limiter.samples, limiter.gateAdd, other.limiter!.gateAdd]).to.deep.equal([5, true, true]);
+    expect(other.add(rows(1))).to.equal(1);
+  });
+
+  it('rings collectors after samples are counted, and waiting samplers after rows are added', () => {
+    const { limiter, buffer } = limited();
+    const collector = limiter.bells.claim()!;
+    const sampler = buffer.bells.claim()!;
+    limiter.countSamples(1);
+    expect([collector.read(), sampler.read()]).to.deep.equal([1, 0]);
+    buffer.add(rows(10));
+    expect([collector.read(), sampler.read()]).to.deep.equal([1, 1]);
+    limiter.takeSamples(1);
+    expect(collector.read()).to.equal(2);
+  });
+
+  it('counts exactly beyond 2^32', () => {
+    const { limiter } = limited();
+    limiter.countSamples(2 ** 40);
+    limiter.countSamples(3);
+    expect(limiter.samples).to.equal(2 ** 40 + 3);
+  });
+
+  it('never refuses a batch and an add at once when the band holds both', () => {
+    for (const [samplesPerInsert, batch, add] of [
+      [1, 8, 3],
+      [4, 32, 5],
+      [0.5, 7, 20],
+      [1.7, 1, 1],
+      [3, 5, 11],
+    ] as const) {
+      const errorBuffer = batch + samplesPerInsert * add;
+      const { limiter, buffer } = limited({ samplesPerInsert, minSize: 4, errorBuffer, gateAdd: true });
+      limiter.checkBand({ sampleCount: batch, addCount: add });
+      let turns = 0;
+      for (let i = 0; i < 4000; i++) {
+        // Greedy either way, so that the walk visits both ends of the band.
+        const sampleFirst = Math.floor(i / 97) % 2 === 0;
+        const sampled = sampleFirst && limiter.takeSamples(batch);
+        const added = !sampled && buffer.add(rows(add)) > 0;
+        const moved = sampled || added || limiter.takeSamples(batch);
+        expect(moved, `turn ${i}: ${limiter.waitingFor(batch)}; ${limiter.addWaitingFor(add)}`).to.equal(true);
+        turns += added ? 1 : 0;
+        const lead = limiter.samples - samplesPerInsert * (limiter.inserts - 4);
+        if (limiter.inserts > 4) expect(Math.abs(lead)).to.be.at.most(errorBuffer + 1e-9);
+      }
+      expect(turns).to.be.greaterThan(10);
+    }
+  });
+
+  it('refuses a band that cannot hold one batch plus one add', () => {
+    const { limiter } = limited({ errorBuffer: 40, gateAdd: true });
+    limiter.checkBand({ sampleCount: 30, addCount: 5 });
+    expect(() => limiter.checkBand({ sampleCount: 30, addCount: 6 }))
+      .to.throw(
+        RangeError,
+        'errorBuffer 40 is too small: a batch of 30 rows plus an add of 6 rows × samplesPerInsert 2 needs at least 42',
+      )
+      .with.property('code', 'ERR_HOTSLOT_RANGE');
+    expect(() => limiter.checkBand({ sampleCount: 0 })).to.throw(RangeError, 'sampleCount');
+  });
+
+  it('refuses an add that could block a known batch for ever, instead of answering "not yet" for ever', () => {
+    const { limiter, buffer } = limited({ errorBuffer: 40, gateAdd: true });
+    limiter.checkBand({ sampleCount: 30 });
+    expect(buffer.add(rows(30)), 'within the band').to.equal(30);
+    expect(buffer.add(rows(5)), 'later').to.equal(0);
+    expect(() => buffer.add(rows(6))).to.throw(RangeError, 'a batch of 30 rows plus an add of 6 rows');
+    expect(buffer.ptr).to.equal(30);
+  });
+
+  it('refuses options that are none, with the value', () => {
+    for (const bad of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
+      expect(() => limited({ samplesPerInsert: bad })).to.throw(
+        RangeError,
+        `samplesPerInsert must be a finite number above 0, got ${bad}`,
+      );
+      expect(() => limited({ errorBuffer: bad })).to.throw(RangeError, 'errorBuffer');
+    }
+    for (const bad of [0, 1.5, -1, Number.NaN]) expect(() => limited({ minSize: bad })).to.throw(RangeError, 'minSize');
+    expect(() => limited({ gateAdd: 1 as unknown as boolean })).to.throw(TypeError, 'gateAdd must be a boolean, got 1');
+    expect(() => limited({ samplesPerInsert: '2' as unknown as number })).to.throw(TypeError, 'samplesPerInsert');
+    expect(() => RateLimiter.attach({} as never)).to.throw(TypeError, 'share()');
+    expect(() => ReplayBuffer.create({ capacity: 1, fields, limiter: {} as RateLimiter })).to.throw(
+      TypeError,
+      'limiter',
+    );
+    expect(() => limited().limiter.countSamples(-1)).to.throw(RangeError, 'rows');
+  });
+
+  it('keeps its band between parking threads, and none waits for ever', async function () {
+    this.timeout(15_000);
+    const { limiter, buffer } = limited({ samplesPerInsert: 4, minSize: 30, errorBuffer: 40, gateAdd: true });
+    limiter.checkBand({ sampleCount: 16, addCount: 3 });
+    const stop = new SharedArrayBuffer(4);
+    const start = (work: Omit<LimiterWork, 'shared' | 'stop'>) =>
+      new Worker(new URL('./limiter-worker.js', import.meta.url), {
+        workerData: { shared: buffer.share(), stop, ...work },
+      });
+    const adders = [start({ role: 'add', rows: 3, times: 2000 }), start({ role: 'add', rows: 2, times: 3000 })];
+    const sampler = start({ role: 'sample', rows: 16, times: 0 });
+    const answers = await Promise.all(adders.map(async (worker) => (await once(worker, 'message'))[0] as string));
+    expect(answers).to.deep.equal(['done', 'done']);
+    Atomics.store(new Int32Array(stop), 0, 1);
+    buffer.bells.ringAll();
+    expect((await once(sampler, 'message'))[0]).to.equal('done');
+    await Promise.all([...adders, sampler].map((worker) => worker.terminate()));
+    expect([limiter.inserts, buffer.ptr]).to.deep.equal([12_000, 12_000]);
+    expect(Math.abs(limiter.samples - 4 * (12_000 - 30))).to.be.at.most(40);
+  });
+});

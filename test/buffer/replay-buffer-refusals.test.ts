@@ -1,0 +1,150 @@
+/** Whatever is refused says which rule and which values, and leaves the buffer as it was. */
+import { expect } from 'chai';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import type { OffPolicyRows, SchemaRows } from '../../src/buffer/row-input.ts';
+import type { TypedArray } from '../../src/dtype.ts';
+import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
+
+describe('the replay buffer refuses at the door, with the values:', () => {
+  const make = (criticDim = 0) => ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim });
+  const refusals: [string, object, new () => Error, string, number?][] = [
+    [
+      'a field of another length',
+      { rewards: count(3, 0) },
+      RangeError,
+      'rewards must hold 1 elements per row × 2 rows = 2, got 3',
+    ],
+    [
+      'unequal row counts',
+      { nextObs: count(3 * D, 0) },
+      RangeError,
+      'nextObs must hold 3 elements per row × 2 rows = 6, got 9',
+    ],
+    ['parts of a row', { obs: count(5, 0) }, RangeError, 'obs must hold whole rows of 3 elements, got 5'],
+    ['no row', { obs: count(0, 0) }, RangeError, 'at least one row'],
+    [
+      'another dtype',
+      { actions: new Float64Array(2 * A) },
+      TypeError,
+      'actions must be a Float32Array (float32), got Float64Array',
+    ],
+    ['plain arrays', { obs: [1, 2, 3, 4, 5, 6] }, TypeError, 'obs must be a Float32Array (float32), got Array'],
+    ['a missing field', { dones: undefined }, TypeError, 'not given dones (float32, 1 elements per row)'],
+    ['an unknown field', { reward: count(2, 0) }, TypeError, 'reward, which this buffer does not have; it has obs'],
+    [
+      'critic fields without a critic',
+      { critic: count(2, 0) },
+      TypeError,
+      'critic, which this buffer does not have (criticDim is 0)',
+    ],
+    ['missing critic fields', {}, TypeError, 'not given critic (float32, 4 elements per row)', C],
+    [
+      'a mask of another length',
+      { terminalMask: new Uint8Array(3), terminalNextObs: count(2 * D, 0) },
+      RangeError,
+      'terminalMask must hold one element per row = 2, got 3',
+    ],
+    ['a mask that is none', { terminalMask: 1 }, TypeError, 'terminalMask must be'],
+    ['a mask without terminal rows', { terminalMask: new Uint8Array(2) }, TypeError, 'not given terminalNextObs'],
+    [
+      'terminal rows without a mask',
+      { terminalNextObs: count(2 * D, 0) },
+      TypeError,
+      'terminalNextObs is given without terminalMask',
+    ],
+    [
+      'terminal rows of another length',
+      { terminalMask: new Uint8Array(2), terminalNextObs: count(D, 0) },
+      RangeError,
+      'terminalNextObs must hold 3 elements per row × 2 rows = 6, got 3',
+    ],
+  ];
+  for (const [what, change, error, text, criticDim] of refusals) {
+    it(what, () => {
+      using buffer = make(criticDim);
+      expect(() => buffer.add({ ...transitions(2), ...change } as OffPolicyRows)).to.throw(error, text);
+      expect(buffer.ptr, 'nothing was taken').to.equal(0);
+    });
+  }
+
+  it('a terminal critic that is missing', () => {
+    using buffer = make(C);
+    const rows = { ...withCritic(2), terminalMask: new Uint8Array(2), terminalNextObs: count(2 * D, 0) };
+    expect(() => buffer.add(rows)).to.throw(TypeError, 'not given terminalNextCritic');
+  });
+
+  it('more rows than capacity', () => {
+    using buffer = make();
+    expect(() => buffer.add(transitions(5))).to.throw(RangeError, '5 rows is more than the capacity of 4 rows');
+  });
+
+  it('terminal fields of a schema that has none', () => {
+    using buffer = ReplayBuffer.create({ capacity: 2, fields: { x: { shape: [] } } });
+    const rows = { x: Float32Array.of(1), terminalMask: Uint8Array.of(1) } as unknown as SchemaRows;
+    expect(() => buffer.add(rows)).to.throw(TypeError, 'terminalMask');
+    expect(() => buffer.add(null as unknown as SchemaRows)).to.throw(TypeError, 'got null');
+  });
+
+  it('capacities that are none', () => {
+    for (const capacity of [0, -1, 1.5, Number.NaN, 2 ** 32]) {
+      expect(() => ReplayBuffer.create({ capacity, fields: { x: { shape: [] } } })).to.throw(
+        RangeError,
+        `got ${capacity}`,
+      );
+    }
+  });
+
+  it('more memory than there is', () => {
+    const make = () => ReplayBuffer.create({ capacity: 2 ** 32 - 1, fields: { x: { shape: [2 ** 20] } } });
+    expect(make)
+      .to.throw(RangeError, /asks for 180143985\d+ bytes of shared memory, \d+ are free/)
+      .with.property('code', 'ERR_HOTSLOT_MEMORY');
+  });
+
+  it('indices that are no rows, and places that are too small', () => {
+    using buffer = make();
+    buffer.add(transitions(2));
+    const out = new Float32Array(2 * width);
+    expect(() => buffer.gather(Uint32Array.of(0, 2), out)).to.throw(
+      RangeError,
+      'indices[1] is 2, but the buffer holds 2 rows',
+    );
+    expect(() => buffer.gather(BigInt64Array.of(-1n), out)).to.throw(RangeError, 'indices[0] is -1');
+    expect(() => buffer.gather(Uint32Array.of(0, 1, 0), out)).to.throw(
+      RangeError,
+      '3 rows × 44 bytes = 132, got 88 bytes',
+    );
+    expect(() => buffer.gather([0] as unknown as Uint32Array, out)).to.throw(TypeError, 'indices must be');
+    expect(() => buffer.gather(Uint32Array.of(0), [] as unknown as TypedArray)).to.throw(TypeError, 'out must be');
+    expect(buffer.gather(new Uint32Array(0), out)).to.equal(out);
+  });
+
+  it('samples that are none', () => {
+    using buffer = make();
+    buffer.add(transitions(2));
+    expect(() => buffer.sample({ seed: -1, count: 1 })).to.throw(RangeError, 'seed');
+    expect(() => buffer.sample({ seed: 1, count: 0 })).to.throw(RangeError, 'count');
+    expect(() => buffer.sample({ seed: 1, count: 2, indices: new Uint32Array(1) })).to.throw(
+      TypeError,
+      'at least 2, got 1',
+    );
+    expect(() => buffer.sample({ seed: 1, count: 2 }, new Float32Array(1))).to.throw(
+      RangeError,
+      'out must hold 2 rows',
+    );
+  });
+
+  it('what no share() returned, and memory that is no buffer', () => {
+    expect(() => ReplayBuffer.attach({} as never)).to.throw(TypeError, 'share()');
+    using buffer = make();
+    const shared = buffer.share();
+    expect(() => ReplayBuffer.attach({ ...shared, capacity: 3 })).to.throw(
+      TypeError,
+      'holds 4 rows of 44 bytes, its description says 3',
+    );
+    const memory = new SharedArrayBuffer(shared.memory.byteLength);
+    expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(TypeError, 'holds 0 rows of 0 bytes');
+    new Uint32Array(memory, shared.offset, 4).set([1, 1, 4, 44]);
+    expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(TypeError, 'not a Hotslot replay buffer');
+  });
+});

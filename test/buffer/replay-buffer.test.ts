@@ -1,0 +1,165 @@
+/** One thread's view of the replay buffer: what goes in comes out. */
+import { expect } from 'chai';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
+
+describe('replay buffer', () => {
+  it('packs a row as obs, next_obs, actions, rewards, dones, truncated', () => {
+    using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
+    expect(buffer.add(transitions(2))).to.equal(2);
+    expect([buffer.size, buffer.ptr, buffer.capacity, buffer.rowBytes]).to.deep.equal([2, 2, 4, width * 4]);
+    const rows = buffer.gather(Uint32Array.of(1, 0), new Float32Array(2 * width));
+    expect(Array.from(rows.subarray(0, width))).to.deep.equal([3, 4, 5, 103, 104, 105, 202, 203, 301, 401, 501]);
+    expect(Array.from(rows.subarray(width))).to.deep.equal([0, 1, 2, 100, 101, 102, 200, 201, 300, 400, 500]);
+  });
+
+  it('packs critic and next_critic behind them', () => {
+    using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim: C });
+    buffer.add(withCritic(2));
+    const row = buffer.gather(Uint32Array.of(1), new Float32Array(width + 2 * C));
+    expect(Array.from(row.subarray(width))).to.deep.equal([604, 605, 606, 607, 704, 705, 706, 707]);
+  });
+
+  it('wraps: the newest rows replace the oldest, and ptr goes on counting', () => {
+    using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
+    for (let i = 0; i < 5; i++) buffer.add({ x: Float32Array.of(i) });
+    buffer.add({ x: Float32Array.of(5, 6, 7) });
+    expect([buffer.ptr, buffer.size]).to.deep.equal([8, 3]);
+    expect(Array.from(buffer.gather(Uint32Array.of(0, 1, 2), new Float32Array(3)))).to.deep.equal([6, 7, 5]);
+  });
+
+  it('carries every dtype through a general schema', () => {
+    using buffer = ReplayBuffer.create({
+      capacity: 2,
+      fields: {
+        a: { shape: [3], dtype: 'uint8' },
+        b: { shape: [], dtype: 'float64' },
+        c: { shape: [2], dtype: 'int64' },
+        d: { shape: [], dtype: 'int16' },
+      },
+    });
+    const added = {
+      a: Uint8Array.of(1, 2, 3),
+      b: Float64Array.of(0.1),
+      c: BigInt64Array.of(-5n, 2n ** 60n),
+      d: Int16Array.of(-7),
+    };
+    buffer.add(added);
+    const row = buffer.gather(Uint32Array.of(0), new Uint8Array(buffer.rowBytes));
+    for (const [name, { offset, bytes }] of Object.entries(buffer.layout.fields)) {
+      const want = added[name as keyof typeof added];
+      expect(Buffer.from(row.subarray(offset, offset + bytes)).equals(Buffer.from(want.buffer)), name).to.equal(true);
+    }
+  });
+
+  it('takes a large add in slices and loses nothing', () => {
+    using buffer = ReplayBuffer.create({ capacity: 1000, fields: { x: { shape: [1500] } } });
+    buffer.add({ x: new Float32Array(7 * 1500) });
+    expect(buffer.add({ x: count(1000 * 1500, 0) })).to.equal(1000);
+    const row = buffer.gather(Uint32Array.of(6, 7), new Float32Array(3000));
+    expect([row[0], row[1499], row[1500]]).to.deep.equal([999 * 1500, 999 * 1500 + 1499, 0]);
+    expect(buffer.ptr).to.equal(1007);
+  });
+
+  it('reads views of shared and of ordinary memory, from their offset on', () => {
+    using buffer = ReplayBuffer.create({ capacity: 2, fields: { x: { shape: [2] } } });
+    const shared = new Float32Array(new SharedArrayBuffer(64));
+    shared.set([1, 2, 3, 4, 5]);
+    buffer.add({ x: shared.subarray(1, 3) });
+    buffer.add({ x: Float32Array.of(9, 8, 7, 6).subarray(2) });
+    const out = new Float32Array(new SharedArrayBuffer(32)).subarray(1, 5);
+    expect(Array.from(buffer.gather(Uint32Array.of(0, 1), out))).to.deep.equal([2, 3, 7, 6]);
+  });
+
+  it('gathers equal rows into any place, in small and in streamed batches', () => {
+    using buffer = ReplayBuffer.create({ capacity: 500, fields: { x: { shape: [43] } } });
+    buffer.add({ x: count(500 * 43, 0) });
+    for (const n of [1, 5, 8000]) {
+      const indices = Uint32Array.from({ length: n }, (_, i) => (i * 77) % 500);
+      const out = new Float32Array(n * 43 + 2).fill(-1);
+      buffer.gather(indices, out.subarray(1, 1 + n * 43));
+      expect([out[0], out[n * 43 + 1]]).to.deep.equal([-1, -1]);
+      const wrong = out.subarray(1, 1 + n * 43).findIndex((v, i) => v !== indices[Math.floor(i / 43)]! * 43 + (i % 43));
+      expect(wrong, `first wrong element of ${n} rows`).to.equal(-1);
+    }
+  });
+
+  it('takes next_obs and next_critic of masked rows from the terminal fields', () => {
+    using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim: C });
+    const terminal = { terminalNextObs: count(3 * D, 1000), terminalNextCritic: count(3 * C, 2000) };
+    buffer.add({ ...withCritic(3), terminalMask: Uint8Array.of(0, 1, 0), ...terminal });
+    const rows = buffer.gather(Uint32Array.of(0, 1, 2), new Float32Array(3 * (width + 2 * C)));
+    const row = (i: number) => rows.subarray(i * (width + 2 * C), (i + 1) * (width + 2 * C));
+    expect(Array.from(row(0).subarray(D, 2 * D))).to.deep.equal([100, 101, 102]);
+    expect(Array.from(row(1).subarray(D, 2 * D))).to.deep.equal([1003, 1004, 1005]);
+    expect(Array.from(row(1).subarray(width + C))).to.deep.equal([2004, 2005, 2006, 2007]);
+    expect(Array.from(row(2).subarray(width + C))).to.deep.equal([708, 709, 710, 711]);
+    expect([row(1)[0], row(1)[2 * D], row(1)[width]], 'the other fields stay').to.deep.equal([3, 202, 604]);
+  });
+
+  it('takes the mask as booleans too, and leaves rows alone when no element is set', () => {
+    using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
+    const terminalNextObs = count(2 * D, 1000);
+    buffer.add({ ...transitions(2), terminalMask: [true, false], terminalNextObs });
+    buffer.add({ ...transitions(2), terminalMask: new Uint8Array(2), terminalNextObs });
+    const rows = buffer.gather(Uint32Array.of(0, 1, 2, 3), new Float32Array(4 * width));
+    expect([0, 1, 2, 3].map((i) => rows[i * width + D])).to.deep.equal([1000, 103, 100, 103]);
+  });
+
+  it('samples what the snapshot held, and says which snapshot that was', () => {
+    using buffer = ReplayBuffer.create({ capacity: 10, fields: { x: { shape: [] } } });
+    expect(() => buffer.sample({ seed: 1, count: 1 }))
+      .to.throw('empty')
+      .with.property('code', 'ERR_HOTSLOT_STATE_EMPTY');
+    buffer.add({ x: Float32Array.of(5, 6) });
+    const sample = buffer.sample<Float32Array>({ seed: 1, count: 100 });
+    expect([sample.ptr, sample.size]).to.deep.equal([2, 2]);
+    expect(new Set(sample.rows)).to.deep.equal(new Set([5, 6]));
+    const out = new Float32Array(100);
+    expect(buffer.sample({ seed: 1, count: 100 }, out).rows).to.equal(out);
+    expect(out).to.deep.equal(sample.rows);
+  });
+
+  it('counts rows exactly beyond 2^32 and goes on wrapping', () => {
+    using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
+    const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row lies at index 2
+    buffer.setCountersForTest(start);
+    expect([buffer.ptr, buffer.size]).to.deep.equal([start, 3]);
+    buffer.add({ x: Float32Array.of(1, 2) });
+    expect(buffer.ptr).to.equal(start + 2);
+    expect(Array.from(buffer.gather(Uint32Array.of(2, 0, 1), new Float32Array(3)))).to.deep.equal([1, 2, 0]);
+    const far = 2 ** 53 - 10;
+    buffer.setCountersForTest(far);
+    buffer.add({ x: Float32Array.of(7) });
+    expect(buffer.ptr).to.equal(far + 1);
+  });
+
+  it('is the same buffer through share() and attach(), and closes each hold by itself', () => {
+    const buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
+    const other = ReplayBuffer.attach(structuredClone(buffer.share()));
+    other.add({ ...transitions(1), terminalMask: [true], terminalNextObs: count(D, 50) });
+    expect([buffer.ptr, other.layout]).to.deep.equal([1, buffer.layout]);
+    buffer.close();
+    buffer.close();
+    expect(other.size).to.equal(1);
+    for (const use of [
+      () => buffer.add(transitions(1)),
+      () => buffer.ptr,
+      () => buffer.size,
+      () => buffer.share(),
+      () => buffer.sample({ seed: 0, count: 1 }),
+      () => buffer.gather(new Uint32Array(1), new Float32Array(width)),
+    ]) {
+      expect(use).to.throw('closed').with.property('code', 'ERR_HOTSLOT_STATE_CLOSED');
+    }
+  });
+
+  it('rings every bell that was claimed after an add', () => {
+    using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
+    const bell = buffer.bells.claim()!;
+    const seen = bell.read();
+    buffer.add({ x: Float32Array.of(1) });
+    expect(bell.read()).to.equal(seen + 1);
+    buffer.bells.release(bell);
+  });
+});

@@ -1,0 +1,69 @@
+/** A thread of the replay buffer's stress tests: writes checked rows, or reads and checks them. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { checkedRows, fault, WORDS } from './checked-rows.ts';
+
+export interface RowWork {
+  shared: SharedReplayBuffer;
+  /** threads that are ready; writers that still write */
+  control: SharedArrayBuffer;
+  role: 'write' | 'write for ever' | 'read';
+  /** threads that start together; a thread that joins later says 0 */
+  together: number;
+  /** writers count from 1 */
+  writer: number;
+  adds: number;
+  rowsPerAdd: number;
+}
+
+const work = workerData as RowWork;
+const buffer = ReplayBuffer.attach(work.shared);
+const control = new Int32Array(work.control);
+/** rows per gather */
+const ROWS = 16;
+const READY = 0;
+const WRITING = 1;
+
+function startTogether(): void {
+  if (work.together === 0) return;
+  Atomics.add(control, READY, 1);
+  Atomics.notify(control, READY);
+  for (let ready = Atomics.load(control, READY); ready < work.together; ready = Atomics.load(control, READY)) {
+    Atomics.wait(control, READY, ready);
+  }
+}
+
+function write(adds: number): number {
+  // A few prepared batches: most of the time is spent in add(), where the races are.
+  const batches = Array.from({ length: 8 }, (_, i) =>
+    checkedRows(work.writer, i * work.rowsPerAdd + 1, work.rowsPerAdd),
+  );
+  let rows = 0;
+  for (let i = 0; i < adds; i++) rows += buffer.add(batches[i % batches.length]!);
+  Atomics.sub(control, WRITING, 1);
+  return rows;
+}
+
+function read(): { checked: number; wrong: string | null } {
+  const out = new Uint32Array(ROWS * WORDS);
+  const indices = new Uint32Array(ROWS);
+  let checked = 0;
+  let last = 0;
+  for (let seed = 0; Atomics.load(control, WRITING) > 0; seed++) {
+    const ptr = buffer.ptr;
+    if (ptr < last) return { checked, wrong: `ptr went back from ${last} to ${ptr}` };
+    last = ptr;
+    if (ptr === 0) continue;
+    const size = Math.min(ptr, buffer.capacity);
+    // The newest rows: where writers are, and where a commit that comes too early shows.
+    for (let i = 0; i < ROWS; i++) indices[i] = (ptr - 1 - (i % size)) % buffer.capacity;
+    const wrong = fault(buffer.gather(indices, out)) ?? fault(buffer.sample({ seed, count: ROWS }, out).rows);
+    if (wrong !== null) return { checked, wrong };
+    checked += 2 * ROWS;
+  }
+  return { checked, wrong: null };
+}
+
+startTogether();
+if (work.role === 'read') parentPort!.postMessage(read());
+else parentPort!.postMessage(write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY));

@@ -1,0 +1,81 @@
+/** Draws are torch's own, value by value, and so are the rows packed from them. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { uniformIndices } from '../../src/buffer/sampler.ts';
+
+interface Golden {
+  seed: number;
+  size: number;
+  count: number;
+  width: number;
+  head: number[];
+  indicesSha256: string;
+  packedSha256: string;
+}
+
+const fixture = new URL('../../../test/fixtures/sample_torch.json', import.meta.url);
+const { cases } = JSON.parse(readFileSync(fixture, 'utf8')) as { cases: Golden[] };
+
+function sha256(array: Float32Array | BigInt64Array): string {
+  return createHash('sha256')
+    .update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength))
+    .digest('hex');
+}
+
+function storage(size: number, width: number): Float32Array {
+  return Float32Array.from({ length: size * width }, (_, k) => (Math.imul(k, 2654435761) >>> 0) / 2 ** 32 - 0.5);
+}
+
+describe('sampler', () => {
+  for (const golden of cases) {
+    it(`draws and packs as torch does: seed ${golden.seed}, ${golden.count} of ${golden.size} rows of ${golden.width}`, () => {
+      const drawn = uniformIndices(golden);
+      expect(Array.from(drawn.subarray(0, golden.head.length))).to.deep.equal(golden.head);
+      const wide = BigInt64Array.from(drawn, BigInt);
+      expect(sha256(wide)).to.equal(golden.indicesSha256);
+
+      using buffer = ReplayBuffer.create({ capacity: golden.size, fields: { x: { shape: [golden.width] } } });
+      buffer.add({ x: storage(golden.size, golden.width) });
+      const packed = new Float32Array(golden.count * golden.width);
+      expect(sha256(buffer.gather(drawn, packed))).to.equal(golden.packedSha256);
+      packed.fill(0);
+      expect(sha256(buffer.gather(wide, packed))).to.equal(golden.packedSha256);
+      const indices = new Uint32Array(golden.count);
+      const sample = buffer.sample<Float32Array>({ seed: golden.seed, count: golden.count, indices });
+      expect(sha256(sample.rows)).to.equal(golden.packedSha256);
+      expect(indices).to.deep.equal(drawn);
+    });
+  }
+
+  it('uses the low 32 bits of a seed, given as number or bigint', () => {
+    const want = uniformIndices({ seed: 7, size: 1000, count: 50 });
+    expect(uniformIndices({ seed: 7n, size: 1000, count: 50 })).to.deep.equal(want);
+    expect(uniformIndices({ seed: 7 + 2 ** 32 * 5, size: 1000, count: 50 })).to.deep.equal(want);
+    expect(uniformIndices({ seed: 2n ** 64n - 2n ** 32n + 7n, size: 1000, count: 50 })).to.deep.equal(want);
+  });
+
+  it('draws from the largest size there is, and nothing when nothing is asked', () => {
+    const drawn = uniformIndices({ seed: 1, size: 2 ** 32 - 1, count: 1000 });
+    expect(Math.max(...drawn)).to.be.greaterThan(2 ** 31);
+    expect(uniformIndices({ seed: 1, size: 5, count: 0 })).to.have.length(0);
+    expect(uniformIndices({ seed: 3, size: 1, count: 9 })).to.deep.equal(new Uint32Array(9));
+  });
+
+  it('refuses seeds, sizes and counts that are none, with the value', () => {
+    const draw = (seed: unknown, size: unknown, count: unknown) => () =>
+      uniformIndices({ seed: seed as number, size: size as number, count: count as number });
+    for (const seed of [-1, 1.5, Number.NaN, 2 ** 53, -1n, 2n ** 64n]) {
+      expect(draw(seed, 1, 1))
+        .to.throw(RangeError, `got ${seed}`)
+        .with.property('code', 'ERR_HOTSLOT_RANGE');
+    }
+    expect(draw('1', 1, 1))
+      .to.throw(TypeError, 'seed must be a number or a bigint')
+      .with.property('code', 'ERR_HOTSLOT_ARGUMENT');
+    for (const size of [0, -1, 1.5, Number.NaN, 2 ** 32]) expect(draw(1, size, 1)).to.throw(RangeError, `got ${size}`);
+    for (const count of [-1, 0.5, Number.NaN]) expect(draw(1, 1, count)).to.throw(RangeError, `got ${count}`);
+    expect(draw(1, '4', 1)).to.throw(TypeError, 'size');
+  });
+});

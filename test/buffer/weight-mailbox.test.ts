@@ -1,0 +1,150 @@
+/** Versions arrive whole, in order and newest first, whoever reads while they are written. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { rowsAddon } from '../../src/buffer/rows-addon.ts';
+import { WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import type { MailboxWork } from './mailbox-worker.ts';
+
+const weights = (length: number, value: number) => new Float32Array(length).fill(value);
+
+describe('weight mailbox', () => {
+  it('is empty before the first version', () => {
+    const box = WeightMailbox.create({ length: 5 });
+    const into = weights(5, 9);
+    expect([box.published, box.begun, box.read(into), into[0]]).to.deep.equal([0, 0, 0, 9]);
+  });
+
+  it('gives readers the newest version, once', () => {
+    const box = WeightMailbox.create({ length: 5 });
+    const into = new Float32Array(5);
+    for (let version = 1; version <= 10; version++) expect(box.write(weights(5, version))).to.equal(version);
+    expect(box.read(into)).to.equal(10);
+    expect(into).to.deep.equal(weights(5, 10));
+    expect(box.read(into, 10), 'nothing newer').to.equal(0);
+    box.write(weights(5, 11));
+    expect(box.read(into, 10)).to.equal(11);
+  });
+
+  it('M2: begins at most two versions that are not published', () => {
+    const box = WeightMailbox.create({ length: 3 });
+    box.write(weights(3, 1));
+    expect(box.begin()).to.deep.include({ version: 2, buffer: 2 });
+    expect(box.canBegin()).to.equal(true);
+    expect(box.begin()).to.deep.include({ version: 3, buffer: 0 });
+    expect([box.canBegin(), box.begin(), box.write(weights(3, 9))]).to.deep.equal([false, null, 0]);
+    const into = new Float32Array(3);
+    expect([box.read(into), into[0]], 'the published one is untouched').to.deep.equal([1, 1]);
+    box.publish(2);
+    expect(box.begin()).to.deep.include({ version: 4, buffer: 1 });
+  });
+
+  it('M1: a version lies where its place says', () => {
+    const box = WeightMailbox.create({ length: 100 });
+    for (let version = 1; version <= 7; version++) {
+      const place = box.begin()!;
+      expect(place).to.deep.equal({ version, buffer: version % 3, byteOffset: (version % 3) * box.stride });
+      new Float32Array(box.view.buffer, box.view.byteOffset + place.byteOffset, 100).fill(version);
+      box.publish(version);
+      const into = new Float32Array(100);
+      expect([box.read(into), into[99]]).to.deep.equal([version, version]);
+    }
+  });
+
+  it('publishes in order only, and only what was begun', () => {
+    const box = WeightMailbox.create({ length: 1 });
+    expect(() => box.publish(1))
+      .to.throw('0 is published and 0 begun')
+      .with.property('code', 'ERR_HOTSLOT_STATE_BUSY');
+    box.begin();
+    box.begin();
+    expect(() => box.publish(2)).to.throw('version 2 cannot be published');
+    box.publish(1);
+    expect(() => box.publish(1)).to.throw('version 1 cannot be published');
+    box.publish(2);
+    expect(box.published).to.equal(2);
+    expect(() => box.publish(0)).to.throw(RangeError, 'version');
+  });
+
+  it('tells a new writer which versions a dead one left, to be written again', () => {
+    const box = WeightMailbox.create({ length: 1 });
+    box.begin();
+    box.begin();
+    box.publish(1);
+    const successor = WeightMailbox.attach(structuredClone(box.share()));
+    expect(successor.unpublished().map((place) => place.version)).to.deep.equal([2]);
+    successor.publish(2);
+    expect(successor.unpublished()).to.deep.equal([]);
+    expect(successor.begin()?.version).to.equal(3);
+  });
+
+  it('M3: a reader that was overtaken does not trust its copy', () => {
+    const box = WeightMailbox.create({ length: 4 });
+    box.write(weights(4, 1));
+    // A version whose write has begun in version 1's buffer: what a device copy under way looks like.
+    const control = new Int32Array(box.share().memory, box.share().offset, 32);
+    Atomics.store(control, 0, 4);
+    expect(box.read(new Float32Array(4)), 'bounded, and never version 1').to.equal(0);
+    Atomics.store(control, 0, 3);
+    expect(box.read(new Float32Array(4))).to.equal(1);
+  });
+
+  it('rings after every publish', () => {
+    const box = WeightMailbox.create({ length: 1 });
+    const bell = box.bells.claim()!;
+    box.write(weights(1, 1));
+    box.begin();
+    expect(bell.read()).to.equal(1);
+    box.publish(2);
+    expect(bell.read()).to.equal(2);
+  });
+
+  it('offers whole pages of its own for registration', () => {
+    const box = WeightMailbox.create({ length: 1500 });
+    expect([rowsAddon().misalignment(box.view, 4096), box.view.byteLength % 4096]).to.deep.equal([0, 0]);
+    expect(box.stride % 256).to.equal(0);
+    expect(box.view.byteLength).to.be.at.least(3 * 1500 * 4);
+  });
+
+  it('refuses lengths and arrays that are none', () => {
+    for (const length of [0, -1, 1.5, Number.NaN])
+      expect(() => WeightMailbox.create({ length })).to.throw(RangeError, `got ${length}`);
+    const box = WeightMailbox.create({ length: 4 });
+    expect(() => box.write(weights(3, 0))).to.throw(
+      TypeError,
+      'weights must be a Float32Array of 4 elements, got 3 elements',
+    );
+    expect(() => box.read(new Float64Array(4) as unknown as Float32Array)).to.throw(TypeError, 'into must be');
+    expect(() => WeightMailbox.attach({} as never)).to.throw(TypeError, 'share()');
+    expect([box.begun, box.published]).to.deep.equal([0, 0]);
+  });
+
+  it('ends its versions with a sentence', () => {
+    const box = WeightMailbox.create({ length: 1 });
+    const control = new Int32Array(box.share().memory, box.share().offset, 32);
+    control[0] = 2 ** 31 - 1;
+    control[16] = 2 ** 31 - 1;
+    expect(() => box.begin()).to.throw(RangeError, 'versions end at 2147483647');
+    expect(() => box.write(weights(1, 0))).to.throw(RangeError, 'versions end');
+  });
+
+  it('is never torn and never goes back, while a thread writes and two read', async function () {
+    this.timeout(15_000);
+    const box = WeightMailbox.create({ length: 20_000 });
+    const ready = new SharedArrayBuffer(4);
+    const start = (role: MailboxWork['role']) =>
+      new Worker(new URL('./mailbox-worker.js', import.meta.url), {
+        workerData: { shared: box.share(), ready, together: 3, role, versions: 20_000 },
+      });
+    const crew = [start('write'), start('read'), start('read')];
+    const answers = await Promise.all(
+      crew.map(async (worker) => (await once(worker, 'message'))[0] as { wrong: string | null; seen: number }),
+    );
+    await Promise.all(crew.map((worker) => worker.terminate()));
+    for (const { wrong, seen } of answers) {
+      expect(wrong).to.equal(null);
+      expect(seen).to.be.greaterThan(0);
+    }
+    expect(box.published).to.equal(20_000);
+  });
+});

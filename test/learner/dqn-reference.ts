@@ -1,0 +1,94 @@
+/** Batches for the DQN tests and one DQN step in float64. */
+import type { Device, Stream } from '../../src/device/device.ts';
+import type { DqnBatch, DqnOptions } from '../../src/learner/dqn.ts';
+import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
+import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
+
+export interface Batch {
+  obs: Rows;
+  nextObs: Rows;
+  actions: number[];
+  rewards: number[];
+  dones: number[];
+  truncated: number[];
+}
+
+/** Random rows in which every fourth is terminated and every fourth truncated. */
+export function randomBatch(seed: number, rows: number, obsDim: number, actions: number): Batch {
+  const range = Array.from({ length: rows }, (_, i) => i);
+  return {
+    obs: rounded(randomRows(seed, rows, obsDim)),
+    nextObs: rounded(randomRows(seed + 100, rows, obsDim)),
+    actions: range.map((i) => (i * 7) % actions),
+    rewards: rounded(randomRows(seed + 200, rows, 1, 2)).flat(),
+    dones: range.map((i) => Number(i % 4 >= 2)),
+    truncated: range.map((i) => Number(i % 4 === 3)),
+  };
+}
+
+/** The batch as packed rows on the device, in the order a replay buffer packs them, and its columns. */
+export function columns(device: Device, stream: Stream, batch: Batch) {
+  const rows = batch.obs.length;
+  const obsDim = batch.obs[0]?.length ?? 0;
+  const width = 2 * obsDim + 4;
+  const packed = device.allocate({ shape: [rows, width] });
+  const values = batch.obs.flatMap((row, i) => [
+    ...row,
+    ...(batch.nextObs[i] as number[]),
+    ...[batch.actions, batch.rewards, batch.dones, batch.truncated].map((column) => column[i] as number),
+  ]);
+  packed.write(Float32Array.from(values), stream);
+  const column = (offset: number, n: number) => packed.view({ shape: [rows, n], offset, strides: [width, 1] });
+  const tensors: DqnBatch = {
+    obs: column(0, obsDim),
+    nextObs: column(obsDim, obsDim),
+    actions: column(2 * obsDim, 1),
+    rewards: column(2 * obsDim + 1, 1),
+    dones: column(2 * obsDim + 2, 1),
+    truncated: column(2 * obsDim + 3, 1),
+  };
+  return { packed, tensors };
+}
+
+const argmax = (row: readonly number[]) => row.indexOf(Math.max(...row));
+
+/** One step of DqnLearner's arithmetic; changes online, target and adam. */
+export function referenceStep(
+  layout: MlpLayout,
+  options: DqnOptions,
+  online: number[],
+  target: number[],
+  adam: ReferenceAdam,
+  batch: Batch,
+): { loss: number; meanQ: number } {
+  const { gamma = 0.99, nStep = 1, huberDelta = 1, doubleDqn = true, tau = 0.005, maxGradNorm } = options;
+  const rows = batch.obs.length;
+  const value = forward(layout, target, batch.nextObs).at(-1) as Rows;
+  const choice = doubleDqn ? (forward(layout, online, batch.nextObs).at(-1) as Rows) : value;
+  const passes = forward(layout, online, batch.obs);
+  const q = passes.at(-1) as Rows;
+  let loss = 0;
+  let meanQ = 0;
+  const dq = q.map((row, i) => {
+    const bootstraps = batch.dones[i] === 0 || batch.truncated[i] === 1;
+    const next = value[i]?.[argmax(choice[i] as number[])] as number;
+    const goal = (batch.rewards[i] as number) + (bootstraps ? gamma ** nStep * next : 0);
+    const a = batch.actions[i] as number;
+    const d = (row[a] as number) - goal;
+    const near = Math.abs(d) <= huberDelta;
+    const far = huberDelta * (Math.abs(d) - 0.5 * huberDelta);
+    loss += (huberDelta === 0 ? d * d : near ? 0.5 * d * d : far) / rows;
+    meanQ += (row[a] as number) / rows;
+    const slope = huberDelta === 0 ? 2 * d : near ? d : huberDelta * Math.sign(d);
+    return row.map((_, j) => (j === a ? slope / rows : 0));
+  });
+  const { gradient } = backward(layout, online, passes, dq);
+  const norm = Math.sqrt(gradient.reduce((s, g) => s + g * g, 0));
+  const clip = maxGradNorm === undefined ? 1 : Math.min(1, maxGradNorm / (norm + 1e-6));
+  const clipped = gradient.map((g) => g * clip);
+  adam.step(online, clipped, options.learningRate ?? 1e-3, options.epsilon ?? 1e-8);
+  online.forEach((p, i) => {
+    target[i] = tau * p + (1 - tau) * (target[i] as number);
+  });
+  return { loss, meanQ };
+}

@@ -1,0 +1,46 @@
+/** The policy's forward on the calling thread: equal to the reference, greedy, and strict about sizes. */
+import { expect } from 'chai';
+import { MlpPolicy } from '../../src/learner/policy.ts';
+import { expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
+
+describe('learner/policy', () => {
+  for (const sizes of [
+    [4, 120, 84, 2],
+    [3, 7, 5],
+    [9, 6],
+    [5, 1],
+  ]) {
+    for (const n of [1, 2, 5, 64]) {
+      it(`[${sizes}] on ${n} rows gives the reference's values and the greatest one's place`, () => {
+        const policy = new MlpPolicy({ sizes, activation: n === 5 ? 'tanh' : 'relu' });
+        policy.load(policy.layout.initialise(1));
+        const obs = rounded(randomRows(n, n, sizes[0] as number));
+        const want = forward(policy.layout, policy.parameters, obs).at(-1) as Rows;
+        expectClose(policy.values(flat(obs), n), want.flat(), 1e-6, 'values');
+        expect([...policy.act(flat(obs), n)]).to.deep.equal(want.map((row) => row.indexOf(Math.max(...row))));
+      });
+    }
+  }
+
+  it('rows do not influence each other, whatever their number', () => {
+    const policy = new MlpPolicy({ sizes: [4, 30, 3] });
+    policy.load(policy.layout.initialise(2));
+    const obs = flat(randomRows(3, 9, 4));
+    const together = Float32Array.from(policy.values(obs, 9));
+    for (let row = 0; row < 9; row++) {
+      expect(policy.values(obs.subarray(4 * row, 4 * row + 4), 1)).to.deep.equal(
+        together.subarray(3 * row, 3 * row + 3),
+      );
+    }
+  });
+
+  it('loading new weights changes its mind; wrong lengths are refused', () => {
+    const policy = new MlpPolicy({ sizes: [1, 2] }, Float32Array.of(1, -1, 0, 0));
+    expect([...policy.act(Float32Array.of(3, -3), 2)]).to.deep.equal([0, 1]);
+    policy.load(Float32Array.of(-1, 1, 0, 0));
+    expect([...policy.act(Float32Array.of(3, -3), 2)]).to.deep.equal([1, 0]);
+    expect([...policy.act(Float32Array.of(), 0)]).to.deep.equal([]);
+    expect(() => policy.load(new Float32Array(5))).to.throw(RangeError, 'must be 4 floats for [1,2], got 5');
+    expect(() => policy.act(new Float32Array(1), 2)).to.throw(RangeError, '2 rows of 1 need 2 floats, got 1');
+  });
+});

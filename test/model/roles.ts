@@ -1,0 +1,236 @@
+/**
+ * The roles as steps: look at the next slot's word, work, store the next state, ring whoever owns it now. A look that
+ * finds the role's own state goes together with its first payload access, for nobody else may change either; a death
+ * between the two leaves what a death before them leaves.
+ */
+import { type State, Violation } from './checker.ts';
+import * as memory from './memory.ts';
+import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, isAt, Local, position, queued, Slot, work } from './memory.ts';
+import { BLOCKED, type Label, markDone, type Program } from './program.ts';
+import type { Ring, Setup } from './setup.ts';
+
+export type Role = 'pack' | 'submit' | 'poll' | 'replay';
+
+type Emit = (by: Program, setup: Setup, ring: Ring) => void;
+type Act = (state: State, sequence: number) => void;
+
+const NONE: Act = () => {};
+
+/** What the steps of one hand-over share. */
+class Stage {
+  readonly by: Program;
+  readonly depth: number;
+  readonly from: memory.SlotState;
+  readonly none: Label = { at: 0 };
+  readonly youngest: boolean;
+
+  constructor(by: Program, setup: Setup, from: memory.SlotState) {
+    this.by = by;
+    this.depth = setup.depth;
+    this.from = from;
+    this.youngest = setup.broken === 'youngest Ready slot first' && from === Slot.ready;
+  }
+
+  /** Only this role moves its place, so reading it off the words at each step is the same as keeping it in a local. */
+  sequence(state: State): number {
+    const lowest = position(state, this.depth, this.from);
+    const last = lowest + this.depth - 1;
+    return this.youngest && isAt(state, this.depth, last, this.from) ? last : lowest;
+  }
+
+  look(
+    says: string,
+    first: Act,
+    may: (state: State, sequence: number) => boolean = () => true,
+    otherwise = NONE,
+  ): void {
+    const finds = (state: State): boolean => {
+      const sequence = this.sequence(state);
+      return isAt(state, this.depth, sequence, this.from) && may(state, sequence);
+    };
+    const run = (state: State, next: number): number => {
+      const sequence = this.sequence(state);
+      if (!isAt(state, this.depth, sequence, this.from)) return this.none.at;
+      if (may(state, sequence)) {
+        first(state, sequence);
+        return next;
+      }
+      otherwise(state, sequence);
+      return this.none.at;
+    };
+    this.by.step(`looks for a slot and ${says}`, run, { alone: finds });
+  }
+
+  then(says: string, act: Act): void {
+    const run = (state: State, next: number): number => {
+      act(state, this.sequence(state));
+      return next;
+    };
+    this.by.step(says, run, { alone: () => true });
+  }
+
+  /** `late` is payload written after the store, which no sound role has. */
+  store(says: string, late?: Act): void {
+    this.by.step(
+      `stores ${says}`,
+      (state, next) => {
+        memory.handOn(state, this.depth, this.sequence(state), this.from);
+        if (!late) markDone(state, this.by.agent);
+        return next;
+      },
+      { hands: true },
+    );
+    if (!late) return;
+    this.by.step(`does too late what ${says} stands for`, (state, next) => {
+      late(state, position(state, this.depth, this.from) - 1);
+      markDone(state, this.by.agent);
+      return next;
+    });
+  }
+
+  end(): void {
+    this.by.place(this.none);
+  }
+}
+
+/** Moves a request into the next free slot. The header names its sequence, so that moving it twice is impossible. */
+const requester: Emit = (by, setup) => {
+  const stage = new Stage(by, setup, Slot.free);
+  const cleared = setup.broken === 'request cleared from the header after the move';
+  const clearedFirst = setup.broken === 'request cleared from the header before the move';
+  const asked = (state: State, sequence: number): boolean => {
+    if (!setup.client) return sequence < setup.ticks && (!setup.gated || state[memory.ROWS]! > sequence);
+    return cleared || clearedFirst ? state[memory.HEADER] !== 0 : state[memory.HEADER]! > sequence;
+  };
+  const write: Act = (state, sequence) => {
+    state[memory.RECORD + (sequence % setup.depth)] = setup.client ? state[memory.HEADER]! : sequence + 1;
+    if (clearedFirst) state[memory.HEADER] = 0;
+  };
+  stage.look('writes the request into its record', write, asked);
+  stage.store('Requested');
+  if (cleared) stage.then('clears the header', (state) => (state[memory.HEADER] = 0));
+  stage.end();
+};
+
+const pack: Emit = (by, setup, ring) => {
+  const stage = new Stage(by, setup, Slot.requested);
+  const rows: Act = (state, sequence) => {
+    const slot = sequence % setup.depth;
+    memory.own(state, setup.depth, sequence, Slot.requested, 'the host half');
+    if (state[memory.RECORD + slot] !== sequence + 1)
+      throw new Violation('I3', `${sequence} got another tick's request`);
+    if (queued(state, setup.depth, COPY_STREAM, sequence, 1))
+      throw new Violation('I5', `a copy reads ${sequence}'s rows`);
+    state[memory.HOST + slot] = sequence + 1;
+  };
+  const late = setup.broken === 'state stored before the rows';
+  stage.look('packs the rows', late ? NONE : rows);
+  if (setup.broken === 'bell rung before the state is stored') ring('pack', 'submit');
+  stage.store('Packed', late ? rows : undefined);
+  if (setup.broken !== 'bell rung before the state is stored') ring('pack', 'submit');
+  stage.end();
+};
+
+const submit: Emit = (by, setup, ring) => {
+  const stage = new Stage(by, setup, Slot.packed);
+  const copy: Act = (state, sequence) => {
+    const reads = queued(state, setup.depth, COMPUTE_STREAM, sequence, 1);
+    if (reads) throw new Violation('I5', `a graph still reads the device half that ${sequence} is copied to`);
+    enqueue(state, COPY_STREAM, work(sequence));
+  };
+  const copied: Act = (state, sequence) => enqueue(state, COPY_STREAM, event(sequence));
+  const late = setup.broken === 'state stored before the event is recorded';
+  const swapped = setup.broken === 'event recorded before the copy';
+  stage.look(`enqueues the ${swapped ? 'event' : 'copy'}`, swapped ? copied : copy);
+  if (!late) stage.then(`enqueues the ${swapped ? 'copy' : 'event'}`, swapped ? copy : copied);
+  stage.store('Submitted', late ? copied : undefined);
+  ring('submit', 'poll');
+  stage.end();
+};
+
+const poll: Emit = (by, setup, ring) => {
+  const { depth } = setup;
+  const done = (stream: number): ((state: State, sequence: number) => boolean) => {
+    return (state, sequence) => !queued(state, depth, stream, sequence, 0);
+  };
+  // What decides how the thread parks; worth nothing once the round found work.
+  const pending: Act = (state) => {
+    if (!(state[bell]! & Local.did)) state[bell] = state[bell]! | Local.pending;
+  };
+  const bell = memory.BELL + by.agent;
+  const copied = new Stage(by, setup, Slot.submitted);
+  copied.look('finds its copy done', NONE, done(COPY_STREAM), pending);
+  copied.store('Ready');
+  if (!setup.client) ring('poll', 'replay');
+  else ring('poll', 'client');
+  copied.end();
+
+  const spent = new Stage(by, setup, Slot.replaying);
+  const late = setup.broken === 'Free stored before the journal';
+  const hasty = setup.broken === 'Free stored before the device is done';
+  const journal: Act = (state, sequence) => {
+    const bit = 1 << sequence;
+    if (state[memory.RECORD + (sequence % depth)] !== sequence + 1)
+      throw new Violation('I2', `${sequence}'s record is gone`);
+    if (!hasty && !(state[memory.APPLIED]! & bit))
+      throw new Violation('I5', `${sequence} is journaled before it is applied`);
+    if (state[memory.JOURNAL]! & bit && !state[memory.DIED])
+      throw new Violation('I8', `${sequence} is journaled twice`);
+    state[memory.JOURNAL] = state[memory.JOURNAL]! | bit;
+  };
+  const freed = hasty ? () => true : done(COMPUTE_STREAM);
+  spent.look('finds the device done and writes the journal', late ? NONE : journal, freed, pending);
+  spent.store('Free', late ? journal : undefined);
+  ring('poll', 'pack');
+  if (setup.client) ring('poll', 'client');
+  spent.end();
+};
+
+const replay: Emit = (by, setup, ring) => {
+  const stage = new Stage(by, setup, Slot.ready);
+  const bell = memory.BELL + by.agent;
+  const swapped = setup.broken === 'spent recorded before the launch';
+  const spent: Act = (state, sequence) => enqueue(state, COMPUTE_STREAM, event(sequence));
+  const graph: Act = (state, sequence) => {
+    // I8: the predecessor launched this one.
+    if (state[bell]! & Local.skip) state[bell] = state[bell]! & ~Local.skip;
+    else launch(state, setup.depth, sequence);
+  };
+  stage.look(swapped ? 'records the spent event' : 'launches the graph', swapped ? spent : graph);
+  stage.then(swapped ? 'launches the graph' : 'records the spent event', swapped ? graph : spent);
+  stage.store('Replaying');
+  ring('replay', 'poll');
+  stage.end();
+};
+
+export function launch(state: State, depth: number, sequence: number): void {
+  memory.own(state, depth, sequence, Slot.ready, 'the device half');
+  if (queued(state, depth, COPY_STREAM, sequence, 0))
+    throw new Violation('I2', `${sequence} is launched before its copy`);
+  enqueue(state, COMPUTE_STREAM, work(sequence));
+}
+
+/** I8: a successor lets the device finish what its predecessor launched, then reads how far that got. */
+export function takeOverReplay(by: Program, setup: Setup): void {
+  const { broken } = setup;
+  by.step('drains the stream and reads the mark', (state, next) => {
+    const drained = memory.isIdle(state, COMPUTE_STREAM) || broken === 'mark read before the stream is drained';
+    if (!drained) return BLOCKED;
+    const seen = state[memory.MARK] === position(state, setup.depth, Slot.ready) + 1;
+    if (seen && broken !== 'launch mark missing') {
+      state[memory.BELL + by.agent] = state[memory.BELL + by.agent]! | Local.skip;
+    }
+    return next;
+  });
+}
+
+/** The requester is not placed: it is always on pack's thread. */
+export const roles: Record<Role, Emit> = {
+  pack: (by, setup, ring) => {
+    requester(by, setup, ring);
+    pack(by, setup, ring);
+  },
+  submit,
+  poll,
+  replay,
+};

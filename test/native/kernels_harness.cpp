@@ -1,0 +1,331 @@
+// Every kernel's host form against a plain reference in double, at odd sizes and strides, through the registry alone. Each
+// buffer is exactly as large as the kernel's `need` says, so the address sanitizer catches a need that is too small.
+//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined -ffp-contract=off -I native test/native/kernels_harness.cpp native/kernels/*.cpp -ldl
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm.hpp"
+
+using namespace hotslot;
+
+namespace {
+
+int failures = 0;
+std::mt19937 generator(7);
+
+void check(bool ok, const std::string& what) {
+  if (ok) return;
+  failures++;
+  std::printf("FAILED %s\n", what.c_str());
+}
+
+// A heap block of exactly n floats, so that one step outside is seen.
+struct Floats {
+  explicit Floats(int64_t n) : n(n), at(new float[n]) {
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (int64_t i = 0; i < n; i++) at[i] = uniform(generator);
+  }
+  Floats(const Floats& other) : n(other.n), at(new float[other.n]) { std::copy_n(other.at.get(), n, at.get()); }
+  float& operator[](int64_t i) const { return at[i]; }
+  int64_t n;
+  std::unique_ptr<float[]> at;
+};
+
+KernelArgs arguments(std::vector<void*> pointers, std::vector<int64_t> wholes, std::vector<double> reals) {
+  KernelArgs args{};
+  std::copy(pointers.begin(), pointers.end(), args.pointer);
+  std::copy(wholes.begin(), wholes.end(), args.whole);
+  std::copy(reals.begin(), reals.end(), args.real);
+  return args;
+}
+
+struct Buffer {
+  void* at;
+  uint64_t bytes;
+  Buffer(const Floats& f) : at(f.at.get()), bytes(uint64_t(f.n) * 4) {}
+  Buffer(std::vector<int32_t>& v) : at(v.data()), bytes(v.size() * 4) {}
+};
+
+// Launches as the core would: counts, need, sizes, run.
+void launch(const char* name, std::vector<Buffer> buffers, std::vector<int64_t> wholes, std::vector<double> reals) {
+  const Kernel* kernel = find_kernel(name);
+  if (!kernel) return check(false, std::string(name) + " exists");
+  check(int(buffers.size()) == kernel->pointers && int(wholes.size()) == kernel->wholes && int(reals.size()) == kernel->reals,
+        std::string(name) + " takes these counts");
+  std::vector<void*> pointers;
+  for (const Buffer& b : buffers) pointers.push_back(b.at);
+  const KernelArgs args = arguments(pointers, wholes, reals);
+  uint64_t bytes[max_pointers] = {};
+  const char* wrong = kernel->need(args, bytes);
+  check(!wrong, std::string(name) + ": " + (wrong ? wrong : ""));
+  for (size_t i = 0; i < buffers.size(); i++)
+    check(bytes[i] == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " + std::to_string(bytes[i]) + " bytes, has " +
+                                            std::to_string(buffers[i].bytes));
+  const char* failed = kernel->run(args);
+  check(!failed, std::string(name) + " runs");
+}
+
+// Each value within `tolerance` of the reference, relative to its size or 1.
+void close(const std::string& what, const Floats& got, const std::vector<double>& want, double tolerance) {
+  for (size_t i = 0; i < want.size(); i++)
+    if (!(std::fabs(got[i] - want[i]) <= tolerance * std::max(1.0, std::fabs(want[i])))) {
+      char text[160];
+      std::snprintf(text, sizeof text, "%s [%zu]: got %.9g, want %.9g", what.c_str(), i, got[i], want[i]);
+      return check(false, text);
+    }
+}
+
+std::vector<double> as_double(const Floats& f) { return std::vector<double>(f.at.get(), f.at.get() + f.n); }
+
+const int64_t odd_sizes[][2] = {{1, 1}, {1, 7}, {7, 1}, {3, 5}, {13, 17}, {31, 33}, {64, 84}, {67, 129}};
+int64_t matrix(int64_t rows, int64_t columns, int64_t stride) { return (rows - 1) * stride + columns; }
+
+void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha, double beta) {
+  const int64_t lda = (ta ? m : k) + extra, ldb = (tb ? k : n) + 2 * extra, ldc = n + extra;
+  const Floats a(ta ? matrix(k, m, lda) : matrix(m, k, lda)), b(tb ? matrix(n, k, ldb) : matrix(k, n, ldb));
+  Floats c(matrix(m, n, ldc));
+  if (beta == 0) c[0] = NAN;
+  const Floats before(c);
+  std::vector<double> want = as_double(c);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double sum = 0;
+      for (int64_t p = 0; p < k; p++) sum += double(a[ta ? p * lda + i : i * lda + p]) * b[tb ? j * ldb + p : p * ldb + j];
+      want[i * ldc + j] = alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]);
+    }
+  const std::string name = "gemm " + std::to_string(m) + "×" + std::to_string(n) + "×" + std::to_string(k) + (ta ? " T" : " N") + (tb ? "T" : "N");
+  launch("gemm", {c, a, b}, {ta, tb, m, n, k, lda, ldb, ldc}, {alpha, beta});
+  close(name, c, want, 1e-6 * double(k + 4));
+  const MatrixView left{a.at.get(), ta ? 1 : lda, ta ? lda : 1}, right{b.at.get(), tb ? 1 : ldb, tb ? ldb : 1};
+  std::unique_ptr<Floats> eight;
+  for (int lanes : {4, 8, 16, 0}) {
+    auto own = std::make_unique<Floats>(before);
+    gemm_builtin(m, n, k, float(alpha), left, right, float(beta), own->at.get(), ldc, lanes);
+    close("built-in " + name, *own, want, 1e-6 * double(k + 4));
+    if (lanes == 8) eight = std::move(own);
+    else if (lanes == 16 && __builtin_cpu_supports("avx2"))
+      check(std::memcmp(own->at.get(), eight->at.get(), uint64_t(own->n) * 4) == 0, name + ": 8 and 16 lanes give the same bits");
+  }
+}
+
+void test_gemm() {
+  const int64_t sizes[][3] = {{1, 1, 1}, {1, 2, 3}, {3, 2, 84}, {84, 2, 31}, {4, 120, 33}, {13, 17, 19}, {12, 32, 8}, {33, 65, 129}, {121, 84, 257}, {130, 300, 40}};
+  for (const auto& s : sizes)
+    for (int t = 0; t < 4; t++)
+      for (int64_t extra : {0, 3}) {
+        gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, 1, 0);
+        gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, -0.5, 1.25);
+      }
+}
+
+double act(double x, int64_t kind) { return kind == 1 ? std::max(x, 0.0) : kind == 2 ? std::tanh(x) : x; }
+
+void test_activations() {
+  for (const auto& s : odd_sizes)
+    for (int64_t kind = 0; kind < 3; kind++)
+      for (int64_t extra : {0, 3}) {
+        const int64_t rows = s[0], columns = s[1], ys = columns + extra, xs = columns + 2 * extra;
+        const Floats x(matrix(rows, columns, xs)), bias(columns), y(matrix(rows, columns, ys)), dx(matrix(rows, columns, xs));
+        for (int64_t i = 0; i < x.n; i++) x[i] *= 12;
+        std::vector<double> want = as_double(y), slope = as_double(dx);
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) want[i * ys + j] = act(double(x[i * xs + j] + bias[j]), kind);
+        launch("bias_act", {y, x, bias}, {rows, columns, ys, xs, kind}, {});
+        close("bias_act", y, want, 3e-7);
+        const Floats dy(matrix(rows, columns, xs));
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) {
+            const double at = y[i * ys + j];
+            slope[i * xs + j] = dy[i * xs + j] * (kind == 1 ? double(at > 0) : kind == 2 ? 1 - at * at : 1);
+          }
+        launch("act_backward", {dx, dy, y}, {rows, columns, xs, xs, ys, kind}, {});
+        close("act_backward", dx, slope, 1e-6);
+        // In place gives the same bits.
+        const Floats same(x), gradient(dy);
+        launch("bias_act", {same, same, bias}, {rows, columns, xs, xs, kind}, {});
+        launch("act_backward", {gradient, gradient, y}, {rows, columns, xs, xs, ys, kind}, {});
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) {
+            check(same[i * xs + j] == y[i * ys + j], "bias_act in place");
+            check(gradient[i * xs + j] == dx[i * xs + j], "act_backward in place");
+          }
+      }
+}
+
+void test_columns() {
+  for (const auto& s : odd_sizes)
+    for (int64_t extra : {0, 3}) {
+      const int64_t rows = s[0], columns = s[1], xs = columns + extra;
+      const Floats x(matrix(rows, columns, xs)), out(columns);
+      for (double beta : {0.0, 0.5}) {
+        if (beta == 0) out[0] = NAN;
+        std::vector<double> want(columns);
+        for (int64_t j = 0; j < columns; j++) {
+          want[j] = beta == 0 ? 0 : beta * out[j];
+          for (int64_t i = 0; i < rows; i++) want[j] += 0.25 * x[i * xs + j];
+        }
+        launch("column_sums", {out, x}, {rows, columns, xs}, {0.25, beta});
+        close("column_sums", out, want, 1e-5);
+      }
+      std::vector<int32_t> index(rows);
+      const Floats value(rows), picked(rows), at(matrix(rows, 1, 2)), y(matrix(rows, columns, columns + 1));
+      launch("argmax_rows", {index, value, x}, {rows, columns, xs}, {});
+      for (int64_t i = 0; i < rows; i++) {
+        const float* row = &x[i * xs];
+        check(index[i] == std::max_element(row, row + columns) - row && value[i] == row[index[i]], "argmax_rows");
+        at[2 * i] = float((i * 5) % columns);
+      }
+      at[0] = float(columns);
+      launch("gather_columns", {picked, x, at}, {rows, columns, xs, 2}, {});
+      check(std::isnan(picked[0]), "gather_columns gives NaN outside the row");
+      for (int64_t i = 1; i < rows; i++) check(picked[i] == x[i * xs + (i * 5) % columns], "gather_columns");
+      std::vector<double> want = as_double(y);
+      for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) want[i * (columns + 1) + j] = x[i * xs + j];
+      launch("copy2d", {y, x}, {rows, columns, columns + 1, xs}, {});
+      close("copy2d", y, want, 0);
+    }
+}
+
+void test_flat() {
+  for (int64_t n : {1, 3, 255, 256, 257, 1031}) {
+    const Floats x(n), y(n), before(y);
+    launch("axpby", {y, x}, {n}, {0.005, 0.995});
+    std::vector<double> want(n);
+    for (int64_t i = 0; i < n; i++) want[i] = 0.005 * x[i] + 0.995 * before[i];
+    close("axpby", y, want, 1e-6);
+    y[0] = NAN;
+    launch("axpby", {y, x}, {n}, {2, 0});
+    for (int64_t i = 0; i < n; i++) check(y[i] == 2 * x[i], "axpby with beta 0");
+    std::vector<int32_t> counter{7};
+    launch("copy_every", {y, x, counter}, {n, 4}, {});
+    check(y[0] == 2 * x[0], "copy_every waits for its turn");
+    counter[0] = 8;
+    launch("copy_every", {y, x, counter}, {n, 4}, {});
+    for (int64_t i = 0; i < n; i++) check(y[i] == x[i], "copy_every");
+
+    const Floats partial(256), factors(4);
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += double(x[i]) * x[i];
+    const double norm = std::sqrt(squares);
+    launch("grad_norm", {partial, x}, {n}, {});
+    for (double most : {norm / 3, norm * 3}) {
+      launch("clip_scale", {factors, partial}, {}, {most});
+      check(std::fabs(factors[3] - norm) < 1e-5 * norm && std::fabs(factors[2] - std::min(1.0, most / (norm + 1e-6))) < 1e-5, "clip_scale");
+    }
+  }
+}
+
+void test_adam() {
+  const int64_t n = 1031;
+  const double lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8;
+  const Floats p(n), m(n), v(n), factors(4);
+  std::fill_n(m.at.get(), n, 0.0f), std::fill_n(v.at.get(), n, 0.0f);
+  std::vector<double> wp = as_double(p), wm(n), wv(n);
+  std::vector<int32_t> counter{0};
+  for (int t = 1; t <= 10; t++) {
+    const Floats g(n);
+    factors[2] = t % 2 ? 1.0f : 0.5f;
+    for (int64_t i = 0; i < n; i++) {
+      const double d = double(factors[2]) * g[i];
+      wm[i] = b1 * wm[i] + (1 - b1) * d;
+      wv[i] = b2 * wv[i] + (1 - b2) * d * d;
+      wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] / (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
+    }
+    launch("adam_advance", {counter, factors}, {}, {lr, b1, b2});
+    launch("adam", {p, m, v, g, factors}, {n}, {b1, b2, eps});
+  }
+  check(counter[0] == 10, "adam_advance counts");
+  close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
+}
+
+void test_td() {
+  for (int64_t rows : {1, 5, 33})
+    for (int64_t actions : {1, 2, 7}) {
+      const int64_t stride = 11, qs = actions + 1;
+      const Floats value(matrix(rows, actions, qs)), choice(matrix(rows, actions, actions)), y(rows);
+      const Floats reward(matrix(rows, 1, stride)), done(matrix(rows, 1, stride)), truncated(matrix(rows, 1, stride)), action(matrix(rows, 1, stride));
+      std::vector<double> want(rows);
+      for (int64_t i = 0; i < rows; i++) {
+        done[i * stride] = float(i % 2), truncated[i * stride] = float(i % 4 == 3), action[i * stride] = float(i % actions);
+        const float* row = &choice[i * actions];
+        const double next = value[i * qs + (std::max_element(row, row + actions) - row)];
+        const bool terminated = i % 2 == 1 && i % 4 != 3;
+        want[i] = reward[i * stride] + (terminated ? 0 : 0.99 * next);
+      }
+      launch("td_target", {y, value, choice, reward, done, truncated}, {rows, actions, qs, actions, stride, stride, stride}, {0.99});
+      close("td_target", y, want, 1e-6);
+
+      for (double delta : {0.0, 0.3}) {
+        const Floats dq(matrix(rows, actions, qs)), terms(2 * rows);
+        std::vector<double> slopes = as_double(dq), losses(2 * rows);
+        for (int64_t i = 0; i < rows; i++) {
+          const double d = double(value[i * qs + i % actions]) - y[i];
+          const bool near = std::fabs(d) <= delta;
+          losses[2 * i] = delta == 0 ? d * d : near ? 0.5 * d * d : delta * (std::fabs(d) - 0.5 * delta);
+          losses[2 * i + 1] = value[i * qs + i % actions];
+          for (int64_t j = 0; j < actions; j++) slopes[i * qs + j] = 0;
+          slopes[i * qs + i % actions] = 0.5 * (delta == 0 ? 2 * d : near ? d : std::copysign(delta, d));
+        }
+        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
+        close("td_loss dq", dq, slopes, 1e-6), close("td_loss terms", terms, losses, 1e-6);
+        action[0] = float(actions);
+        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
+        check(std::isnan(terms[0]) && dq[0] == 0, "an action outside the row gives a NaN term and no gradient");
+        action[0] = 0;
+      }
+    }
+}
+
+// A refusal names what is wrong with its value; too large a size never wraps to a small one.
+void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals, const char* part) {
+  uint64_t bytes[max_pointers] = {};
+  const KernelArgs args = arguments({}, wholes, reals);
+  const char* text = find_kernel(name)->need(args, bytes);
+  check(text && std::strstr(text, part), std::string(name) + " is refused with '" + part + "', said '" + (text ? text : "nothing") + "'");
+}
+
+void test_refusals() {
+  refused("gemm", {0, 0, 4, 5, 6, 5, 5, 5}, {1, 0}, "lda must be at least the row's 6 elements, got 5");
+  refused("gemm", {0, 2, 4, 5, 6, 6, 5, 5}, {1, 0}, "trans_b must be at most 1, got 2");
+  refused("bias_act", {0, 3, 3, 3, 0}, {}, "rows must be at least 1, got 0");
+  refused("bias_act", {2, 3, 3, 3, 9}, {}, "activation must be at most 2, got 9");
+  refused("td_target", {2, 2, 2, 2, 1, 1, 1}, {1.5}, "gamma must be within [0, 1], got 1.5");
+  refused("axpby", {4}, {NAN, 0}, "alpha must be finite, got");
+  refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
+  uint64_t bytes[max_pointers] = {};
+  const int64_t huge = int64_t(1) << 52;
+  find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), bytes);
+  check(bytes[0] == UINT64_MAX, "a size that overflows needs more than there is");
+  check(find_kernel("no such kernel") == nullptr, "an unknown name is null");
+}
+
+void test_test_kernels() {
+  check(find_kernel("fail")->run(KernelArgs{}) != nullptr, "fail fails");
+  const auto start = std::chrono::steady_clock::now();
+  launch("spin", {}, {2000}, {});
+  check(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2), "spin is busy as long as asked");
+  std::vector<int32_t> word{1};
+  launch("latch", {word}, {1000}, {});
+  word[0] = 0;
+  void* at = word.data();
+  check(find_kernel("latch")->run(arguments({at}, {5}, {})) != nullptr, "a latch nobody opens fails");
+}
+
+}  // namespace
+
+int main() {
+  for (const Kernel& kernel : all_kernels()) check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
+  test_gemm(), test_activations(), test_columns(), test_flat(), test_adam(), test_td(), test_refusals(), test_test_kernels();
+  std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures);
+  return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,271 @@
+// Stress of the replay rows' core without JavaScript, for the sanitizers: checksummed rows and weights under many
+// threads, and every copy loop against a plain one. Prints the first violation and returns 1. From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/{rows,copy,sampler}.cpp
+//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "rows/copy.hpp"
+#include "rows/limiter.hpp"
+#include "rows/mailbox.hpp"
+#include "rows/rows.hpp"
+#include "rows/sampler.hpp"
+
+using namespace hotslot::rows;
+
+namespace {
+
+std::atomic<bool> failed{false};
+
+void violation(const char* what, uint64_t a = 0, uint64_t b = 0) {
+  if (!failed.exchange(true)) std::printf("VIOLATION: %s (%llu, %llu)\n", what, (unsigned long long)a, (unsigned long long)b);
+}
+
+uint64_t mix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdull;
+  x ^= x >> 33;
+  return x * 0xc4ceb9fe1a85ec53ull;
+}
+
+// Word k of the row with this id; the first word is the id itself, never 0.
+void fill(uint64_t* row, uint64_t id, uint64_t words) {
+  row[0] = id;
+  for (uint64_t k = 1; k < words; ++k) row[k] = mix(id * 31 + k);
+}
+bool whole(const uint64_t* row, uint64_t words) {
+  if (row[0] == 0) return false;
+  for (uint64_t k = 1; k < words; ++k) {
+    if (row[k] != mix(row[0] * 31 + k)) return false;
+  }
+  return true;
+}
+
+struct Memory {
+  uint64_t bytes;
+  uint8_t* data;
+  Memory(uint64_t capacity, uint32_t row_bytes) : bytes((bytes_needed(capacity, row_bytes) + 63) / 64 * 64) {
+    data = static_cast<uint8_t*>(std::aligned_alloc(64, bytes));
+    std::memset(data, 0, bytes);
+    format(data, static_cast<uint32_t>(capacity), row_bytes);
+  }
+  ~Memory() { std::free(data); }
+};
+
+// The writer's rows as two fields, so that a row is never written by one copy.
+void write_rows(const Source& source, uint64_t writer, uint64_t first, uint64_t rows) {
+  const uint64_t words = source.row_bytes / 8;
+  std::vector<uint64_t> packed(rows * words), heads(rows), tails(rows * (words - 1));
+  for (uint64_t r = 0; r < rows; ++r) {
+    fill(&packed[r * words], (writer << 40) + first + r + 1, words);
+    heads[r] = packed[r * words];
+    for (uint64_t k = 1; k < words; ++k) tails[r * (words - 1) + k - 1] = packed[r * words + k];
+  }
+  const Field fields[] = {{reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8},
+                          {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8)}};
+  add(source, fields, 2, nullptr, rows);
+}
+
+// Until every writer is done: gathers random rows with both kinds of stores and checks each.
+void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t seed, uint64_t* gathered) {
+  const uint64_t words = source.row_bytes / 8, count = 97;
+  std::vector<uint32_t> indices(count);
+  std::vector<uint64_t> out(count * words + 2);
+  uint64_t last = 0;
+  while (writing.load() > 0 && !failed) {
+    const Snapshot now = snapshot(source);
+    if (now.ptr < last) violation("ptr went backwards", last, now.ptr);
+    last = now.ptr;
+    if (now.size == 0) continue;
+    draw(++seed, static_cast<uint32_t>(now.size), indices.data(), count);
+    // The newest rows are where a commit that comes too early would show.
+    for (uint64_t i = 0; i < count; i += 3) indices[i] = static_cast<uint32_t>((now.ptr - 1 - i % now.size) % source.capacity);
+    std::fill(out.begin(), out.end(), 0xabcd);
+    GatherJob job;
+    while (gather(source, job, indices.data(), count, reinterpret_cast<uint8_t*>(out.data() + 1), now_ns() + 200'000,
+                  (seed & 1) != 0) != GatherResult::Done) {}
+    if (out.front() != 0xabcd || out.back() != 0xabcd) violation("gather wrote outside its rows");
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!whole(&out[1 + i * words], words)) violation("torn or unwritten row", source.capacity, out[1 + i * words]);
+    }
+    *gathered += count;
+  }
+}
+
+void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds) {
+  Memory memory(capacity, row_bytes);
+  const Source source = open(memory.data, memory.bytes);
+  constexpr int kWriters = 3, kReaders = 2;
+  std::atomic<int> writing{kWriters};
+  std::atomic<uint64_t> added{0};
+  uint64_t gathered[kReaders] = {};
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      uint64_t first = 0;
+      while (now_ns() < end && !failed) {
+        const uint64_t rows = rows_per_add < capacity ? rows_per_add : capacity;
+        write_rows(source, w + 1, first, rows);
+        first += rows;
+      }
+      added += first;
+      --writing;
+    });
+  }
+  for (int r = 0; r < kReaders; ++r) threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, &gathered[r]); });
+  for (auto& thread : threads) thread.join();
+  if (gathered[0] == 0 || gathered[1] == 0) violation("a reader was locked out", capacity);
+  if (snapshot(source).ptr != added) violation("rows lost or counted twice", snapshot(source).ptr, added);
+  std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n", (unsigned long long)capacity, row_bytes,
+              (unsigned long long)rows_per_add, (unsigned long long)added, (unsigned long long)(gathered[0] + gathered[1]));
+}
+
+void copies() {
+  for (uint32_t row_bytes : {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 1720}) {
+    const uint64_t capacity = 37;
+    Memory memory(capacity, row_bytes);
+    const Source source = open(memory.data, memory.bytes);
+    for (uint64_t i = 0; i < capacity * row_bytes; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
+    source.header->reserved = source.header->committed = capacity;
+    uint32_t indices[150];
+    draw(row_bytes, capacity, indices, 150);
+    indices[0] = 0;
+    indices[1] = capacity - 1;
+    for (uint64_t count : {1, 2, 3, 65, 150}) {
+      for (uint64_t shift : {0, 4, 60}) {
+        for (bool stream : {false, true}) {
+          const uint64_t bytes = count * row_bytes;
+          std::vector<uint8_t> out(64 + shift + bytes + 64, 0x5a);
+          uint8_t* start = out.data() + (64 - reinterpret_cast<uintptr_t>(out.data()) % 64) % 64 + shift;
+          GatherJob job;
+          gather(source, job, indices, count, start, 0, stream);
+          for (uint64_t i = 0; i < bytes; ++i) {
+            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * row_bytes + i % row_bytes]) violation("copy differs", row_bytes, count);
+          }
+          for (uint8_t* p = out.data(); p < out.data() + out.size(); ++p) {
+            if ((p < start || p >= start + bytes) && *p != 0x5a) violation("copy wrote outside", row_bytes, count);
+          }
+        }
+      }
+    }
+  }
+}
+
+void weights(int milliseconds) {
+  constexpr uint64_t kWords = 300, kStride = kWords * 8;
+  auto box = std::make_unique<Mailbox>();
+  box->begun = 0;
+  box->published = 0;
+  std::vector<uint8_t> buffers(3 * kStride);
+  std::atomic<bool> over{false};
+  std::atomic<uint64_t> reads{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&] {
+      std::vector<uint64_t> into(kWords);
+      int32_t last = 0;
+      while (!over && !failed) {
+        const int32_t version = read_version(*box, buffers.data(), kStride, kStride, reinterpret_cast<uint8_t*>(into.data()), last);
+        if (version == 0) continue;
+        if (version <= last) violation("versions went backwards", last, version);
+        last = version;
+        if (into[0] != static_cast<uint64_t>(version) || !whole(into.data(), kWords)) violation("torn weights", version, into[0]);
+        ++reads;
+      }
+    });
+  }
+  std::vector<uint64_t> value(kWords);
+  int32_t ahead = 0;
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
+  while (now_ns() < end && !failed) {
+    const int32_t version = begin_version(*box);
+    if (version == 0) {
+      if (!publish_version(*box, ++ahead)) violation("in-order publish refused", ahead);
+      continue;
+    }
+    fill(value.data(), version, kWords);
+    to_shared(buffers.data() + (version % 3) * kStride, reinterpret_cast<uint8_t*>(value.data()), kStride);
+    if (publish_version(*box, version + 1)) violation("a version never begun was published", version + 1);
+  }
+  over = true;
+  for (auto& reader : readers) reader.join();
+  if (reads == 0) violation("no version was ever read");
+  std::printf("mailbox: %d versions, %llu reads\n", box->published.load(), (unsigned long long)reads);
+}
+
+// A writer that stands between its reservation and its commit: its row cannot be had, and the reader says so in time,
+// asks to be let pass meanwhile and takes its request back.
+void stuck_writer() {
+  Memory memory(1, 64);
+  const Source source = open(memory.data, memory.bytes);
+  write_rows(source, 1, 0, 1);
+  source.header->reserved = 2;
+  const uint32_t index = 0;
+  uint64_t out[8];
+  GatherJob job;
+  std::atomic<bool> asked{false}, over{false};
+  std::thread watcher([&] {
+    while (!over && !asked) asked = source.header->readers_waiting != 0;
+  });
+  uint8_t* const to = reinterpret_cast<uint8_t*>(out);
+  for (int i = 0; i < 1000 && !asked; ++i) {
+    if (gather(source, job, &index, 1, to, now_ns() + 1'000'000, false) != GatherResult::More) violation("gathered a row under a pen");
+  }
+  over = true;
+  watcher.join();
+  if (!asked) violation("the reader never asked to be let pass");
+  if (source.header->readers_waiting != 0) violation("the reader kept asking");
+  // Readers that ask for ever hold a writer up for a moment only.
+  source.header->reserved = 1;
+  source.header->readers_waiting = 1;
+  write_rows(source, 1, 1, 1);
+  if (gather(source, job, &index, 1, to, 0, false) != GatherResult::Done || !whole(out, 8)) violation("no row after the writer");
+}
+
+// Threads that take single rows until they are refused: together exactly what there is room for.
+void limits() {
+  for (int round = 0; round < 100; ++round) {
+    auto limiter = std::make_unique<Limiter>();
+    limiter->samples_per_insert = 1;
+    limiter->min_size = 10;
+    limiter->error_buffer = 2000;
+    limiter->gates_add = 1;
+    limiter->admitted = 0;
+    limiter->inserts = 10;
+    limiter->samples = 0;
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        for (++ready; ready < 2;) {}
+        while (take_inserts(*limiter, 1)) {}
+        for (++ready; ready < 4;) {}
+        while (take_samples(*limiter, 1)) {}
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    if (limiter->admitted != 2010) violation("writers took more than there is room for", limiter->admitted, 2010);
+    if (limiter->samples != 2000) violation("samplers took more than there is room for", limiter->samples, 2000);
+  }
+}
+
+}  // namespace
+
+int main() {
+  copies();
+  stuck_writer();
+  for (uint64_t capacity : {1, 2, 3, 7}) torture(capacity, 64, 1, 150);
+  torture(7, 1720, 5, 200);
+  torture(64, 172 / 8 * 8, 17, 200);
+  torture(1000, 64, 300, 200);
+  torture(uint64_t{1} << 16, 64, 8, 150);
+  weights(300);
+  limits();
+  return failed ? 1 : 0;
+}
