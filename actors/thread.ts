@@ -1,97 +1,26 @@
 /**
- * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up, inspection and teardown come over comlink
- * while the loop is not running; once it runs, only shared memory is listened to.
+ * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up and inspection come over comlink while the
+ * loop is not running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
  */
 import { parentPort } from 'node:worker_threads';
-import { ReplayBuffer, type SharedReplayBuffer } from '../src/buffer/replay-buffer.ts';
-import { type SharedWeightMailbox, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
-import { openDevice } from '../src/device/open.ts';
-import { Ring, type RingShare, ThreadState } from '../src/ring/ring.ts';
+import { Ring, ThreadState } from '../src/ring/ring.ts';
 import { Field, type Role, roles } from '../src/ring/slot.ts';
-import type { SharedTransferBackend } from '../src/transfer/backend.ts';
-import { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
-import { TransferMode } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
-import { PackActor } from './pack.ts';
-import { PollActor } from './poll.ts';
-import { ReplayActor } from './replay.ts';
-import { SubmitActor } from './submit.ts';
+import { type ActorSetup, makeActors } from './make.ts';
+import type { PollActor } from './poll.ts';
 
 /** No park is longer: the net under a bug, and under a thread that native code could not wake. */
 const LONGEST_PARK_MS = 100;
-
-/** Everything a thread needs to host its roles: shared memory and handles, no objects of the opener. */
-export interface ActorSetup {
-  ring: RingShare;
-  buffer: SharedReplayBuffer;
-  /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
-  packBell: number;
-  mailbox: SharedWeightMailbox | null;
-  backend: SharedTransferBackend;
-  computeStream: number;
-  spent: readonly number[];
-  host: Uint8Array;
-  hostStride: number;
-  /** where `out` lies in a host half */
-  out: number;
-  /** loads of the bell before parking; 0 where threads share cores */
-  spins: number;
-}
 
 export interface ThreadSetup extends ActorSetup {
   thread: number;
   roles: readonly Role[];
   /** failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the pipeline */
   restartable: boolean;
-}
-
-/** Makes the actors of these roles; `inline` for a caller that steps them itself and so helps the device in its looks. */
-export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
-  const { host, hostStride, out, spent, backend: shared } = setup;
-  const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
-  const make: Record<Role, () => Actor> = {
-    pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), host, hostStride }),
-    submit: () =>
-      new SubmitActor({ ring, backend: new AttachedTransferBackend(shared), rowBytes: setup.buffer.layout.rowBytes }),
-    poll: () =>
-      new PollActor({
-        ring,
-        device: openDevice(shared.device).handle,
-        copied: shared.copied,
-        spent,
-        deferred: shared.mode === TransferMode.deferred,
-        host,
-        hostStride,
-        out,
-        mailbox,
-        bell,
-        helpNs: bell ? 0 : 1_000_000,
-        sleepNs: 50_000_000,
-        spinNs: 0,
-      }),
-    replay: () =>
-      new ReplayActor({
-        ring,
-        backend: new AttachedTransferBackend(shared),
-        stream: setup.computeStream,
-        spent,
-        host,
-        hostStride,
-        out,
-        mailbox,
-      }),
-  };
-  const made: Actor[] = [];
-  try {
-    for (const role of roles) if (hosted.includes(role)) made.push(make[role]());
-  } catch (error) {
-    for (const actor of made) actor.close();
-    throw error;
-  }
-  return made;
 }
 
 /** One thread's roles and their loop. */

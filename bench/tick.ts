@@ -35,15 +35,15 @@ async function rate(
 export const run: Benchmark = async (report, { device, quick }) => {
   const small = filled(100_000, 43);
   const ticks = quick ? 5000 : 50_000;
-  const rates: Record<string, number[]> = {};
   const placements = {
     "placement 'auto'": 'auto',
     "placement 'inline'": 'inline',
     'a thread per role': [['pack'], ['submit'], ['poll'], ['replay']],
   };
+  const rates: Record<string, number[]> = Object.fromEntries(Object.keys(placements).map((name) => [name, []]));
   for (let round = 0; round < (quick ? 1 : 5); round++) {
     for (const [name, placement] of Object.entries(placements)) {
-      (rates[name] ??= []).push(await rate(small, { placement }, 256, ticks, device));
+      rates[name]?.push(await rate(small, { placement }, 256, ticks, device));
     }
   }
   for (const [name, values] of Object.entries(rates)) {

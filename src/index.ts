@@ -24,7 +24,7 @@ export { listDevices, openDevice } from './device/open.ts';
 export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
 export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
-export { DqnLearner, type DqnOptions } from './learner/dqn.ts';
+export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
 export { MlpPolicy } from './learner/policy.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';

@@ -5,7 +5,7 @@
 import { isMainThread } from 'node:worker_threads';
 import { EventEmitter } from 'eventemitter3';
 import type { Actor } from '../actors/actor.ts';
-import { type ActorSetup, makeActors } from '../actors/thread.ts';
+import { type ActorSetup, makeActors } from '../actors/make.ts';
 import type { ReplayBuffer } from './buffer/replay-buffer.ts';
 import type { DeviceFamily, GraphExec, HostMemory, Stream } from './device/device.ts';
 import { native } from './device/native.ts';
@@ -442,24 +442,55 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     return this.close();
   }
 
+  /** The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves behind it. */
+  closeSync(): void {
+    if (this.#closing) return;
+    if (isMainThread) throw stateError('MAIN_THREAD', 'the main thread never blocks: await close() instead');
+    this.#closing = Promise.resolve();
+    this.#ring.stop();
+    const until = native().nowMs() + DRAIN_MS;
+    const running = () =>
+      this.#options.placed.threads.some((_, i) => this.#ring.threadState(i) === ThreadState.running);
+    while (running() && native().nowMs() < until) {
+      const seen = this.#ring.client.read();
+      if (running()) this.#ring.client.park(seen, LOOK_MS);
+    }
+    this.#crew?.abandon();
+    for (const actor of this.#inline) actor.close();
+    const { device, compute } = this.#slots;
+    using last = device.createEvent();
+    const drained = isDone(() => {
+      compute.record(last);
+      return native().waitEvent(device.handle, last.handle, DRAIN_MS);
+    });
+    this.#free(drained && !running());
+    if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
+    void this.#trace?.finish();
+    this.emit('close');
+  }
+
   async #close(): Promise<void> {
     this.#ring.stop();
     await this.#crew?.stop();
     for (const actor of this.#inline) actor.close();
-    if (!(await this.#drain())) {
-      // Never free under a running copy: the memory stays until the process ends.
-      this.emit('warning', `device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
-    } else {
-      for (const graph of this.#graphs) graph.close();
-      this.#slots.close();
-      this.#mailboxMemory?.close();
-    }
+    this.#free(await this.#drain());
     if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
     await this.#trace?.finish();
     this.emit('close');
   }
 
   // ---- inside ----------------------------------------------------------------------------------------------------
+
+  #free(drained: boolean): void {
+    if (!drained) {
+      // Never free under a running copy: the memory stays until the process ends.
+      this.emit('warning', `device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
+      return;
+    }
+    for (const graph of this.#graphs) graph.close();
+    this.#slots.close();
+    this.#mailboxMemory?.close();
+  }
 
   /** Compute work that may still touch the slots; a sticky error counts as drained. */
   async #drain(): Promise<boolean> {

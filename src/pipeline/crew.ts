@@ -1,6 +1,7 @@
 /** The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the opener only. */
 import { Worker } from 'node:worker_threads';
-import type { ActorSetup, ActorThread, ThreadSetup } from '../../actors/thread.ts';
+import type { ActorSetup } from '../../actors/make.ts';
+import type { ActorThread, ThreadSetup } from '../../actors/thread.ts';
 import { Control } from '../control.ts';
 import { unavailableError } from '../errors.ts';
 import { type Ring, ThreadState } from '../ring/ring.ts';
@@ -58,6 +59,11 @@ export class Crew {
   /** Workers hold the process only while somebody waits for them. */
   hold(held: boolean): void {
     for (const control of this.#controls) held ? control?.worker.ref() : control?.worker.unref();
+  }
+
+  /** For an opener that cannot wait for its event loop: the threads have acknowledged and end by themselves. */
+  abandon(): void {
+    this.#stopping = true;
   }
 
   /** The stop word is set and every bell rung before this; resolves when every thread acknowledged or is gone. */

@@ -10,6 +10,7 @@ import { Field } from '../ring/slot.ts';
 interface Facts {
   hostPinned: boolean;
   directPinnedShared: boolean;
+  supportsTimingEvents: boolean;
   h2dSubmitter: string;
 }
 interface Shape {
@@ -74,9 +75,9 @@ export class TraceRecorder {
       executor: 'pack actor',
       submitter: facts.h2dSubmitter,
     });
-    if (this.#deviceEvents) {
-      this.#span('copy stream', 'copy', at(Field.submitEnd), at(Field.readyAt), tick);
-      this.#span('compute stream', 'update', at(Field.replayEnd), at(Field.doneAt), tick);
+    if (this.#deviceEvents && facts.supportsTimingEvents) {
+      this.#span('copy stream', 'copy in flight', at(Field.submitEnd), at(Field.readyAt), tick);
+      this.#span('compute stream', 'update in flight', at(Field.replayEnd), at(Field.doneAt), tick);
     }
     this.#span('poll', 'copied seen', at(Field.readyAt), at(Field.readyAt), tick);
     this.#span('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
-import { makeActors } from '../../actors/thread.ts';
+import { makeActors } from '../../actors/make.ts';
 import { native } from '../../src/device/native.ts';
 import { openDevice, type ReplayBuffer } from '../../src/index.ts';
 import { captureSlots } from '../../src/pipeline/capture.ts';

@@ -1,0 +1,173 @@
+/**
+ * Environment workers that add to a replay buffer and act by the mailbox's weights: one long task per piscina thread.
+ * The opener and its collectors meet in shared memory only, and they are stopped like everything else: stop word, bells,
+ * acknowledgement; a thread is terminated only when it does not answer.
+ */
+import { Piscina } from 'piscina';
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { checkCount, stateError, typeError, unavailableError } from '../errors.ts';
+import { allocateShared } from '../shared-memory.ts';
+import { Bell } from '../wait/bell.ts';
+import type { CollectorSetup } from './collector-thread.ts';
+import { CONTROL_WORDS, LONGEST_PARK_MS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { type CollectorStatistics, StatisticsPages } from './statistics.ts';
+
+const THREAD = new URL('./collector-thread.js', import.meta.url);
+/** A stopped collector has this long to come back from collect() before its thread is terminated. */
+const STOP_MS = 5000;
+
+export interface CollectorPoolOptions {
+  /** module whose default export is a CollectorFactory */
+  entry: URL;
+  buffer: ReplayBuffer;
+  /** where the learner's weights come from */
+  mailbox?: WeightMailbox;
+  /** threads; 1 by default */
+  workers?: number;
+  /** 0 by default */
+  seed?: number;
+  /** handed to every collector; must survive structured cloning */
+  options?: unknown;
+}
+
+export class CollectorPool implements AsyncDisposable {
+  /**
+   * Resolves when every collector has stopped; rejects with the first failure, which stops the others too. Nobody has to
+   * look at it: a failure that is not handled ends the process like any unhandled rejection.
+   */
+  readonly done: Promise<void>;
+  readonly workers: number;
+  readonly #pool: Piscina<CollectorSetup, void>;
+  readonly #statistics: StatisticsPages;
+  readonly #control: Int32Array;
+  /** on the limiter's board, one per worker; claimed and released by the opener, so that a lost thread leaks none */
+  readonly #bells: Bell[];
+  readonly #release: () => void;
+  readonly #opener: Bell;
+  readonly #settled: Promise<unknown>;
+  #failure: Error | null = null;
+  #closing: Promise<void> | null = null;
+
+  /**
+   * Starts the workers and resolves when every collector is made. Rejects with the cause when a module cannot be loaded,
+   * or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no bell left for a worker.
+   */
+  static async open(options: CollectorPoolOptions): Promise<CollectorPool> {
+    const pool = new CollectorPool(options);
+    try {
+      await pool.#ready();
+    } catch (error) {
+      pool.done.catch(() => {});
+      await pool.close();
+      throw error;
+    }
+    return pool;
+  }
+
+  private constructor(options: CollectorPoolOptions) {
+    const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
+    if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${String(entry)}`);
+    if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
+    if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
+      throw typeError('mailbox must be a WeightMailbox');
+    checkCount('workers', workers, 1, 64);
+    checkCount('seed', seed, 0);
+    this.workers = workers;
+    this.#statistics = StatisticsPages.create(workers);
+    const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
+    this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
+    this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
+    const board = buffer.limiter?.gateAdd ? buffer.limiter.bells : null;
+    this.#bells = [];
+    this.#release = () => {
+      for (const bell of this.#bells.splice(0)) board?.release(bell);
+    };
+    for (let worker = 0; board !== null && worker < workers; worker++) {
+      const bell = board.claim();
+      if (bell === null) {
+        this.#release();
+        throw stateError('BUSY', `the rate limiter has no bell left for collector ${worker}: close another pool first`);
+      }
+      this.#bells.push(bell);
+    }
+    this.#pool = new Piscina({
+      filename: THREAD.href,
+      minThreads: workers,
+      maxThreads: workers,
+      concurrentTasksPerWorker: 1,
+      atomics: 'disabled',
+      recordTiming: false,
+    });
+    const shared = {
+      entry: entry.href,
+      workers,
+      seed,
+      options: given,
+      buffer: buffer.share(),
+      mailbox: mailbox?.share() ?? null,
+      control: this.#control,
+      statistics: this.#statistics.share(),
+    };
+    const tasks = Array.from({ length: workers }, (_, worker) =>
+      this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
+    );
+    this.#settled = Promise.allSettled(tasks);
+    this.done = Promise.all(tasks).then(() => {});
+  }
+
+  /** Sums over all workers, read from shared memory. */
+  statistics(): CollectorStatistics {
+    return this.#statistics.read();
+  }
+
+  /** Stops every collector and ends its thread, within seconds whatever they do. Twice is fine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stop();
+    // Whoever closes is told of failures by `done`; close() itself always succeeds.
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(resolve, STOP_MS, 'late');
+    });
+    const how = await Promise.race([this.#settled, late]);
+    clearTimeout(timer);
+    await (how === 'late' ? this.#pool.destroy() : this.#pool.close());
+    this.#release();
+  }
+
+  /** Stop word first, bells after: a collector that read its bell before the stop word cannot sleep through it. */
+  #stop(): void {
+    Atomics.store(this.#control, STOP, 1);
+    for (const bell of this.#bells) bell.ring();
+  }
+
+  async #run(setup: CollectorSetup): Promise<void> {
+    try {
+      await this.#pool.run(setup);
+    } catch (cause) {
+      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}`;
+      const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
+      this.#failure ??= error;
+      this.#stop();
+      this.#opener.ring();
+      throw error;
+    }
+  }
+
+  async #ready(): Promise<void> {
+    for (;;) {
+      const seen = this.#opener.read();
+      if (this.#failure) throw this.#failure;
+      if (Atomics.load(this.#control, READY) === this.workers) return;
+      await this.#opener.parkAsync(seen, LONGEST_PARK_MS);
+    }
+  }
+}

@@ -1,0 +1,79 @@
+/** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
+import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
+import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
+import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { typeError } from '../errors.ts';
+import { Bell } from '../wait/bell.ts';
+import type { Collector, CollectorFactory } from './collector.ts';
+import { LONGEST_PARK_MS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
+
+export interface CollectorSetup {
+  entry: string;
+  worker: number;
+  workers: number;
+  seed: number;
+  options: unknown;
+  buffer: SharedReplayBuffer;
+  mailbox: SharedWeightMailbox | null;
+  /** this worker's bell on the limiter's board; −1 when no limiter gates add() */
+  bell: number;
+  control: Int32Array;
+  statistics: StatisticsShare;
+}
+
+/** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
+export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
+  const { entry, worker, workers, seed, options, control } = setup;
+  const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
+  if (typeof factory !== 'function') {
+    throw typeError(
+      `${entry} must export a function that makes a collector as its default, it exports ${typeof factory}`,
+    );
+  }
+  const report = new StatisticsPages(setup.statistics).writer(worker);
+  const collector = await factory({ worker, workers, seed, options, report });
+  if (typeof collector?.collect !== 'function') {
+    throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
+  }
+  Atomics.add(control, READY, 1);
+  new Bell(control.subarray(OPENER_BELL)).ring();
+  try {
+    loop(collector, setup, report);
+  } finally {
+    collector.close?.();
+  }
+}
+
+/** Nothing in here awaits, posts or allocates on its own account. */
+function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWriter): void {
+  const { control } = setup;
+  const buffer = ReplayBuffer.attach(setup.buffer);
+  const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
+  const bell = setup.bell < 0 ? null : (buffer.limiter?.bells.at(setup.bell) ?? null);
+  const weights = new Float32Array(mailbox?.length ?? 0);
+  let version = 0;
+  let rows: OffPolicyRows | SchemaRows | null = null;
+  for (;;) {
+    // The bell before the stop word and the offer: either they see the change or the park returns at once.
+    const seen = bell?.read() ?? 0;
+    if (Atomics.load(control, STOP) !== 0) return;
+    if (rows === null) {
+      if (mailbox !== null && collector.load && mailbox.published !== version) {
+        const newer = mailbox.read(weights, version);
+        if (newer > 0) {
+          version = newer;
+          report.acts(version);
+          collector.load(weights, version);
+        }
+      }
+      rows = collector.collect();
+      if (rows === null) continue;
+    }
+    if (buffer.add(rows) > 0) rows = null;
+    else {
+      report.waited();
+      bell?.park(seen, LONGEST_PARK_MS);
+    }
+  }
+}

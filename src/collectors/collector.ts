@@ -1,0 +1,38 @@
+/** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
+import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
+
+/** A collector steps its environments and hands out what they saw. Nothing of it may await: it runs in one long task. */
+export interface Collector {
+  /**
+   * Steps every environment once and returns the rows to add, or null when there are none this time. The arrays stay the
+   * collector's own: they are read until the buffer took them, and only then collect() is called again.
+   */
+  collect(): OffPolicyRows | SchemaRows | null;
+  /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
+  load?(weights: Float32Array, version: number): void;
+  /** Called once, when the pool stops. */
+  close?(): void;
+}
+
+/** What a collector is told when it is made. */
+export interface CollectorContext {
+  /** 0 … workers − 1 */
+  readonly worker: number;
+  readonly workers: number;
+  /** the pool's seed; a collector derives its own from it and `worker` */
+  readonly seed: number;
+  /** what the pool was opened with, cloned */
+  readonly options: unknown;
+  readonly report: CollectorReport;
+}
+
+/** Where a collector counts, in shared memory; the opener reads it without a message. */
+export interface CollectorReport {
+  /** environment steps done since the last call */
+  steps(count: number): void;
+  /** an episode ended */
+  episode(episodeReturn: number): void;
+}
+
+/** The default export of a collector's module. May be async: it is awaited before the first collect(). */
+export type CollectorFactory = (context: CollectorContext) => Collector | Promise<Collector>;
