@@ -130,6 +130,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const hosts = roles.map((role) => (inline ? CLIENT : placed.threads.findIndex((hosted) => hosted.includes(role))));
     const cleanup: (() => void)[] = [() => this.#slots.close()];
     try {
+      this.#trace = options.trace ? new TraceRecorder(options.trace) : null;
+      cleanup.push(() => void this.#trace?.finish());
       this.#ring = Ring.create({ depth, hosts, journalCapacity: options.journal });
       this.#ring.run[Run.baseSeed] = options.baseSeed % 2 ** 32;
       this.#mailboxMemory = mailbox ? this.#slots.device.registerHost(mailbox.view) : null;
@@ -168,7 +170,6 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       throw error;
     }
     this.#manual = new ManualTicks(this.#ring, options.sampleCount);
-    this.#trace = options.trace ? new TraceRecorder(options.trace) : null;
     const { backend } = this.#slots;
     const { device, deviceFamily, hostMemoryKind, hostPinned, directPinnedShared } = backend;
     const { supportsAsyncSubmit, supportsTimingEvents, h2dSubmitter, ringDepth } = backend;
@@ -465,7 +466,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     });
     this.#free(drained && !running());
     if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
-    void this.#trace?.finish();
+    void this.#finishTrace();
     this.emit('close');
   }
 
@@ -475,11 +476,16 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     for (const actor of this.#inline) actor.close();
     this.#free(await this.#drain());
     if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
-    await this.#trace?.finish();
+    await this.#finishTrace();
     this.emit('close');
   }
 
   // ---- inside ----------------------------------------------------------------------------------------------------
+
+  async #finishTrace(): Promise<void> {
+    const failed = await this.#trace?.finish();
+    if (failed) this.emit('warning', `the trace is incomplete: ${failed.message}`);
+  }
 
   #free(drained: boolean): void {
     if (!drained) {

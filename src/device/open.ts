@@ -47,13 +47,15 @@ class Handle implements Disposable {
   }
 }
 
+/** This thread's current stream of each device, by the device's handle: however often the device was opened here. */
+const current = new Map<number, Stream>();
+
 class OpenedDevice implements Device {
   readonly name: string;
   readonly family: Device['family'];
   readonly index: number;
   readonly handle: number;
   readonly #main: OpenedStream;
-  #current: Stream;
   #closed = false;
 
   constructor(name: string) {
@@ -63,7 +65,6 @@ class OpenedDevice implements Device {
     this.handle = opened.handle;
     this.name = `${opened.family}:${opened.index}`;
     this.#main = new OpenedStream(this, opened.stream, 0, true);
-    this.#current = this.#main;
   }
 
   memoryInfo() {
@@ -99,19 +100,19 @@ class OpenedDevice implements Device {
 
   get currentStream(): Stream {
     this.#check();
-    return this.#current;
+    return current.get(this.handle) ?? this.#main;
   }
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
     if (stream.device.name !== this.name)
       throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);
-    const before = this.#current;
-    this.#current = stream;
+    const before = this.currentStream;
+    current.set(this.handle, stream);
     try {
       return fn();
     } finally {
-      this.#current = before;
+      current.set(this.handle, before);
     }
   }
 
@@ -179,6 +180,8 @@ class OpenedStream extends Handle implements Stream {
   fill(to: Tensor, value: number | bigint): void {
     if (!to.contiguous) throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     const pattern = new dtypes[to.dtype].array(1);
+    const wanted = typeof pattern[0];
+    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${String(value)}`);
     (pattern as Float32Array)[0] = value as number;
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
   }
@@ -194,7 +197,8 @@ class OpenedStream extends Handle implements Stream {
     return native().streamQuery(this.handle);
   }
   async synchronize(): Promise<void> {
-    using event = this.device.createEvent();
+    // Not through the device: a stream outlives the object it was made with.
+    using event = new OpenedEvent(this.device, native().createEvent(this.device.handle, false), false);
     this.record(event);
     await event.done();
   }

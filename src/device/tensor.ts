@@ -40,6 +40,11 @@ export class Tensor implements Disposable {
     this.dtype = dtype;
     this.byteOffset = byteOffset;
     this.size = elementCount(shape);
+    const element = dtypes[dtype].bytes;
+    if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
+      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${byteOffset}`);
+    if (strides.length !== shape.length || strides.some((step) => !Number.isSafeInteger(step) || step < 0))
+      throw rangeError(`strides are one whole number of at least 0 per dimension; got [${strides}] for [${shape}]`);
     const end = byteOffset + this.spanBytes;
     if (end > storage.bytes) {
       throw rangeError(

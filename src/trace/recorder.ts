@@ -3,7 +3,7 @@
  * reads only what the journal recorded.
  */
 import { once } from 'node:events';
-import { createWriteStream, type WriteStream } from 'node:fs';
+import { createWriteStream, openSync, type WriteStream } from 'node:fs';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 
@@ -32,7 +32,8 @@ export class TraceRecorder {
   constructor({ file, deviceEvents }: { file: string | null; deviceEvents: boolean }) {
     this.#deviceEvents = deviceEvents;
     if (file === null) return;
-    this.#file = createWriteStream(file);
+    // Opened at once: a path that cannot be written is refused at the door.
+    this.#file = createWriteStream(file, { fd: openSync(file, 'w') });
     this.#file.on('error', (error) => {
       this.#failed ??= error;
     });
@@ -84,16 +85,16 @@ export class TraceRecorder {
     this.#span('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
   }
 
-  /** Ends the file; rejects with the reason when it could not be written. */
-  async finish(): Promise<void> {
+  /** Ends the file; resolves with the reason when it could not be written whole, else null. */
+  async finish(): Promise<Error | null> {
     const file = this.#file;
-    if (!file) return;
+    if (!file) return this.#failed;
     this.#file = null;
     if (!this.#failed) {
       file.end('\n]}\n');
-      await Promise.race([once(file, 'finish'), once(file, 'error')]).catch(() => {});
+      await once(file, 'close').catch(() => {});
     }
-    if (this.#failed) throw this.#failed;
+    return this.#failed;
   }
 
   #span(lane: Lane, name: string, beginMs: number, endMs: number, args: object): void {

@@ -6,7 +6,7 @@ import type { Device, DeviceEvent, HostMemory, Stream } from '../device/device.t
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
 import type { Tensor } from '../device/tensor.ts';
-import { type DType, dtypes, elementCount } from '../dtype.ts';
+import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
 import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
 import type {
   H2dSubmitter,
@@ -19,8 +19,10 @@ import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
 const submitters = ['host_stream', 'host_deferred', 'host_direct'] as const;
 
-/** Closing gives copies in flight this long before it leaks them and says so. */
+/** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
+/** One native wait of it: a thread that is told to end gets out in between. */
+const SLICE_MS = 40;
 
 export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
   readonly device: Device;
@@ -98,7 +100,8 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
   allocateDeviceSlots({ shape, dtype }: { shape: readonly number[]; dtype: DType }): Tensor[] {
     this.#check();
     if (this.#slots.length > 0) throw stateError('BUSY', 'device slots are allocated already; close the backend first');
-    const bytes = this.mode === TransferMode.direct ? 0 : elementCount(shape) * dtypes[dtype].bytes * this.ringDepth;
+    const element = dtypes[checkDType('allocateDeviceSlots', dtype)].bytes;
+    const bytes = this.mode === TransferMode.direct ? 0 : elementCount(shape) * element * this.ringDepth;
     const { free } = this.device.memoryInfo();
     if (bytes > free) {
       throw rangeError(
@@ -130,6 +133,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     src,
     metadata = {},
     traceRecorder,
+    traceDeviceEvents = false,
     h2dBytes,
     packLayout,
     packExecutor,
@@ -166,6 +170,9 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
         layout: packLayout,
         executor: packExecutor,
         submitter: this.h2dSubmitter,
+        pinned: this.hostPinned,
+        shared: true,
+        deviceEvents: traceDeviceEvents && this.supportsTimingEvents,
         ...metadata,
       },
     });
@@ -222,7 +229,6 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
         `copies on ${this.device.name} are still running after ${DRAIN_MS} ms; close again later`,
       );
     }
-    this.#closed = true;
     this.#submitter?.close();
     for (const memory of this.#registered) memory.close();
     for (const slot of this.#slots) slot.close();
@@ -230,20 +236,25 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     this.#stream.close();
     this.#registered = [];
     this.#hostViews = [];
+    // Last: whatever another thread still holds refuses above, and this can be called again.
+    this.#closed = true;
   }
   [Symbol.dispose](): void {
     this.close();
   }
 
-  /** A sticky error counts as drained: nothing of that stream will run any more. */
+  /** Every copy is followed by its slot's event. A sticky error counts as drained: nothing of that stream runs any more. */
   #drained(): boolean {
-    using last = this.device.createEvent();
-    try {
-      this.#stream.record(last);
-      return native().waitEvent(this.device.handle, last.handle, DRAIN_MS);
-    } catch {
-      return true;
+    const deadline = native().nowMs() + DRAIN_MS;
+    for (const event of this.#copied) {
+      try {
+        while (!native().waitEvent(this.device.handle, event.handle, SLICE_MS))
+          if (native().nowMs() > deadline) return false;
+      } catch {
+        // failed, captured or closed by an earlier attempt: no copy that runs
+      }
     }
+    return true;
   }
 
   #native(): Submitter {
@@ -278,12 +289,15 @@ function submitArmed(submitter: Submitter, armed: Int32Array, slot: number, byte
   return seconds;
 }
 
-/** Host seconds spent on a deferred copy; 0 when there was nothing to copy. */
+/** Host seconds spent on a deferred copy; 0 when none was made: the first wait makes it, later ones only order behind it. */
 function waitArmed(submitter: Submitter, armed: Int32Array, slot: number, stream: number, mode: TransferMode): number {
   const bytes = Atomics.load(armed, slot);
-  if (bytes === 0 || (mode === TransferMode.deferred && bytes < 0)) return 0;
+  if (bytes === 0) return 0;
+  if (mode !== TransferMode.deferred || bytes < 0) {
+    submitter.waitReady(stream, slot, 0);
+    return 0;
+  }
   const seconds = submitter.waitReady(stream, slot, bytes);
-  if (mode !== TransferMode.deferred) return 0;
   Atomics.store(armed, slot, -bytes);
   return seconds;
 }

@@ -4,7 +4,7 @@ import { loadAddon } from '../addon.ts';
 export interface Submitter {
   /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
   submit(slot: number, bytes: number): number;
-  /** Orders a stream behind the slot's copy, or makes the deferred copy of `bytes` on it; the host seconds it took. */
+  /** Orders a stream behind the slot's copy; with bytes, makes the deferred copy on it first. The host seconds it took. */
   waitReady(stream: number, slot: number, bytes: number): number;
   close(): void;
 }

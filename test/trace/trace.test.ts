@@ -1,0 +1,79 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { closeAll, counter, pipeline, SAMPLE } from '../pipeline/fixture.ts';
+
+interface Span {
+  ph: string;
+  tid: number;
+  ts: number;
+  dur?: number;
+  name: string;
+  args: Record<string, unknown>;
+}
+
+describe('the trace', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-trace-'));
+  after(() => rmSync(folder, { recursive: true }));
+  afterEach(closeAll);
+
+  async function traced(deviceEvents: boolean): Promise<Span[]> {
+    const file = join(folder, `${deviceEvents}.json`);
+    const made = await pipeline({ trace: { file, deviceEvents }, baseSeed: 7 });
+    const update = counter(made);
+    await made.run({ ticks: 30 });
+    await made.close();
+    update.close();
+    return (JSON.parse(readFileSync(file, 'utf8')) as { traceEvents: Span[] }).traceEvents;
+  }
+
+  it('has a named lane per actor and a span per stage of every tick, in the order of a slot’s life', async () => {
+    const spans = await traced(true);
+    const lanes = spans.filter(({ name }) => name === 'thread_name').map(({ args }) => args.name);
+    expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
+    for (let tick = 0; tick < 30; tick++) {
+      const at = (name: string) => spans.find((span) => span.name === name && span.args.tick === tick) as Span;
+      const order = ['request', 'pack', 'replay_pipeline_batch_h2d', 'copied seen', 'launch', 'spent seen'].map(at);
+      const times = order.map(({ ts }) => Number(ts));
+      expect(times).to.deep.equal([...times].sort((a, b) => a - b));
+      expect(order.filter(({ ph }) => ph === 'X').every(({ dur }) => Number(dur) > 0)).to.equal(true);
+    }
+  });
+
+  it('labels the H2D span with everything the transfer was', async () => {
+    const span = (await traced(true)).find(
+      ({ name, args }) => name === 'replay_pipeline_batch_h2d' && args.tick === 5,
+    ) as Span;
+    expect(span.args).to.deep.equal({
+      tick: 5,
+      slot: 1,
+      snapshot_ptr: 100,
+      snapshot_size: 100,
+      seed: 12,
+      sample_count: SAMPLE,
+      bytes: SAMPLE * 48,
+      pinned: false,
+      shared: false,
+      layout: 'obs next_obs actions rewards dones truncated',
+      executor: 'pack actor',
+      submitter: 'host_stream',
+    });
+  });
+
+  it('shows the device’s streams only when asked to', async () => {
+    const names = async (deviceEvents: boolean) => new Set((await traced(deviceEvents)).map(({ name }) => name));
+    expect(await names(true)).to.include('copy in flight');
+    expect(await names(false)).not.to.include('copy in flight');
+  });
+
+  it('a file that cannot be written is refused at the door', async () => {
+    const file = join(folder, 'no', 'such', 'folder.json');
+    const told = await pipeline({ trace: { file } }).then(
+      () => null,
+      (error) => error as Error & { code: string },
+    );
+    expect(told?.code).to.equal('ENOENT');
+    expect(told?.message).to.include(file);
+  });
+});
