@@ -43,7 +43,7 @@ export class PackActor implements Actor {
 
   constructor({ ring, buffer, host, hostStride }: PackSetup) {
     this.#ring = ring;
-    this.#requester = new Requester(ring, buffer.limiter);
+    this.#requester = new Requester(ring, buffer);
     const { Packer } = loadAddon<{ Packer: PackerClass }>('pack');
     this.#packer = new Packer(buffer.memory, host, ROWS_AT, hostStride, this.#report);
     this.#params = Array.from(

@@ -2,7 +2,7 @@
  * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot. Free → Requested.
  * The only writer of a Free slot's record.
  */
-import type { RateLimiter } from '../src/buffer/rate-limiter.ts';
+import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { native } from '../src/device/native.ts';
 import { Gate, Mode, type Ring, Run } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
@@ -11,12 +11,14 @@ const WORD = 2 ** 32;
 
 export class Requester {
   readonly #ring: Ring;
-  readonly #limiter: RateLimiter | null;
+  readonly #buffer: ReplayBuffer;
+  /** rows were seen: a buffer never becomes empty again */
+  #filled = false;
   #slot: number;
 
-  constructor(ring: Ring, limiter: RateLimiter | null) {
+  constructor(ring: Ring, buffer: ReplayBuffer) {
     this.#ring = ring;
-    this.#limiter = limiter;
+    this.#buffer = buffer;
     this.#slot = ring.place(SlotState.Free);
   }
 
@@ -34,7 +36,10 @@ export class Requester {
       this.#slot = (this.#slot + 1) % ring.depth;
       made++;
     }
-    if (made === 0) ring.setGate(Gate.slots);
+    if (made === 0) {
+      ring.setGate(Gate.slots);
+      if (ring.mode === Mode.paused) ring.acknowledgePause();
+    }
     return made;
   }
 
@@ -42,7 +47,10 @@ export class Requester {
     const ring = this.#ring;
     // The mode is read before the run fields it publishes.
     const mode = ring.mode;
-    if (mode === Mode.paused) return Gate.paused;
+    if (mode === Mode.paused) {
+      ring.acknowledgePause();
+      return Gate.paused;
+    }
     let rows: number;
     if (mode === Mode.manual) {
       if (!ring.asked(sequence)) return Gate.nothingAsked;
@@ -50,9 +58,13 @@ export class Requester {
     } else {
       const place = sequence - (ring.run[Run.firstSequence] as number);
       if (place >= (ring.run[Run.ticks] as number)) return Gate.nothingAsked;
+      // A run can be ended at any time, so its requests never wait for the first rows in a slot.
+      this.#filled ||= this.#buffer.ptr > 0;
+      if (!this.#filled) return Gate.rows;
       rows = ring.run[Run.runRows] as number;
     }
-    return this.#limiter === null || this.#limiter.takeSamples(rows) ? Gate.open : Gate.limiter;
+    const { limiter } = this.#buffer;
+    return limiter === null || limiter.takeSamples(rows) ? Gate.open : Gate.limiter;
   }
 
   #request(sequence: number): void {

@@ -341,21 +341,23 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     ring.setMode(Mode.autonomous);
     ring.ringAll();
     let aborted = false;
+    let pausing = false;
+    // Ends in three steps: the ticks are through (or the signal came), the requester has paused, every slot is Free.
     const over = () => {
-      if (signal?.aborted && !aborted) {
-        aborted = true;
-        ring.setMode(Mode.paused);
-        ring.ringAll();
+      aborted ||= signal?.aborted ?? false;
+      if (!pausing && (aborted || ring.finished - first >= ticks)) {
+        pausing = true;
+        ring.pause();
+        if (this.#inline.length > 0) this.step();
       }
-      if (aborted) return ring.gate === Gate.paused && this.#idle();
-      return ring.finished - first >= ticks;
+      return pausing && ring.paused && this.#idle();
     };
     try {
       await this.#until(over, Number.POSITIVE_INFINITY, undefined, { look, wakeOn: signal });
     } finally {
       this.#running = false;
       ring.setGoal(null);
-      ring.ask(ring.finished);
+      ring.ask(ring.next);
       ring.setMode(Mode.manual);
       ring.ringAll();
     }

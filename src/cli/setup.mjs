@@ -2,7 +2,7 @@
 // of Node alone, because it runs before anything is installed. `npm start`, `npm test` and `npm ci` all go through here.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -106,3 +106,10 @@ step(
 step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
   run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
 });
+
+// For the package: users load the prebuilt binaries and need no compiler.
+if (process.argv.includes('--stage')) {
+  const place = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
+  mkdirSync(place, { recursive: true });
+  for (const name of addons) copyFileSync(join(root, `build/Release/${name}.node`), join(place, `${name}.node`));
+}

@@ -36,6 +36,10 @@ const Header = {
   goal: 2 * LINE,
   /** what the requester waits for (Gate); written by the requester */
   gate: 3 * LINE,
+  /** which pause the requester has seen; written by the requester, compared with `pauses` by the client */
+  pauseSeen: 3 * LINE + 1,
+  /** pauses ever asked for; written by the client before the mode */
+  pauses: 1 * LINE + 1,
   /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
   asked: 4 * LINE,
   /** ThreadState per thread */
@@ -263,6 +267,24 @@ export class Ring {
   }
   setMode(mode: Mode): void {
     Atomics.store(this.#header, Header.mode, mode);
+  }
+
+  /**
+   * Client: no more requests. Numbered, so that an answer to an earlier pause is not taken for this one: once `paused`, the
+   * requester is not on its way to a request, and the run fields may be written.
+   */
+  pause(): void {
+    Atomics.add(this.#header, Header.pauses, 1);
+    this.setMode(Mode.paused);
+    this.bellOf('pack').ring();
+  }
+  get paused(): boolean {
+    return Atomics.load(this.#header, Header.pauseSeen) === Atomics.load(this.#header, Header.pauses);
+  }
+  /** Requester, having read the mode as paused and before it does anything else. */
+  acknowledgePause(): void {
+    const seen = Atomics.load(this.#header, Header.pauses);
+    if (Atomics.exchange(this.#header, Header.pauseSeen, seen) !== seen) this.client.ring();
   }
 
   get gate(): Gate {

@@ -95,6 +95,15 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
+    it('ends by its signal while it waits for the first rows', async () => {
+      const made = await pipeline({ placement, buffer: filled(0) });
+      const update = counter(made);
+      const running = made.run({ signal: AbortSignal.timeout(1) });
+      expect(await running).to.include({ ticks: 0, aborted: true });
+      await made.close();
+      update.close();
+    });
+
     it('refuses a capture that throws, waits, allocates or is a promise, and works on', async () => {
       const made = await pipeline({ placement });
       const device = openDevice('auto');
