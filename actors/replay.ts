@@ -50,10 +50,12 @@ export class ReplayActor implements Actor {
 
   work(): number {
     const ring = this.#ring;
-    if (ring.mode === Mode.manual) {
+    const { mode } = ring;
+    if (mode === Mode.manual || (mode === Mode.paused && ring.idle)) {
       // Graphs may be captured anew before the next run, and the caller passes slots meanwhile.
       this.#drop();
       this.#astray = true;
+      if (mode === Mode.paused) ring.acknowledgePause('replay');
       return 0;
     }
     if (this.#astray) this.slot = ring.place(SlotState.Ready);
@@ -92,8 +94,10 @@ export class ReplayActor implements Actor {
   #publication(record: Float64Array): number {
     const { mailbox } = this.#setup;
     if (!mailbox || (this.#ring.run[Run.weights] as number) === 0) return -1;
-    if (record[Field.publish] !== 1 && !this.#owed) return -1;
-    const place = this.#unsure ? (this.#orphan(mailbox, record) ?? mailbox.begin()) : mailbox.begin();
+    // Whatever else this tick wants: a version begun and never published would hold up all later ones.
+    const orphan = this.#unsure ? this.#orphan(mailbox, record) : undefined;
+    if (!orphan && record[Field.publish] !== 1 && !this.#owed) return -1;
+    const place = orphan ?? mailbox.begin();
     this.#owed = place === null;
     if (place === null) return -1;
     record[Field.version] = place.version;

@@ -38,7 +38,7 @@ export class Requester {
     }
     if (made === 0) {
       ring.setGate(Gate.slots);
-      if (ring.mode === Mode.paused) ring.acknowledgePause();
+      if (ring.mode === Mode.paused) ring.acknowledgePause('requester');
     }
     return made;
   }
@@ -48,7 +48,7 @@ export class Requester {
     // The mode is read before the run fields it publishes.
     const mode = ring.mode;
     if (mode === Mode.paused) {
-      ring.acknowledgePause();
+      ring.acknowledgePause('requester');
       return Gate.paused;
     }
     let rows: number;

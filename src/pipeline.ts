@@ -350,7 +350,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
         ring.pause();
         if (this.#inline.length > 0) this.step();
       }
-      return pausing && ring.paused && this.#idle();
+      if (!pausing || !ring.idle) return false;
+      // Replay answers once nothing is under way, which nobody but the client looks at.
+      if (!ring.paused) ring.bellOf('replay').ring();
+      return ring.paused;
     };
     try {
       await this.#until(over, Number.POSITIVE_INFINITY, undefined, { look, wakeOn: signal });
@@ -586,11 +589,6 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     queueMicrotask(() => {
       throw failure;
     });
-  }
-
-  #idle(): boolean {
-    for (let slot = 0; slot < this.#ring.depth; slot++) if (this.#ring.state(slot) !== SlotState.Free) return false;
-    return true;
   }
 
   /** Waits without blocking: true when `done`, false when the time is over. Bell first, look second, park third. */

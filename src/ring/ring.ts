@@ -36,7 +36,7 @@ const Header = {
   goal: 2 * LINE,
   /** what the requester waits for (Gate); written by the requester */
   gate: 3 * LINE,
-  /** which pause the requester has seen; written by the requester, compared with `pauses` by the client */
+  /** which pause requester and replay have seen; each writes its own, the client compares them with `pauses` */
   pauseSeen: 3 * LINE + 1,
   /** pauses ever asked for; written by the client before the mode */
   pauses: 1 * LINE + 1,
@@ -48,6 +48,9 @@ const Header = {
   hosts: 6 * LINE,
 } as const;
 const HEADER_WORDS = 7 * LINE;
+
+/** who answers a pause */
+const Pausing = ['requester', 'replay'] as const;
 
 export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
 export type Mode = (typeof Mode)[keyof typeof Mode];
@@ -270,21 +273,29 @@ export class Ring {
   }
 
   /**
-   * Client: no more requests. Numbered, so that an answer to an earlier pause is not taken for this one: once `paused`, the
-   * requester is not on its way to a request, and the run fields may be written.
+   * Client: no more requests. Numbered, so that an answer to an earlier pause is not taken for this one. Once `paused`, the
+   * requester is not on its way to a request and replay has let go of its graphs: run fields and graphs may change.
    */
   pause(): void {
     Atomics.add(this.#header, Header.pauses, 1);
     this.setMode(Mode.paused);
     this.bellOf('pack').ring();
+    this.bellOf('replay').ring();
   }
   get paused(): boolean {
-    return Atomics.load(this.#header, Header.pauseSeen) === Atomics.load(this.#header, Header.pauses);
+    const pauses = Atomics.load(this.#header, Header.pauses);
+    return Pausing.every((_, i) => Atomics.load(this.#header, Header.pauseSeen + i) === pauses);
   }
-  /** Requester, having read the mode as paused and before it does anything else. */
-  acknowledgePause(): void {
+  /** Requester and replay, having read the mode as paused and before they do anything else. */
+  acknowledgePause(who: (typeof Pausing)[number]): void {
     const seen = Atomics.load(this.#header, Header.pauses);
-    if (Atomics.exchange(this.#header, Header.pauseSeen, seen) !== seen) this.client.ring();
+    const before = Atomics.exchange(this.#header, Header.pauseSeen + Pausing.indexOf(who), seen);
+    if (before !== seen) this.client.ring();
+  }
+  /** Every slot is Free. */
+  get idle(): boolean {
+    for (let slot = 0; slot < this.depth; slot++) if (this.state(slot) !== SlotState.Free) return false;
+    return true;
   }
 
   get gate(): Gate {

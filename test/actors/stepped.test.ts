@@ -118,6 +118,28 @@ describe('the actors, stepped', () => {
     });
   }
 
+  it('a run is paused when requester and replay both said so, and replay only when nothing is under way', () => {
+    const bench = new Bench(2, 100);
+    const [pack, submit, poll, replay] = [0, 1, 2, 3];
+    bench.step(pack);
+    bench.ring.pause();
+    for (const role of [pack, replay]) bench.step(role);
+    expect([bench.ring.paused, bench.ring.idle]).to.deep.equal([false, false]);
+    for (let n = 0; !bench.ring.idle; n++) {
+      expect(n).to.be.lessThan(1000);
+      for (const role of [pack, submit, poll, replay]) bench.step(role);
+    }
+    bench.step(replay);
+    expect(bench.ring.paused).to.equal(true);
+    bench.ring.pause();
+    expect(bench.ring.paused).to.equal(false);
+    bench.step(replay);
+    expect(bench.ring.paused).to.equal(false);
+    bench.step(pack);
+    expect(bench.ring.paused).to.equal(true);
+    bench.close();
+  });
+
   it('I8: any role can be replaced between any two steps', () => {
     const bench = new Bench(3, 60);
     // A fixed walk through roles, with a successor for each of them in turn before every step.

@@ -1,8 +1,9 @@
 /** Everyone who is not an actor: the client, the collector, the stopper and the device's two streams. */
+import { checkStop, park, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
 import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, isAt, Slot } from './memory.ts';
-import { BLOCKED, checkStop, JAVASCRIPT, type Label, type Program, park, readBell, ring } from './program.ts';
+import { BLOCKED, JAVASCRIPT, type Label, type Program } from './program.ts';
 import { launch } from './roles.ts';
 import type { Ring, Setup } from './setup.ts';
 
@@ -27,19 +28,16 @@ export function client(by: Program, setup: Setup, rings: Ring): void {
   for (let tick = 0; tick < ticks; tick++) {
     waitFor(by, setup, end, `tick ${tick} to be ready`, (state) => isAt(state, depth, tick, Slot.ready));
     ask(tick + 1);
-    const enqueued = (says: string, act: (state: State) => void): void => {
+    const then = (says: string, act: (state: State) => void): void => {
       const run = (state: State, next: number): number => {
         act(state);
         return next;
       };
-      by.step(says, run, { alone: () => true });
+      by.step(says, run, { local: by.grain === 'hand-over' });
     };
-    enqueued(`launches tick ${tick}`, (state) => launch(state, depth, tick));
-    enqueued('records the spent event', (state) => enqueue(state, COMPUTE_STREAM, event(tick)));
-    by.step('stores Replaying', (state, next) => {
-      memory.handOn(state, depth, tick, Slot.ready);
-      return next;
-    });
+    then(`launches tick ${tick}`, (state) => launch(state, depth, tick));
+    then('records the spent event', (state) => enqueue(state, COMPUTE_STREAM, event(tick)));
+    then('stores Replaying', (state) => memory.handOn(state, depth, tick, Slot.ready));
     rings('client', 'poll');
   }
   const free = ticks - 1 + depth;
@@ -100,10 +98,11 @@ export function stream(by: Program, setup: Setup, from: number, poll: Program): 
   const { depth, completion = 'rings', broken } = setup;
   const [loop, recorded] = [{ at: 0 }, { at: 0 }];
   const finish = from === COPY_STREAM ? finishCopy : finishGraph;
+  const hangs = completion === 'never' && from === COMPUTE_STREAM;
   by.place(loop);
   by.step(`finishes the next operation on ${by.name}`, (state) => {
     const operation = state[from]!;
-    if (operation === 0 || completion === 'never') return BLOCKED;
+    if (operation === 0 || hangs) return BLOCKED;
     memory.dequeue(state, from);
     if ((operation & 1) === 0) return recorded.at;
     finish(state, depth, (operation - 1) >> 1);

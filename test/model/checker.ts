@@ -21,8 +21,6 @@ export interface Model {
   /** at most 31 */
   readonly moves: readonly Move[];
   start(state: State): void;
-  /** Bit k set: move k must be tried here. Leaving one out needs a reason why another order reaches the same. */
-  choices(state: State): number;
   /** Null when `state` may be the end of a run, else why it may not. */
   unfinished(state: State): string | null;
 }
@@ -57,11 +55,12 @@ export function explore(model: Model): Outcome {
   const taken: number[] = [];
   const progressed: boolean[] = [];
   let onPath = new Uint8Array(1 << 15);
+  const all = 2 ** model.moves.length - 1;
   let ends = 0;
 
   const enter = (index: number): void => {
     path.push(index);
-    untried.push(model.choices(bytes));
+    untried.push(all);
     taken.push(-1);
     progressed.push(false);
     if (index >= onPath.length) {
@@ -82,9 +81,12 @@ export function explore(model: Model): Outcome {
 
   model.start(bytes);
   enter(visited.add(words));
+  // the state that `bytes` holds; a move that is not enabled leaves it there
+  let held = 0;
   while (path.length > 0) {
     const top = path.length - 1;
-    visited.read(path[top]!, words);
+    if (held !== path[top]) visited.read(path[top]!, words);
+    held = path[top]!;
     const left = untried[top]!;
     if (left === 0) {
       if (!progressed[top]) {
@@ -110,6 +112,7 @@ export function explore(model: Model): Outcome {
     }
     if (!move.optional) progressed[top] = true;
     const index = visited.add(words);
+    held = index >= 0 ? index : ~index;
     if (index >= 0) enter(index);
     else if (onPath[~index] === 1) return fail(new Violation('livelock', 'the run can go round in a circle'));
   }
@@ -138,7 +141,7 @@ export function shortest(model: Model): string[] | null {
   for (let index = 0; index < visited.count; index++) {
     let progressed = false;
     visited.read(index, words);
-    for (let left = model.choices(bytes); left !== 0; ) {
+    for (let left = 2 ** model.moves.length - 1; left !== 0; ) {
       const k = 31 - Math.clz32(left);
       left ^= 1 << k;
       const move = model.moves[k]!;

@@ -1,3 +1,199 @@
-import { explore } from './checker.ts';
+/** The ring protocol under every interleaving, and its rules broken one by one. */
+import { expect } from 'chai';
+import { explore, type Outcome, shortest } from './checker.ts';
 import { protocol } from './protocol.ts';
 import type { Role } from './roles.ts';
+import type { Mutation, Setup } from './setup.ts';
+
+const FOUR: Role[][] = [['pack'], ['submit'], ['poll'], ['replay']];
+const THREE: Role[][] = [['pack'], ['submit', 'poll', 'replay']];
+const TWO: Role[][] = [
+  ['pack', 'submit'],
+  ['poll', 'replay'],
+];
+const ONE: Role[][] = [['pack', 'submit', 'poll', 'replay']];
+const FAR: Role[][] = [['pack', 'submit', 'poll'], ['replay']];
+/** for a client, who takes replay's part */
+const ASKED: Role[][] = [['pack'], ['submit', 'poll']];
+const ASKED_ONE: Role[][] = [['pack', 'submit', 'poll']];
+
+const NONE = [] as const;
+const STOP = ['stop'] as const;
+const DEATH = ['death'] as const;
+const BOTH = ['stop', 'death'] as const;
+const FAULTS = [NONE, STOP, DEATH];
+
+const outcomes = new Map<string, Outcome>();
+
+/** Each setup is explored once, however many tests ask. */
+function outcomeOf(setup: Setup): Outcome {
+  const key = JSON.stringify(Object.entries({ faults: NONE, grain: 'access', ...setup }).sort());
+  const outcome = outcomes.get(key) ?? explore(protocol(setup));
+  outcomes.set(key, outcome);
+  return outcome;
+}
+
+function inWords(setup: Setup): string {
+  const faults = setup.faults?.length ? `with one ${setup.faults.join(' and one ')} at any moment` : 'without faults';
+  const threads = setup.placement.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
+  return `depth ${setup.depth}, ${setup.ticks} ticks, ${threads}, ${faults}`;
+}
+
+function holds(setup: Setup): void {
+  it(inWords(setup), function () {
+    const { states, ends, violation } = outcomeOf(setup);
+    if (violation) {
+      const trace = shortest(protocol(setup)) ?? violation.trace;
+      expect.fail(`${violation.rule}: ${violation.text}\n${trace.join('\n')}`);
+    }
+    expect(ends).to.be.greaterThan(0);
+    this.test!.title += `: ${states} states`;
+  });
+}
+
+/** The broken protocol must be caught, and the same setup unbroken must hold: the rule is what makes the difference. */
+function caught(broken: Mutation, rule: string, setup: Omit<Setup, 'broken'>): void {
+  it(`${broken} → ${rule}`, () => {
+    const { violation } = outcomeOf({ ...setup, broken });
+    expect(violation?.rule).to.equal(rule);
+    expect(violation?.trace).to.not.be.empty;
+    expect(outcomeOf(setup).violation).to.equal(undefined);
+  });
+}
+
+describe('the ring protocol', function () {
+  this.timeout(60_000);
+
+  describe('holds when every access to shared memory is a step', () => {
+    for (const placement of [THREE, TWO, ONE]) {
+      for (const faults of FAULTS) holds({ depth: 1, ticks: 2, placement, faults });
+    }
+    holds({ depth: 1, ticks: 1, placement: FOUR });
+    holds({ depth: 2, ticks: 3, placement: THREE });
+    holds({ depth: 2, ticks: 3, placement: TWO, faults: DEATH });
+    for (const faults of FAULTS) holds({ depth: 3, ticks: 4, placement: ONE, faults });
+  });
+
+  describe('holds when every hand-over is a step', () => {
+    for (const placement of [FOUR, THREE, TWO, ONE]) {
+      for (const depth of [1, 2, 3] as const) {
+        for (const faults of FAULTS) holds({ depth, ticks: depth + 1, placement, faults, grain: 'hand-over' });
+      }
+    }
+    for (const placement of [THREE, TWO, ONE]) {
+      holds({ depth: 2, ticks: 3, placement, faults: BOTH, grain: 'hand-over' });
+    }
+  });
+
+  it('comes to the same ends at either grain', () => {
+    const setup = { depth: 2, ticks: 3, placement: ONE, faults: BOTH } as const;
+    const fine = outcomeOf({ ...setup, grain: 'access' });
+    const coarse = outcomeOf({ ...setup, grain: 'hand-over' });
+    expect(coarse.violation ?? fine.violation).to.equal(undefined);
+    expect(coarse.ends).to.equal(fine.ends);
+    expect(coarse.states).to.be.below(fine.states);
+  });
+
+  describe('holds for a client that asks for its ticks', () => {
+    holds({ depth: 1, ticks: 2, placement: ASKED_ONE, client: true });
+    for (const depth of [1, 2] as const) {
+      for (const placement of [ASKED, ASKED_ONE]) {
+        for (const faults of FAULTS) {
+          holds({ depth, ticks: depth + 1, placement, faults, client: true, grain: 'hand-over' });
+        }
+      }
+    }
+  });
+
+  describe('holds when a collector lets the requests through', () => {
+    holds({ depth: 1, ticks: 2, placement: TWO, gated: true });
+    holds({ depth: 2, ticks: 3, placement: THREE, gated: true, faults: STOP, grain: 'hand-over' });
+    holds({ depth: 2, ticks: 3, placement: THREE, gated: true, faults: DEATH, grain: 'hand-over' });
+  });
+
+  describe('holds on a device that is asked in rounds and rings nobody', () => {
+    for (const faults of FAULTS) holds({ depth: 1, ticks: 2, placement: THREE, completion: 'rounds', faults });
+    holds({ depth: 2, ticks: 3, placement: FOUR, completion: 'rounds', grain: 'hand-over' });
+  });
+
+  describe('stops on a device that never answers', () => {
+    for (const faults of [STOP, BOTH]) {
+      for (const placement of [THREE, TWO]) holds({ depth: 1, ticks: 2, placement, completion: 'never', faults });
+      holds({ depth: 1, ticks: 2, placement: FOUR, completion: 'never', faults, grain: 'hand-over' });
+    }
+  });
+});
+
+describe('the ring protocol, broken on purpose, is caught', function () {
+  this.timeout(60_000);
+
+  after(() => {
+    const states = [...outcomes.values()].reduce((sum, outcome) => sum + outcome.states, 0);
+    console.log(`      ${states} states in ${outcomes.size} setups of the ring protocol`);
+  });
+
+  describe('waiting', () => {
+    const shallow = { depth: 1, ticks: 2 } as const;
+    caught('bell read after the scan', 'deadlock', { ...shallow, placement: TWO });
+    caught('stop looked at before the bell is read', 'deadlock', { ...shallow, placement: TWO, faults: STOP });
+    caught('JavaScript park with events pending', 'deadlock', { ...shallow, placement: TWO });
+    caught('flag looked at before the count is added', 'deadlock', { ...shallow, placement: TWO });
+    caught('bell rung before the state is stored', 'deadlock', { ...shallow, placement: THREE });
+    caught('stop rung before it is stored', 'deadlock', { ...shallow, placement: THREE, faults: STOP });
+    // While events complete they wake poll's thread anyway, only late: it takes a device that hangs to lose the wake.
+    const hung = { ...shallow, completion: 'never', faults: STOP } as const;
+    caught('every sleeper notified in JavaScript', 'deadlock', { ...hung, placement: TWO });
+  });
+
+  describe('one bell forgotten', () => {
+    const apart = { depth: 1, ticks: 2, placement: FOUR, grain: 'hand-over' } as const;
+    for (const [from, to] of [
+      ['pack', 'submit'],
+      ['submit', 'poll'],
+      ['device', 'poll'],
+      ['poll', 'replay'],
+      ['replay', 'poll'],
+      ['poll', 'pack'],
+    ]) {
+      caught(`no ring: ${from!} to ${to!}`, 'deadlock', apart);
+    }
+    for (const role of ['pack', 'submit', 'poll', 'replay']) {
+      caught(`no ring: stopper to ${role}`, 'deadlock', { ...apart, faults: STOP });
+    }
+    caught('no ring: collector to pack', 'deadlock', { ...apart, gated: true });
+    const asked = { depth: 1, ticks: 2, placement: ASKED, client: true, grain: 'hand-over' } as const;
+    caught('no ring: client to pack', 'deadlock', asked);
+    caught('no ring: client to poll', 'deadlock', asked);
+    caught('no ring: poll to client', 'deadlock', asked);
+    caught('no ring: stopper to client', 'deadlock', { ...asked, faults: STOP });
+  });
+
+  describe('handing on', () => {
+    const shallow = { depth: 1, ticks: 2 } as const;
+    caught('state stored before the rows', 'I1', { ...shallow, placement: ONE });
+    caught('state stored before the event is recorded', 'I2', { ...shallow, placement: TWO });
+    caught('event recorded before the copy', 'I2', { ...shallow, placement: TWO });
+    caught('spent recorded before the launch', 'I5', { ...shallow, placement: TWO });
+    caught('Free stored before the journal', 'I2', { ...shallow, placement: TWO });
+    caught('Free stored before the device is done', 'I5', { ...shallow, placement: TWO });
+    // Two slots are Ready at once only where replay has a thread of its own.
+    caught('youngest Ready slot first', 'I3', { depth: 2, ticks: 3, placement: FAR });
+  });
+
+  describe('carrying on after a death', () => {
+    const dying = { depth: 1, ticks: 2, faults: DEATH } as const;
+    caught('no ring on restart', 'deadlock', { ...dying, placement: TWO });
+    caught('launch mark missing', 'I8', { ...dying, placement: TWO });
+    caught('mark read before the stream is drained', 'I8', { ...dying, placement: TWO });
+    const hung = { depth: 1, ticks: 2, faults: BOTH, completion: 'never' } as const;
+    caught('drain that ignores a stop', 'deadlock', { ...hung, placement: TWO });
+  });
+
+  describe('the client', () => {
+    const asked = { depth: 1, ticks: 2, placement: ASKED_ONE, client: true } as const;
+    caught('client says that it waits after it looked', 'deadlock', asked);
+    const dying = { ...asked, faults: DEATH, grain: 'hand-over' } as const;
+    caught('request cleared from the header after the move', 'I3', dying);
+    caught('request cleared from the header before the move', 'deadlock', dying);
+  });
+});

@@ -1,97 +1,14 @@
-/**
- * The roles as steps: look at the next slot's word, work, store the next state, ring whoever owns it now. A look that
- * finds the role's own state goes together with its first payload access, for nobody else may change either; a death
- * between the two leaves what a death before them leaves.
- */
+/** The roles, in the order of a slot's life; each ends by ringing whoever owns the slot now. */
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
-import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, isAt, Local, position, queued, Slot, work } from './memory.ts';
-import { BLOCKED, type Label, markDone, type Program } from './program.ts';
+import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, Local, position, queued, Slot, work } from './memory.ts';
+import { BLOCKED, type Label, type Program } from './program.ts';
 import type { Ring, Setup } from './setup.ts';
+import { type Act, NONE, Stage } from './stage.ts';
 
 export type Role = 'pack' | 'submit' | 'poll' | 'replay';
 
 type Emit = (by: Program, setup: Setup, ring: Ring) => void;
-type Act = (state: State, sequence: number) => void;
-
-const NONE: Act = () => {};
-
-/** What the steps of one hand-over share. */
-class Stage {
-  readonly by: Program;
-  readonly depth: number;
-  readonly from: memory.SlotState;
-  readonly none: Label = { at: 0 };
-  readonly youngest: boolean;
-
-  constructor(by: Program, setup: Setup, from: memory.SlotState) {
-    this.by = by;
-    this.depth = setup.depth;
-    this.from = from;
-    this.youngest = setup.broken === 'youngest Ready slot first' && from === Slot.ready;
-  }
-
-  /** Only this role moves its place, so reading it off the words at each step is the same as keeping it in a local. */
-  sequence(state: State): number {
-    const lowest = position(state, this.depth, this.from);
-    const last = lowest + this.depth - 1;
-    return this.youngest && isAt(state, this.depth, last, this.from) ? last : lowest;
-  }
-
-  look(
-    says: string,
-    first: Act,
-    may: (state: State, sequence: number) => boolean = () => true,
-    otherwise = NONE,
-  ): void {
-    const finds = (state: State): boolean => {
-      const sequence = this.sequence(state);
-      return isAt(state, this.depth, sequence, this.from) && may(state, sequence);
-    };
-    const run = (state: State, next: number): number => {
-      const sequence = this.sequence(state);
-      if (!isAt(state, this.depth, sequence, this.from)) return this.none.at;
-      if (may(state, sequence)) {
-        first(state, sequence);
-        return next;
-      }
-      otherwise(state, sequence);
-      return this.none.at;
-    };
-    this.by.step(`looks for a slot and ${says}`, run, { alone: finds });
-  }
-
-  then(says: string, act: Act): void {
-    const run = (state: State, next: number): number => {
-      act(state, this.sequence(state));
-      return next;
-    };
-    this.by.step(says, run, { alone: () => true });
-  }
-
-  /** `late` is payload written after the store, which no sound role has. */
-  store(says: string, late?: Act): void {
-    this.by.step(
-      `stores ${says}`,
-      (state, next) => {
-        memory.handOn(state, this.depth, this.sequence(state), this.from);
-        if (!late) markDone(state, this.by.agent);
-        return next;
-      },
-      { hands: true },
-    );
-    if (!late) return;
-    this.by.step(`does too late what ${says} stands for`, (state, next) => {
-      late(state, position(state, this.depth, this.from) - 1);
-      markDone(state, this.by.agent);
-      return next;
-    });
-  }
-
-  end(): void {
-    this.by.place(this.none);
-  }
-}
 
 /** Moves a request into the next free slot. The header names its sequence, so that moving it twice is impossible. */
 const requester: Emit = (by, setup) => {
@@ -108,7 +25,7 @@ const requester: Emit = (by, setup) => {
   };
   stage.look('writes the request into its record', write, asked);
   stage.store('Requested');
-  if (cleared) stage.then('clears the header', (state) => (state[memory.HEADER] = 0));
+  if (cleared) stage.also('clears the header', (state) => (state[memory.HEADER] = 0));
   stage.end();
 };
 
@@ -142,7 +59,7 @@ const submit: Emit = (by, setup, ring) => {
   const late = setup.broken === 'state stored before the event is recorded';
   const swapped = setup.broken === 'event recorded before the copy';
   stage.look(`enqueues the ${swapped ? 'event' : 'copy'}`, swapped ? copied : copy);
-  if (!late) stage.then(`enqueues the ${swapped ? 'copy' : 'event'}`, swapped ? copy : copied);
+  if (!late) stage.also(`enqueues the ${swapped ? 'copy' : 'event'}`, swapped ? copy : copied);
   stage.store('Submitted', late ? copied : undefined);
   ring('submit', 'poll');
   stage.end();
@@ -197,7 +114,7 @@ const replay: Emit = (by, setup, ring) => {
     else launch(state, setup.depth, sequence);
   };
   stage.look(swapped ? 'records the spent event' : 'launches the graph', swapped ? spent : graph);
-  stage.then(swapped ? 'launches the graph' : 'records the spent event', swapped ? graph : spent);
+  stage.also(swapped ? 'launches the graph' : 'records the spent event', swapped ? graph : spent);
   stage.store('Replaying');
   ring('replay', 'poll');
   stage.end();
@@ -210,16 +127,22 @@ export function launch(state: State, depth: number, sequence: number): void {
   enqueue(state, COMPUTE_STREAM, work(sequence));
 }
 
-/** I8: a successor lets the device finish what its predecessor launched, then reads how far that got. */
-export function takeOverReplay(by: Program, setup: Setup): void {
+/**
+ * I8: a successor lets the device finish what its predecessor launched, then reads how far that got. It drains by query
+ * and looks at the stop word meanwhile, for a device may hang.
+ */
+export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
   const { broken } = setup;
+  const bell = memory.BELL + by.agent;
   by.step('drains the stream and reads the mark', (state, next) => {
+    if (state[memory.STOP] && broken !== 'drain that ignores a stop') {
+      state[bell] = 0;
+      return end.at;
+    }
     const drained = memory.isIdle(state, COMPUTE_STREAM) || broken === 'mark read before the stream is drained';
     if (!drained) return BLOCKED;
     const seen = state[memory.MARK] === position(state, setup.depth, Slot.ready) + 1;
-    if (seen && broken !== 'launch mark missing') {
-      state[memory.BELL + by.agent] = state[memory.BELL + by.agent]! | Local.skip;
-    }
+    if (seen && broken !== 'launch mark missing') state[bell] = state[bell]! | Local.skip;
     return next;
   });
 }

@@ -17,7 +17,8 @@ export interface Setup {
   gated?: boolean;
   /**
    * How a native sleeper hears of a completion: the host device rings its bell; on a GPU it queries in rounds, so here
-   * it gets up once an event it waits for is done. Or the device hangs: nothing ever completes, which only a stop ends.
+   * it gets up once an event it waits for is done. Or the device hangs in the first
+   * graph, which only a stop ends.
    */
   completion?: 'rings' | 'rounds' | 'never';
   broken?: Mutation;
@@ -32,6 +33,7 @@ export type Mutation =
   | 'stop looked at before the bell is read'
   | 'no ring on restart'
   | 'launch mark missing'
+  | 'drain that ignores a stop'
   | 'mark read before the stream is drained'
   | 'JavaScript park with events pending'
   | 'flag looked at before the count is added'

@@ -1,0 +1,91 @@
+/**
+ * One role's part of a slot's life: look at the next slot's word, work, store the next state. A look that finds the
+ * role's own state goes together with its first payload access, for nobody else may change either; a death between the
+ * two leaves what a death before them leaves.
+ */
+import { markDone } from './bell.ts';
+import type { State } from './checker.ts';
+import { handOn, isAt, position, Slot, type SlotState } from './memory.ts';
+import type { Label, Program } from './program.ts';
+import type { Setup } from './setup.ts';
+
+export type Act = (state: State, sequence: number) => void;
+
+export const NONE: Act = () => {};
+
+/** What the steps of one hand-over share. */
+export class Stage {
+  readonly by: Program;
+  readonly depth: number;
+  readonly from: SlotState;
+  readonly none: Label = { at: 0 };
+  readonly youngest: boolean;
+
+  constructor(by: Program, setup: Setup, from: SlotState) {
+    this.by = by;
+    this.depth = setup.depth;
+    this.from = from;
+    this.youngest = setup.broken === 'youngest Ready slot first' && from === Slot.ready;
+  }
+
+  /** Only this role moves its place, so reading it off the words at each step is the same as keeping it in a local. */
+  sequence(state: State): number {
+    const lowest = position(state, this.depth, this.from);
+    const last = lowest + this.depth - 1;
+    return this.youngest && isAt(state, this.depth, last, this.from) ? last : lowest;
+  }
+
+  /**
+   * `may` decides whether a slot in this role's state can be worked on yet, `first` is its first payload access,
+   * `otherwise` what the role remembers of one that cannot.
+   */
+  look(
+    says: string,
+    first: Act,
+    may: (state: State, sequence: number) => boolean = () => true,
+    otherwise = NONE,
+  ): void {
+    this.by.step(`looks for a slot and ${says}`, (state, next) => {
+      const sequence = this.sequence(state);
+      if (!isAt(state, this.depth, sequence, this.from)) return this.none.at;
+      if (may(state, sequence)) {
+        first(state, sequence);
+        return next;
+      }
+      otherwise(state, sequence);
+      return this.none.at;
+    });
+  }
+
+  /** A further payload access. */
+  also(says: string, act: Act): void {
+    const run = (state: State, next: number): number => {
+      act(state, this.sequence(state));
+      return next;
+    };
+    this.by.step(says, run, { local: this.by.grain === 'hand-over' });
+  }
+
+  /** `late` is payload written after the store, which no sound role has. */
+  store(says: string, late?: Act): void {
+    this.by.step(
+      `stores ${says}`,
+      (state, next) => {
+        handOn(state, this.depth, this.sequence(state), this.from);
+        if (!late) markDone(state, this.by.agent);
+        return next;
+      },
+      { local: this.by.grain === 'hand-over' },
+    );
+    if (!late) return;
+    this.by.step(`does too late what ${says} stands for`, (state, next) => {
+      late(state, position(state, this.depth, this.from) - 1);
+      markDone(state, this.by.agent);
+      return next;
+    });
+  }
+
+  end(): void {
+    this.by.place(this.none);
+  }
+}
