@@ -47,6 +47,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly #opener: Bell;
   readonly #settled: Promise<unknown>;
   #failure: Error | null = null;
+  #opened = false;
   #closing: Promise<void> | null = null;
 
   /**
@@ -58,7 +59,6 @@ export class CollectorPool implements AsyncDisposable {
     try {
       await pool.#ready();
     } catch (error) {
-      pool.done.catch(() => {});
       await pool.close();
       throw error;
     }
@@ -113,7 +113,15 @@ export class CollectorPool implements AsyncDisposable {
       this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
     );
     this.#settled = Promise.allSettled(tasks);
-    this.done = Promise.all(tasks).then(() => {});
+    // A failure belongs to open() until that has resolved, and to `done` from then on: never to nobody, never to both.
+    this.done = new Promise((resolve, reject) => {
+      Promise.all(tasks).then(
+        () => resolve(),
+        (error) => {
+          if (this.#opened) reject(error);
+        },
+      );
+    });
   }
 
   /** Sums over all workers, read from shared memory. */
@@ -166,7 +174,8 @@ export class CollectorPool implements AsyncDisposable {
     for (;;) {
       const seen = this.#opener.read();
       if (this.#failure) throw this.#failure;
-      if (Atomics.load(this.#control, READY) === this.workers) return;
+      this.#opened = Atomics.load(this.#control, READY) === this.workers;
+      if (this.#opened) return;
       await this.#opener.parkAsync(seen, LONGEST_PARK_MS);
     }
   }

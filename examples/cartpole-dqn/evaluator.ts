@@ -1,0 +1,65 @@
+/**
+ * Decides whether CartPole is solved: the newest published weights play a hundred greedy episodes of fresh seeds, and those
+ * that reach the threshold must reach it again in a hundred others, whose mean is what counts (so that looking often does
+ * not flatter the result).
+ */
+import { MlpPolicy, type WeightMailbox } from '../../src/index.ts';
+import { type Evaluation, evaluate, SOLVED } from './evaluate.ts';
+import { networkSizes, type Settings } from './settings.ts';
+
+/** Evaluations begin when the collectors' episodes, explored ones included, last this long. */
+const PROMISING = 150;
+
+export class Evaluator {
+  /** looks at new weights so far */
+  count = 0;
+  /** of the last look */
+  last: Evaluation | null = null;
+  readonly #mailbox: WeightMailbox;
+  readonly #policy: MlpPolicy;
+  readonly #weights: Float32Array;
+  readonly #seed: number;
+  #version = 0;
+  #sets = 0;
+
+  constructor(mailbox: WeightMailbox, settings: Settings, seed: number) {
+    this.#mailbox = mailbox;
+    this.#policy = new MlpPolicy({ sizes: networkSizes(settings) });
+    this.#weights = new Float32Array(mailbox.length);
+    this.#seed = seed;
+  }
+
+  /** The weights judged last. */
+  get weights(): Float32Array {
+    return this.#weights;
+  }
+
+  /** The confirmed mean return when the newest weights solve it; null when they do not, or nothing new is worth a look. */
+  async look(recentReturn: number): Promise<number | null> {
+    if (!(recentReturn >= PROMISING) || !this.#refresh()) return null;
+    this.count++;
+    this.last = await this.#play(SOLVED);
+    if (!this.last.whole || this.last.meanReturn < SOLVED) return null;
+    this.last = await this.#play(SOLVED);
+    return this.last.whole && this.last.meanReturn >= SOLVED ? this.last.meanReturn : null;
+  }
+
+  /** What the newest weights are worth, played to the end; null when none were ever published. */
+  async judge(): Promise<number | null> {
+    this.#refresh();
+    if (this.#version === 0) return null;
+    return (await this.#play(0)).meanReturn;
+  }
+
+  #play(least: number): Promise<Evaluation> {
+    return evaluate(this.#policy, this.#seed, this.#sets++, least);
+  }
+
+  #refresh(): boolean {
+    const newer = this.#mailbox.read(this.#weights, this.#version);
+    if (newer === 0) return false;
+    this.#version = newer;
+    this.#policy.load(this.#weights);
+    return true;
+  }
+}

@@ -1,0 +1,37 @@
+/** Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops them. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { CollectorPool } from '../../src/index.ts';
+import type { Ended, Training } from './training.ts';
+
+const COLLECTOR = new URL('./collector.js', import.meta.url);
+/** Between two looks at the newest weights. */
+const LOOK_MS = 30;
+
+export async function runFree(training: Training, stop: AbortController): Promise<Ended> {
+  const { parts, options } = training;
+  const { buffer, mailbox, pipeline } = parts;
+  const { seed, settings, maxTicks } = options;
+  await using pool = await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, seed, options: settings });
+  training.collected = () => pool.statistics();
+  const { signal } = stop;
+  const running = pipeline.run({ ticks: maxTicks, signal, publishEvery: settings.publishEvery });
+  const watching = evaluateUntilSolved(training, signal);
+  try {
+    await Promise.race([watching, running, pool.done]);
+  } finally {
+    stop.abort();
+    await Promise.allSettled([watching, running]);
+  }
+  const { stages } = await running;
+  return { solvedReturn: await watching, stages };
+}
+
+/** The confirmed mean return once some published weights solve it; null when stopped before. */
+async function evaluateUntilSolved({ collected, evaluator }: Training, signal: AbortSignal): Promise<number | null> {
+  while (!signal.aborted) {
+    const solved = await evaluator.look(collected().meanReturn);
+    if (solved !== null) return solved;
+    await wait(LOOK_MS);
+  }
+  return null;
+}

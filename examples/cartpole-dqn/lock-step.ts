@@ -1,0 +1,61 @@
+/**
+ * Collecting and learning in turns, in this one thread: the same settings and ratio as the free run, but every draw, every
+ * row and every version of the weights falls in the same place each time, so equal seeds give equal bits.
+ */
+import { CartPoleCollector } from './collector.ts';
+import type { Collected, Ended, Training } from './training.ts';
+
+/** Ticks between two turns of the collector. */
+const ROUND = 8;
+/** Rounds between two looks at the weights. */
+const LOOK_EVERY = 10;
+const RECENT = 100;
+
+export async function runLockStep(training: Training, { signal }: AbortController): Promise<Ended> {
+  const { parts, options, evaluator } = training;
+  const { buffer, mailbox, pipeline } = parts;
+  const { settings, seed, maxTicks } = options;
+  const { batchSize, minibatches, samplesPerInsert, environments, warmUp } = settings;
+  const report = new Report();
+  training.collected = () => report.read();
+  const collector = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, report });
+  const weights = new Float32Array(mailbox.length);
+  const turns = Math.max(1, Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments)));
+  const collect = (times: number) => {
+    for (let i = 0; i < times; i++) buffer.add(collector.collect());
+  };
+  collect(Math.ceil(warmUp / environments));
+  let ticks = 0;
+  for (let round = 1; ticks < maxTicks && !signal.aborted; round++) {
+    const due = Math.min(ROUND, maxTicks - ticks);
+    // One publication, behind the round's last tick: which version the collector sees must not depend on time.
+    const summary = await pipeline.run({ ticks: due, publishEvery: due });
+    ticks += summary.ticks;
+    const version = mailbox.read(weights);
+    if (version > 0) collector.load(weights);
+    collect(turns);
+    if (round % LOOK_EVERY !== 0) continue;
+    const solvedReturn = await evaluator.look(report.read().meanReturn);
+    if (solvedReturn !== null) return { solvedReturn, stages: null };
+  }
+  return { solvedReturn: null, stages: null };
+}
+
+/** What the pool keeps in shared memory, for a collector in this thread. */
+class Report {
+  #steps = 0;
+  #episodes = 0;
+  readonly #recent: number[] = [];
+
+  steps(count: number): void {
+    this.#steps += count;
+  }
+  episode(episodeReturn: number): void {
+    this.#recent[this.#episodes++ % RECENT] = episodeReturn;
+  }
+  read(): Collected {
+    const sum = this.#recent.reduce((total, one) => total + one, 0);
+    const meanReturn = this.#recent.length > 0 ? sum / this.#recent.length : Number.NaN;
+    return { steps: this.#steps, episodes: this.#episodes, meanReturn };
+  }
+}

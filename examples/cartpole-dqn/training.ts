@@ -1,0 +1,140 @@
+/** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
+import type { Summary, Tick } from '../../src/index.ts';
+import { Evaluator } from './evaluator.ts';
+import { runFree } from './free-run.ts';
+import { runLockStep } from './lock-step.ts';
+import { openParts, type Parts, type PartsOptions } from './parts.ts';
+
+export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
+  /** collecting and learning take turns in this thread: slower, but repeatable bit for bit */
+  lockStep: boolean;
+  maxTicks: number;
+  maxSeconds: number;
+}
+
+/** What collectors have done so far. */
+export interface Collected {
+  steps: number;
+  episodes: number;
+  /** mean return of the last hundred episodes, explored ones included; NaN before the first */
+  meanReturn: number;
+}
+
+export interface Progress extends Collected {
+  seconds: number;
+  ticks: number;
+  /** smoothed over some fifty ticks; NaN before the first */
+  loss: number;
+  meanQ: number;
+  /** 0 to 1 */
+  bufferFill: number;
+  waitingFor: string;
+  evaluations: number;
+  /** at most what the last greedy evaluation could reach; null before the first */
+  greedyReturn: number | null;
+}
+
+export interface Outcome extends Progress {
+  solved: boolean;
+  /** of a hundred greedy episodes with the final weights; null when no weights were ever published */
+  finalReturn: number | null;
+  /** ended by the caller's signal */
+  interrupted: boolean;
+  /** the weights that were judged */
+  weights: Float32Array;
+  /** times of the pipeline's stages; null in lock-step, where they mean nothing */
+  stages: Summary['stages'] | null;
+}
+
+/** What a loop that drives a training gives back. */
+export interface Ended {
+  solvedReturn: number | null;
+  stages: Summary['stages'] | null;
+}
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Weight of a new tick in the smoothed scalars. */
+const SMOOTHING = 0.02;
+
+export class Training implements AsyncDisposable {
+  readonly options: TrainingOptions;
+  readonly parts: Parts;
+  readonly evaluator: Evaluator;
+  /** set by the loop that collects */
+  collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
+  #begin = performance.now();
+  #ticks = 0;
+  #loss = Number.NaN;
+  #meanQ = Number.NaN;
+
+  static async open(options: TrainingOptions): Promise<Training> {
+    const placement = options.lockStep ? 'inline' : options.placement;
+    return new Training(options, await openParts({ ...options, placement, limited: !options.lockStep }));
+  }
+
+  private constructor(options: TrainingOptions, parts: Parts) {
+    this.options = options;
+    this.parts = parts;
+    this.evaluator = new Evaluator(parts.mailbox, options.settings, options.seed);
+    parts.pipeline.on('tick', (tick) => this.#count(tick));
+  }
+
+  get manifest(): Parts['pipeline']['transferManifest'] {
+    return this.parts.pipeline.transferManifest;
+  }
+
+  progress(): Progress {
+    const { buffer, pipeline } = this.parts;
+    return {
+      ...this.collected(),
+      seconds: (performance.now() - this.#begin) / 1000,
+      ticks: this.#ticks,
+      loss: this.#loss,
+      meanQ: this.#meanQ,
+      bufferFill: buffer.size / buffer.capacity,
+      waitingFor: pipeline.waitingFor(),
+      evaluations: this.evaluator.count,
+      greedyReturn: this.evaluator.last?.meanReturn ?? null,
+    };
+  }
+
+  /** Trains until it is solved, a limit is reached or the signal says stop. Rejects when an actor or a collector fails. */
+  async run(signal: AbortSignal): Promise<Outcome> {
+    this.#begin = performance.now();
+    const stop = new AbortController();
+    const end = () => stop.abort();
+    const timer = setTimeout(end, Math.min(this.options.maxSeconds * 1000, LONGEST_TIMER_MS));
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    try {
+      return await this.#drive(stop, signal);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+    }
+  }
+
+  async #drive(stop: AbortController, signal: AbortSignal): Promise<Outcome> {
+    const drive = this.options.lockStep ? runLockStep : runFree;
+    const { solvedReturn, stages } = await drive(this, stop);
+    const progress = this.progress();
+    const finalReturn = solvedReturn ?? (await this.evaluator.judge());
+    const { weights } = this.evaluator;
+    return { ...progress, solved: solvedReturn !== null, finalReturn, interrupted: signal.aborted, weights, stages };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.parts[Symbol.asyncDispose]();
+  }
+
+  #count({ scalars }: Tick): void {
+    this.#ticks++;
+    const { loss = Number.NaN, meanQ = Number.NaN } = scalars;
+    this.#loss = smooth(this.#loss, loss);
+    this.#meanQ = smooth(this.#meanQ, meanQ);
+  }
+}
+
+function smooth(before: number, now: number): number {
+  return Number.isNaN(before) ? now : before + SMOOTHING * (now - before);
+}

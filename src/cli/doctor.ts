@@ -1,0 +1,134 @@
+/** `hotslot doctor`: what there is, what is missing and what to do about it, one finding after the other. */
+import { createRequire } from 'node:module';
+import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import { loadAddon } from '../addon.ts';
+import { native } from '../device/native.ts';
+import { listDevices } from '../device/open.ts';
+import { place } from '../pipeline/options.ts';
+import { selfTest } from './self-test.ts';
+
+export interface CommandContext {
+  version: string;
+  json: boolean;
+  print(text: string): void;
+}
+
+interface Finding {
+  /** what was looked at */
+  check: string;
+  ok: boolean;
+  /** for people, one line or more */
+  text: string;
+  /** what to do when it is not ok, or could be better */
+  advice?: string;
+  /** for programs */
+  facts?: object;
+}
+
+const addons = ['device', 'rows', 'pack', 'submit', 'poll', 'replay'] as const;
+const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+/** Exit code 0 when the host device works, 1 when it does not. */
+export async function doctor({ version, json, print }: CommandContext): Promise<0 | 1> {
+  const tell = (finding: Finding) => print(json ? `${asJson(finding)}\n` : asText(finding));
+  for (const finding of machine(version)) tell(finding);
+  const found = addons.map(addon);
+  for (const finding of found) tell(finding);
+  const built = found.every(({ ok }) => ok);
+  let hostOk = false;
+  const available: string[] = [];
+  if (built) {
+    for (const finding of [blas(), placement()]) tell(finding);
+    for (const { name, family, available: there, reason, description } of listDevices()) {
+      const text = there ? (description ?? 'available') : `not available: ${reason ?? 'no reason was given'}`;
+      tell({ check: name, ok: there, text, facts: { family, available: there, reason, description } });
+      if (!there) continue;
+      const tested = await test(name);
+      tell(tested);
+      if (tested.ok) available.push(name);
+      if (family === 'host' && tested.ok) hostOk = true;
+    }
+  }
+  const summary = { ok: hostOk, version, node: process.versions.node, devices: available };
+  const sentence = hostOk
+    ? `Hotslot works here on ${available.join(', ')}.`
+    : 'Hotslot does not work here yet; see above.';
+  print(json ? `${JSON.stringify(summary)}\n` : `\n${sentence}\n`);
+  return hostOk ? 0 : 1;
+}
+
+function machine(version: string): Finding[] {
+  const { node } = process.versions;
+  const [major = 0, minor = 0] = node.split('.').map(Number);
+  const newEnough = major > 20 || (major === 20 && minor >= 19);
+  const cores = availableParallelism();
+  const model = cpus()[0]?.model.trim() ?? process.arch;
+  const [total, free] = [totalmem(), freemem()];
+  return [
+    { check: 'hotslot', ok: true, text: version, facts: { version } },
+    {
+      check: 'node',
+      ok: newEnough,
+      text: `${node} on ${process.platform}-${process.arch}`,
+      ...(newEnough ? {} : { advice: 'install Node 20.19 or newer' }),
+      facts: { version: node, platform: process.platform, arch: process.arch },
+    },
+    { check: 'cpu', ok: true, text: `${cores} ${cores === 1 ? 'core' : 'cores'} of ${model}`, facts: { cores, model } },
+    { check: 'memory', ok: true, text: `${gigabytes(free)} free of ${gigabytes(total)}`, facts: { total, free } },
+  ];
+}
+
+/** Loads an addon and says where it came from. */
+function addon(name: string): Finding {
+  const check = `addon ${name}`;
+  try {
+    loadAddon(name);
+    // Every native module that was loaded stands here under its path.
+    const path = Object.keys(createRequire(import.meta.url).cache).find((file) => file.endsWith(`/${name}.node`));
+    return { check, ok: true, text: path ?? 'loaded', facts: { path } };
+  } catch (error) {
+    const [text = '', ...more] = (error as Error).message.split('\n');
+    const advice = more.pop();
+    return { check, ok: false, text: [text, ...more].join('\n'), ...(advice ? { advice } : {}) };
+  }
+}
+
+function blas(): Finding {
+  const provider = native().gemmProvider;
+  const own = provider.startsWith('built-in');
+  return {
+    check: 'blas',
+    ok: true,
+    text: own ? `none: the host device multiplies matrices with ${provider} loops` : provider,
+    ...(own ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' } : {}),
+    facts: { provider },
+  };
+}
+
+function placement(): Finding {
+  const { name, reason, threads } = place('auto');
+  return { check: 'placement', ok: true, text: `'auto' means ${name} (${reason})`, facts: { threads, reason } };
+}
+
+async function test(name: string): Promise<Finding> {
+  const check = `test ${name}`;
+  try {
+    const { copyMs, tickMs } = await selfTest(name);
+    const text = `copied there and back in ${copyMs.toFixed(1)} ms, one tick through the actors in ${tickMs.toFixed(1)} ms`;
+    return { check, ok: true, text, facts: { copyMs, tickMs } };
+  } catch (error) {
+    const advice = (error as { advice?: string }).advice;
+    return { check, ok: false, text: (error as Error).message, ...(advice ? { advice } : {}) };
+  }
+}
+
+function asText({ check, ok, text, advice }: Finding): string {
+  const indent = ' '.repeat(18);
+  const lines = text.split('\n').map((line) => line.trim());
+  if (advice) lines.push(`→ ${advice}`);
+  return `${ok ? ' ' : '!'} ${check.padEnd(16)}${lines.join(`\n${indent}`)}\n`;
+}
+
+function asJson({ check, ok, text, advice, facts }: Finding): string {
+  return JSON.stringify({ check, ok, text, advice, ...facts });
+}

@@ -1,0 +1,114 @@
+/** The main job's command line: output, exit codes, Ctrl-C, and that the process ends by itself each time. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { run } from './run-command.ts';
+
+const MAIN = 'examples/cartpole-dqn/main.js';
+
+interface TraceEvent {
+  ph: string;
+  tid: number;
+  name: string;
+  ts: number;
+  dur: number;
+  args: { name: string; tick: number };
+}
+
+describe('cli/cartpole', () => {
+  it('trains to solved: 475 or more over 100 greedy episodes, exit code 0', async function () {
+    this.timeout(150_000);
+    const { code, lines, stderr } = await run(MAIN, ['--json', '--max-seconds', '120']);
+    expect(stderr).to.equal('');
+    const objects = lines.map((line) => JSON.parse(line));
+    const summary = objects.pop();
+    expect(summary).to.include({ solved: true, seed: 1, device: 'host:0', interrupted: false });
+    expect(summary.meanReturn).to.be.within(475, 500);
+    expect(summary.seconds).to.be.greaterThan(0);
+    expect(summary.stages.pack.p50).to.be.greaterThan(0);
+    expect(code).to.equal(0);
+    expect(objects[0]).to.include({ event: 'start', device: 'host:0' });
+    const events = objects.map(({ event }) => event);
+    expect(events.slice(1).every((event) => event === 'progress')).to.equal(true);
+  });
+
+  it('out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages', async () => {
+    const { code, stdout } = await run(MAIN, ['--ticks', '40']);
+    expect(code).to.equal(1);
+    expect(stdout).to.match(/not solved in .* on host:0: mean return \d/);
+    expect(stdout).to.match(/40 ticks, 320 updates/);
+    expect(stdout).to.match(/pack +\d/);
+    expect(stdout).to.not.include('\x1b');
+  });
+
+  it('Ctrl-C closes everything, prints the summary so far and exits 130', async () => {
+    const { code, lines, stderr } = await run(MAIN, ['--json', '--seed', '2'], { interruptAt: /"start"/ });
+    expect(stderr).to.equal('');
+    expect(JSON.parse(lines[lines.length - 1] as string)).to.include({ interrupted: true, seed: 2 });
+    expect(code).to.equal(130);
+  });
+
+  it('--lock-step runs of one seed print the same weights', async () => {
+    const args = ['--json', '--quiet', '--lock-step', '--placement', 'inline', '--seed', '4', '--ticks', '30'];
+    const summaries = await Promise.all([run(MAIN, args), run(MAIN, args)]);
+    const [first, second] = summaries.map(({ lines }) => JSON.parse(lines[0] as string));
+    expect(first.weights).to.match(/^[0-9a-f]{16}$/);
+    expect(second.weights).to.equal(first.weights);
+    expect(second.meanReturn).to.equal(first.meanReturn);
+    expect(first).to.include({ lockStep: true, placement: 'inline', ticks: 30 });
+  });
+
+  it('--trace writes a Chrome trace with a lane per actor and a span per stage and tick', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
+    try {
+      const file = join(folder, 'trace.json');
+      await run(MAIN, ['--quiet', '--ticks', '30', '--trace', file]);
+      const events: TraceEvent[] = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
+      const named = events.filter(({ name }) => name === 'thread_name');
+      const lanes = new Map(named.map(({ args, tid }) => [args.name, tid]));
+      expect([...lanes.keys()]).to.include.members(['pack', 'submit', 'poll', 'replay']);
+      const spans = events.filter(({ ph }) => ph === 'X');
+      for (const { ts, dur, tid } of spans) {
+        expect(ts).to.be.a('number');
+        expect(dur).to.be.at.least(0);
+        expect([...lanes.values()]).to.include(tid);
+      }
+      const of = (lane: string) => spans.filter(({ tid }) => tid === lanes.get(lane));
+      const ticks = of('pack').map(({ args }) => args.tick);
+      expect(ticks).to.deep.equal(Array.from({ length: 30 }, (_, tick) => tick));
+      expect(of('replay')).to.have.length(30);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('--help says what lock-step is for', async () => {
+    const { code, stdout } = await run(MAIN, ['--help']);
+    expect(code).to.equal(0);
+    expect(stdout).to.match(/bit for bit repeatable is only --placement inline --lock-step/);
+  });
+
+  const misuse: [string[], RegExp][] = [
+    [['--sed', '3'], /Unknown option '--sed'/],
+    [['--seed', 'three'], /--seed must be a whole number of at least 0, got 'three'/],
+    [['--ticks', '0'], /--ticks must be a whole number of at least 1, got '0'/],
+    [['--max-seconds=-1'], /--max-seconds must be a number above 0, got '-1'/],
+    [['--max-seconds', '-1'], /'--max-seconds' argument is ambiguous; --help/],
+    [['--placement', 'somewhere'], /--placement must be one of auto, inline/],
+    [['--lock-step', '--placement', 'auto'], /--lock-step needs --placement inline, got --placement auto/],
+    [['--device', 'nowhere:0'], /unknown device 'nowhere:0'/],
+    [['--trace', '/nonexistent/trace.json'], /--trace \/nonexistent\/trace.json cannot be written/],
+    [['now'], /Unexpected argument 'now'/],
+  ];
+  it('wrong usage is refused with one sentence and exit code 2', async () => {
+    for (const [args, sentence] of misuse) {
+      const { code, stdout, stderr } = await run(MAIN, args);
+      const what = args.join(' ');
+      expect(stderr, what).to.match(sentence);
+      expect(stderr.trim().split('\n'), what).to.have.length(1);
+      expect(stdout, what).to.equal('');
+      expect(code, what).to.equal(2);
+    }
+  });
+});

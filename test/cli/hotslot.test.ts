@@ -1,0 +1,89 @@
+/** The hotslot command as a user runs it. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { run } from './run-command.ts';
+
+const MAIN = 'src/cli/main.js';
+const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
+
+describe('cli/hotslot', () => {
+  it('doctor finds the host device, tests it and exits 0', async () => {
+    const { code, stdout, stderr } = await run(MAIN, ['doctor']);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    expect(stdout).to.match(/host:0 .*cores?/);
+    expect(stdout).to.match(/test host:0 +copied there and back/);
+    expect(stdout).to.match(/addon pack +\/.*pack\.node/);
+    expect(stdout).to.match(/Hotslot works here on .*host:0/);
+    expect(stdout).to.not.include('\x1b');
+  });
+
+  it('doctor --json prints one object per line and the summary last', async () => {
+    const { code, lines } = await run(MAIN, ['doctor', '--json']);
+    const objects = lines.map((line) => JSON.parse(line));
+    const summary = objects.pop();
+    expect(code).to.equal(0);
+    expect(summary).to.include({ ok: true, version, node: process.versions.node });
+    expect(summary.devices).to.include('host:0');
+    const checks = objects.map(({ check }) => check);
+    expect(checks).to.include.members([
+      'node',
+      'cpu',
+      'memory',
+      'addon device',
+      'blas',
+      'placement',
+      'host:0',
+      'test host:0',
+    ]);
+    for (const { ok, text, family, reason } of objects) {
+      expect(ok).to.be.a('boolean');
+      expect(text).to.be.a('string').and.not.equal('');
+      if (family && !ok) expect(reason, `why ${family} is unavailable`).to.be.a('string').and.not.equal('');
+    }
+  });
+
+  it('doctor without its native parts says where it looked and how to build them, and exits 1', async () => {
+    const empty = mkdtempSync(join(tmpdir(), 'hotslot-'));
+    try {
+      const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
+      expect(code).to.equal(1);
+      expect(stdout).to.include(`${empty}/device.node: not there`);
+      expect(stdout).to.include('npm run build:native');
+      expect(stdout).to.include('does not work here yet');
+    } finally {
+      rmSync(empty, { recursive: true });
+    }
+  });
+
+  it('doctor says how to get a BLAS when there is none', async () => {
+    const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: 'none' } });
+    expect(code).to.equal(0);
+    expect(stdout).to.include('apt-get install libopenblas0-pthread');
+  });
+
+  it('--version and --help answer on stdout and exit 0', async () => {
+    const [asked, helped] = await Promise.all([run(MAIN, ['--version']), run(MAIN, ['--help'])]);
+    expect(asked).to.include({ code: 0, stdout: `${version}\n` });
+    expect(helped.code).to.equal(0);
+    expect(helped.stdout).to.include('doctor');
+  });
+
+  const misuse: [string[], RegExp][] = [
+    [[], /no command was given/],
+    [['operate'], /unknown command 'operate'; there is: doctor/],
+    [['doctor', 'now'], /doctor takes no further arguments, got 'now'/],
+    [['doctor', '--jason'], /Unknown option '--jason'/],
+  ];
+  for (const [args, sentence] of misuse) {
+    it(`'hotslot ${args.join(' ')}' is refused with a sentence and exit code 2`, async () => {
+      const { code, stdout, stderr } = await run(MAIN, args);
+      expect(code).to.equal(2);
+      expect(stdout).to.equal('');
+      expect(stderr).to.match(sentence);
+      expect(stderr.trim().split('\n')).to.have.length(1);
+    });
+  }
+});

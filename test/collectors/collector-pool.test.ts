@@ -1,0 +1,199 @@
+/** Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all through shared memory. */
+import { expect } from 'chai';
+import { CollectorPool, type CollectorPoolOptions, RateLimiter, ReplayBuffer, WeightMailbox } from '../../src/index.ts';
+import type { PlainOptions } from './plain-collector.ts';
+
+const entry = new URL('./plain-collector.js', import.meta.url);
+const fields = { value: { shape: [2] } } as const;
+
+function makeBuffer(limiter?: RateLimiter): ReplayBuffer {
+  return ReplayBuffer.create({ capacity: 4096, fields, ...(limiter ? { limiter } : {}) });
+}
+
+/** Resolves when `met`, looked at whenever rows were committed (and every 20 ms, for what no bell tells). */
+async function until(buffer: ReplayBuffer, met: () => boolean): Promise<void> {
+  const bell = buffer.bells.claim();
+  if (!bell) throw new Error('no bell is free');
+  const hold = setInterval(() => {}, 1000);
+  try {
+    for (;;) {
+      const seen = bell.read();
+      if (met()) return;
+      await bell.parkAsync(seen, 20);
+    }
+  } finally {
+    clearInterval(hold);
+    buffer.bells.release(bell);
+  }
+}
+
+function newest(buffer: ReplayBuffer): [number, number] {
+  const { ptr, size } = buffer;
+  const row = buffer.gather(
+    Uint32Array.of(size < buffer.capacity ? size - 1 : (ptr - 1) % buffer.capacity),
+    new Float32Array(2),
+  );
+  return [row[0] as number, row[1] as number];
+}
+
+/** What open() rejects with; and it must be the only one to reject. */
+async function refusal(options: CollectorPoolOptions): Promise<Error & { code?: string; cause?: Error }> {
+  let unhandled = 0;
+  const count = () => {
+    unhandled++;
+  };
+  process.on('unhandledRejection', count);
+  try {
+    const pool = await CollectorPool.open(options);
+    await pool.close();
+  } catch (error) {
+    await new Promise(setImmediate);
+    expect(unhandled, 'rejections that nobody could handle').to.equal(0);
+    return error as Error & { code?: string; cause?: Error };
+  } finally {
+    process.off('unhandledRejection', count);
+  }
+  throw new Error('it was not refused');
+}
+
+const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPoolOptions => ({ entry, buffer, options });
+
+describe('collectors/collector-pool', () => {
+  it('two workers add to one buffer and are counted without a message', async () => {
+    const buffer = makeBuffer();
+    await using pool = await CollectorPool.open({ entry, buffer, workers: 2 });
+    const workers = new Set<number>();
+    await until(buffer, () => {
+      if (buffer.ptr > 0) workers.add(newest(buffer)[1]);
+      return buffer.ptr > 2000 && workers.size === 2;
+    });
+    await pool.close();
+    const { steps, episodes, meanReturn, recent, version } = pool.statistics();
+    expect(buffer.ptr).to.be.within(steps - 2, steps);
+    expect(episodes).to.be.within(Math.floor(steps / 10) - 1, Math.floor(steps / 10));
+    expect(recent).to.be.at.most(200);
+    // Worker 0 reports 10 an episode, worker 1 reports 20.
+    expect(meanReturn).to.be.within(10, 20);
+    expect(version).to.equal(0);
+  });
+
+  it('collectors act by the newest published weights', async () => {
+    const buffer = makeBuffer();
+    const mailbox = WeightMailbox.create({ length: 3 });
+    mailbox.write(Float32Array.of(7, 0, 0));
+    await using pool = await CollectorPool.open({ entry, buffer, mailbox });
+    await until(buffer, () => buffer.ptr > 0 && newest(buffer)[0] === 7);
+    expect(pool.statistics().version).to.equal(1);
+    mailbox.write(Float32Array.of(9, 0, 0));
+    await until(buffer, () => newest(buffer)[0] === 9);
+    expect(pool.statistics().version).to.equal(2);
+  });
+
+  it('a gated collector parks, goes on when samples are taken, and is woken by the stop', async () => {
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
+    const buffer = makeBuffer(limiter);
+    const pool = await CollectorPool.open({ entry, buffer });
+    await until(buffer, () => pool.statistics().waits > 0);
+    const full = buffer.ptr;
+    expect(full).to.be.within(8, 10);
+    expect(limiter.takeSamples(4)).to.equal(true);
+    await until(buffer, () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null);
+    const begin = performance.now();
+    await pool.close();
+    expect(performance.now() - begin).to.be.lessThan(2000);
+    expect(buffer.ptr).to.equal(full + 4);
+  });
+
+  it('closing releases the bells it claimed: sixteen collectors after sixteen others', async () => {
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
+    const buffer = makeBuffer(limiter);
+    const taken = Array.from({ length: 15 }, () => limiter.bells.claim());
+    await (await CollectorPool.open({ entry, buffer })).close();
+    const error = await refusal({ entry, buffer, workers: 2 });
+    expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    for (const bell of taken) if (bell) limiter.bells.release(bell);
+    await (await CollectorPool.open({ entry, buffer, workers: 2 })).close();
+  });
+
+  it('a module that is not there rejects with the cause', async () => {
+    const buffer = makeBuffer();
+    const error = await refusal({ entry: new URL('./not-there.js', import.meta.url), buffer });
+    expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+    expect(error.message).to.match(/collector 0 failed: .*not-there\.js/);
+    expect(error.cause).to.be.an('error');
+  });
+
+  it('a factory that throws rejects with the cause, and its cause', async () => {
+    const error = await refusal({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
+    expect(error.message).to.equal('collector 1 failed: no environment today');
+    expect((error.cause as Error).message).to.equal('no environment today');
+    expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
+  });
+
+  it('a module without a factory, and a factory without a collector, are refused in words', async () => {
+    const buffer = makeBuffer();
+    const none = await refusal({ entry: new URL('./no-collector.js', import.meta.url), buffer });
+    expect(none.message).to.match(/no-collector\.js must export a function .* it exports undefined/);
+    const empty = await refusal(withOptions(buffer, { fault: 'not a collector' }));
+    expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
+  });
+
+  it('a collector that throws rejects done, stops the others, and close() still succeeds', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const buffer = makeBuffer();
+    const pool = await CollectorPool.open({
+      ...withOptions(buffer, { fault: 'collect', faulty: 0, words }),
+      workers: 2,
+    });
+    Atomics.store(words, 2, 1);
+    const error = await pool.done.then(
+      () => null,
+      (reason) => reason,
+    );
+    expect(error.message).to.equal('collector 0 failed: the environment broke');
+    await pool.close();
+    await pool.close();
+    expect(Atomics.load(words, 1), 'collectors closed').to.equal(2);
+  });
+
+  it('a collector that never comes back is ended all the same, within seconds', async function () {
+    this.timeout(15_000);
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const buffer = makeBuffer();
+    const pool = await CollectorPool.open(withOptions(buffer, { fault: 'stuck', words }));
+    const done = pool.done.catch((error) => error);
+    await until(buffer, () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    const begin = performance.now();
+    await pool.close();
+    expect(performance.now() - begin).to.be.within(4000, 8000);
+    expect((await done).message).to.match(/collector 0 failed/);
+  });
+
+  it('closing twice is fine, done resolves, and the pool is gone', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const buffer = makeBuffer();
+    const pool = await CollectorPool.open({ ...withOptions(buffer, { words }), workers: 2 });
+    await Promise.all([pool.close(), pool.close()]);
+    await pool.done;
+    const calls = Atomics.load(words, 0);
+    expect(Atomics.load(words, 1)).to.equal(2);
+    await pool.close();
+    expect(Atomics.load(words, 0)).to.equal(calls);
+  });
+
+  const wrong: [string, object, RegExp][] = [
+    ['an entry that is no URL', { entry: './x.js' }, /entry must be the URL/],
+    ['no workers', { workers: 0 }, /workers must be a whole number of at least 1 and at most 64, got 0/],
+    ['a negative seed', { seed: -1 }, /seed must be a whole number of at least 0, got -1/],
+    ['no buffer', { buffer: null }, /buffer must be a ReplayBuffer/],
+    ['a mailbox that is none', { mailbox: {} }, /mailbox must be a WeightMailbox/],
+    ['options that cannot be cloned', { options: { act: () => 1 } }, /could not be cloned/],
+  ];
+  for (const [what, over, message] of wrong) {
+    it(`refused: ${what}`, async () => {
+      expect((await refusal({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message).to.match(
+        message,
+      );
+    });
+  }
+});

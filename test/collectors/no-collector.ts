@@ -1,0 +1,2 @@
+/** A module that is no collector. */
+export const nothing = 'this module exports no factory';

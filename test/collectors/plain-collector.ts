@@ -1,0 +1,42 @@
+/** A collector for the pool's tests: what it does follows from the options it is given. */
+import type { Collector, CollectorContext } from '../../src/index.ts';
+
+export interface PlainOptions {
+  /** where collect() misbehaves */
+  fault?: 'factory' | 'collect' | 'stuck' | 'not a collector';
+  /** only this worker misbehaves; all when left out */
+  faulty?: number;
+  /** Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail */
+  words?: Int32Array;
+}
+
+/** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
+export default async function plain({ worker, options, report, seed }: CollectorContext): Promise<Collector> {
+  const { fault, faulty = worker, words } = (options ?? {}) as PlainOptions;
+  const mine = fault !== undefined && faulty === worker ? fault : undefined;
+  if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
+  if (mine === 'not a collector') return {} as Collector;
+  const row = new Float32Array(2);
+  let count = 0;
+  let weight = -1;
+  return {
+    load(weights) {
+      weight = weights[0] as number;
+    },
+    collect() {
+      if (words) Atomics.add(words, 0, 1);
+      // A stuck environment never comes back: nothing but the end of its thread ends it.
+      while (mine === 'stuck' && count === 3) {}
+      if (mine === 'collect' && words && Atomics.load(words, 2) === 1) throw new Error('the environment broke');
+      row[0] = weight >= 0 ? weight : worker * 1_000_000 + count + seed;
+      row[1] = worker;
+      count++;
+      report.steps(1);
+      if (count % 10 === 0) report.episode(10 * (worker + 1));
+      return { value: row };
+    },
+    close() {
+      if (words) Atomics.add(words, 1, 1);
+    },
+  };
+}

@@ -1,0 +1,65 @@
+/** The example through the real pipeline: it learns, it can be repeated bit for bit in lock-step, it ends cleanly. */
+import { expect } from 'chai';
+import { defaults } from '../../examples/cartpole-dqn/settings.ts';
+import { Training, type TrainingOptions } from '../../examples/cartpole-dqn/training.ts';
+
+const options: TrainingOptions = {
+  seed: 1,
+  device: 'host:0',
+  placement: 'auto',
+  trace: undefined,
+  settings: defaults,
+  lockStep: false,
+  maxTicks: Number.POSITIVE_INFINITY,
+  maxSeconds: 20,
+};
+const never = new AbortController().signal;
+
+describe('examples/cartpole-training', () => {
+  it('collectors get better while the actors feed the learner', async function () {
+    this.timeout(40_000);
+    await using training = await Training.open(options);
+    const enough = new AbortController();
+    let early = Number.NaN;
+    training.parts.pipeline.on('tick', () => {
+      const { episodes, meanReturn } = training.collected();
+      if (Number.isNaN(early) && episodes >= 30) early = meanReturn;
+      if (meanReturn > 150) enough.abort();
+    });
+    const outcome = await training.run(enough.signal);
+    expect(early).to.be.lessThan(60);
+    expect(outcome.meanReturn).to.be.greaterThan(140);
+    expect(outcome.loss).to.be.within(0, 10);
+    expect(outcome.ticks).to.be.greaterThan(50);
+    // What the limiter promises: samples and inserts in proportion, within its band.
+    const { minibatches, batchSize, samplesPerInsert, warmUp, environments } = defaults;
+    const samples = outcome.ticks * minibatches * batchSize;
+    const band = 2 * (minibatches * batchSize + samplesPerInsert * environments);
+    const inFlight = 4 * minibatches * batchSize;
+    expect(Math.abs(samplesPerInsert * (outcome.steps - warmUp) - samples)).to.be.at.most(band + inFlight + 1024);
+    expect(outcome.interrupted || outcome.solved).to.equal(true);
+  });
+
+  it('two lock-step runs of one seed are equal to the last bit; another seed is not', async () => {
+    const play = async (seed: number) => {
+      await using training = await Training.open({ ...options, seed, lockStep: true, maxTicks: 60 });
+      const { weights, finalReturn, meanReturn, loss, steps, ticks } = await training.run(never);
+      return { weights: [...new Int32Array(weights.buffer)], finalReturn, meanReturn, loss, steps, ticks };
+    };
+    const first = await play(5);
+    expect(first.ticks).to.equal(60);
+    expect(await play(5)).to.deep.equal(first);
+    expect((await play(6)).weights).to.not.deep.equal(first.weights);
+  });
+
+  it('a training that is told to stop before it began says so and leaves nothing behind', async () => {
+    await using training = await Training.open(options);
+    const outcome = await training.run(AbortSignal.abort());
+    expect(outcome).to.include({ interrupted: true, solved: false });
+  });
+
+  it('an unknown device is refused at the door', async () => {
+    const refused = await Training.open({ ...options, device: 'nowhere:0' }).catch((error) => error);
+    expect(refused.code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
+  });
+});

@@ -1,0 +1,16 @@
+/** The smallest example runs as it stands. */
+import { expect } from 'chai';
+import { run } from '../cli/run-command.ts';
+
+describe('examples/manual-ticks', () => {
+  it('three ticks come hot one after the other, each with its own rows', async () => {
+    const { code, stderr, lines } = await run('examples/manual-ticks/main.js', []);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    expect(lines[0]).to.equal('on host:0 by host_stream');
+    expect(lines.slice(1)).to.have.length(3);
+    lines
+      .slice(1)
+      .forEach((line, tick) => void expect(line).to.match(new RegExp(`^tick ${tick}: 64 × 4 observations`)));
+  });
+});
