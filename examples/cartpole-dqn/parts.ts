@@ -1,6 +1,5 @@
 /** What a training is made of, whoever drives it: buffer, limiter, mailbox, learner and the pipeline with its captured graph. */
 import {
-  type DqnBatch,
   DqnLearner,
   openDevice,
   type Placement,
@@ -70,7 +69,7 @@ export async function openParts({ seed, device, placement, trace, settings, limi
       buffer.close();
     };
     try {
-      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch as unknown as DqnBatch, out), {
+      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
         scalars: learner.scalars,
         weights: learner.parameters,
       });

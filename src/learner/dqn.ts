@@ -1,7 +1,7 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import type { Tensor } from '../device/tensor.ts';
-import { checkCount, rangeError, stateError } from '../errors.ts';
+import { Tensor } from '../device/tensor.ts';
+import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
 import { Adam, type AdamOptions } from './adam.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
@@ -119,8 +119,9 @@ export class DqnLearner implements Disposable {
    * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
    * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
    */
-  update(stream: Stream, batch: DqnBatch, out: Tensor): void {
+  update(stream: Stream, batch: DqnBatch | Readonly<Record<string, Tensor>>, out: Tensor): void {
     this.#settle(stream);
+    checkColumns(batch);
     const total = batch.obs?.shape?.[0] ?? 0;
     const { batchSize } = this;
     if (total < batchSize || total % batchSize !== 0) {
@@ -201,6 +202,14 @@ export class DqnLearner implements Disposable {
   }
   [Symbol.dispose](): void {
     this.close();
+  }
+}
+
+/** A pipeline's batch is a record of whatever its buffer holds; DQN needs these. */
+function checkColumns(batch: DqnBatch | Readonly<Record<string, Tensor>>): asserts batch is DqnBatch {
+  for (const key of ['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']) {
+    if ((batch as Record<string, unknown>)[key] instanceof Tensor) continue;
+    throw typeError(`a DQN batch needs a tensor '${key}'; this one has ${Object.keys(batch).join(', ')}`);
   }
 }
 
