@@ -3,6 +3,7 @@
  * the journal. Submitted → Ready, Replaying → Free. While any event is pending its thread sleeps natively, in `wait`.
  */
 import type { WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import { native } from '../src/device/native.ts';
 import { Mode, type Ring } from '../src/ring/ring.ts';
 import { Field, MOST_SCALARS, OUT_SCALARS, SlotState } from '../src/ring/slot.ts';
 import { newPoller, type Poller, Watch } from '../src/transfer/native.ts';
@@ -101,6 +102,7 @@ export class PollActor implements Actor {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
         this.#watch[slot] = this.#setup.deferred ? Watch.done : Watch.pending;
+        if (this.#setup.deferred) this.#times[slot] = native().nowMs();
       } else if (state === SlotState.Replaying && this.#watch[depth + slot] === Watch.idle) {
         this.#watch[depth + slot] = Watch.pending;
       }
@@ -133,7 +135,11 @@ export class PollActor implements Actor {
       const { mailbox } = this.#setup;
       const version = record[Field.version] as number;
       // A dead poll actor may have published it already: versions go up by one, so the count tells.
-      if (mailbox && version === mailbox.published + 1) mailbox.publish(version);
+      if (mailbox && version === mailbox.published + 1) {
+        mailbox.publish(version);
+        // Replay may hold the last tick of a run back until a buffer is free.
+        ring.bellOf('replay').ring();
+      }
       // The record and the scalars are reused at once: into the journal before Free (I5).
       ring.journal.write(record, slot, this.#scalars[slot] as Float32Array);
       const next = ring.sequence(slot) + 1;

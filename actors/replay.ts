@@ -1,8 +1,8 @@
 /**
  * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in autonomous runs; manual ticks are
- * spent by the caller. An update is applied exactly once, whatever dies when: see recover().
+ * spent by the caller. An update is applied exactly once, whatever dies when (I8).
  */
-import type { WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import type { VersionPlace, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { Mode, type Ring, Run } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import type { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
@@ -36,6 +36,8 @@ export class ReplayActor implements Actor {
   #astray = false;
   /** a publication that was due while both spare buffers were being written */
   #owed = false;
+  /** versions that a dead actor (or a closed pipeline) began and nobody will publish: taken over before any new one */
+  #orphans: VersionPlace[] | null = null;
 
   constructor(setup: ReplaySetup) {
     const { ring, host, hostStride, out } = setup;
@@ -64,18 +66,27 @@ export class ReplayActor implements Actor {
     while (ring.state(this.slot) === SlotState.Ready) {
       this.#replayer ??= this.#make();
       if (this.#unsure && !this.#replayer.drained()) return launched;
-      this.#launch(this.#replayer);
+      if (!this.#launch(this.#replayer, mode)) return launched;
       launched++;
     }
     return launched;
   }
 
-  #launch(replayer: Replayer): void {
+  /** False when the slot must stay Ready until poll has published a version. */
+  #launch(replayer: Replayer, mode: Mode): boolean {
     const ring = this.#ring;
     const { slot } = this;
     const record = ring.record(slot);
     const sequence = ring.sequence(slot);
-    const at = this.#publication(record);
+    let at = -1;
+    if (this.#publishes(record)) {
+      const place = this.#nextVersion();
+      // Both spare buffers are being written: the debt goes to a later tick, unless there may be none.
+      if (place === null && (mode === Mode.paused || this.#isLast(sequence))) return false;
+      this.#owed = place === null;
+      record[Field.version] = place?.version ?? 0;
+      at = place?.byteOffset ?? -1;
+    }
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
     const applied = this.#unsure && (this.#marks[slot] as Float64Array)[0] === sequence + 1;
     this.#unsure = false;
@@ -88,24 +99,26 @@ export class ReplayActor implements Actor {
     record[Field.replayEnd] = this.#times[1] as number;
     ring.handOver(slot, SlotState.Replaying, 'poll');
     this.slot = (slot + 1) % ring.depth;
+    return true;
   }
 
-  /** Where this tick's weights go in the mailbox, −1 when none are published. */
-  #publication(record: Float64Array): number {
+  #isLast(sequence: number): boolean {
+    const { run } = this.#ring;
+    return sequence + 1 - (run[Run.firstSequence] as number) === run[Run.ticks];
+  }
+
+  #publishes(record: Float64Array): boolean {
     const { mailbox } = this.#setup;
-    if (!mailbox || (this.#ring.run[Run.weights] as number) === 0) return -1;
-    // Whatever else this tick wants: a version begun and never published would hold up all later ones.
-    const orphan = this.#unsure ? this.#orphan(mailbox, record) : undefined;
-    if (!orphan && record[Field.publish] !== 1 && !this.#owed) return -1;
-    const place = orphan ?? mailbox.begin();
-    this.#owed = place === null;
-    if (place === null) return -1;
-    record[Field.version] = place.version;
-    return place.byteOffset;
+    if (!mailbox || (this.#ring.run[Run.weights] as number) === 0) return false;
+    this.#orphans ??= this.#findOrphans(mailbox, record);
+    return record[Field.publish] === 1 || this.#owed || this.#orphans.length > 0;
   }
 
-  /** A version that a dead actor began and no slot on its way to poll will publish: this tick takes it over. */
-  #orphan(mailbox: WeightMailbox, own: Float64Array) {
+  #nextVersion(): VersionPlace | null {
+    return this.#orphans?.shift() ?? (this.#setup.mailbox as WeightMailbox).begin();
+  }
+
+  #findOrphans(mailbox: WeightMailbox, own: Float64Array): VersionPlace[] {
     const ring = this.#ring;
     const claimed = (version: number) => {
       for (let slot = 0; slot < ring.depth; slot++) {
@@ -115,10 +128,13 @@ export class ReplayActor implements Actor {
       }
       return false;
     };
-    return mailbox.unpublished().find(({ version }) => !claimed(version));
+    const orphans = mailbox.unpublished().filter(({ version }) => !claimed(version));
+    // Poll publishes before Free: what was in nobody's slot and is published by now never was an orphan.
+    return orphans.filter(({ version }) => version > mailbox.published);
   }
 
   #make(): Replayer {
+    if (this.#ring.mode === Mode.paused) this.#ring.withdrawPause('replay');
     const { run, depth } = this.#ring;
     const { stream, spent } = this.#setup;
     const graphs = [...run.subarray(Run.graphs, Run.graphs + depth)];

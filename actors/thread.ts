@@ -40,8 +40,8 @@ export class ActorThread {
     this.#ring = ring;
     this.#bell = ring.bellOf(setup.roles[0] as Role);
     // However this thread ends, its word says so: the opener may be blocked when it happens.
-    Atomics.store(ring.threads, setup.thread, ThreadState.none);
-    native().watchThread(ring.threads, setup.thread, ThreadState.dead);
+    Atomics.store(ring.threads, setup.thread, ThreadState.running);
+    native().watchThread(ring.threads, setup.thread, ThreadState.running, ThreadState.dead);
     this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
   }
 
@@ -74,6 +74,8 @@ export class ActorThread {
     const poll = actors.find((actor): actor is PollActor => actor.role === 'poll');
     let working: Actor | undefined;
     try {
+      // From here on the executor may count on this thread.
+      poll?.back();
       for (;;) {
         // The bell before the scan, stop after the bell: any other order can lose a wake.
         const seen = bell.read();
@@ -84,6 +86,7 @@ export class ActorThread {
           done += actor.work();
         }
         if (done > 0) continue;
+        working = poll;
         if (poll?.pending) poll.wait(seen, LONGEST_PARK_MS);
         else {
           poll?.away();

@@ -6,35 +6,7 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import * as Comlink from 'comlink';
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
-import { unavailableError } from './errors.ts';
-
-interface PlainError {
-  name: string;
-  message: string;
-  stack: string | undefined;
-  code: unknown;
-  cause: unknown;
-}
-
-function toPlain(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const { name, message, stack, cause } = error;
-  return { name, message, stack, code: (error as { code?: unknown }).code, cause: toPlain(cause) } satisfies PlainError;
-}
-
-const classes: Record<string, new (message: string) => Error> = { TypeError, RangeError };
-
-function fromPlain(plain: unknown): unknown {
-  if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;
-  const { name, message, stack, code, cause } = plain as PlainError;
-  const error = new (classes[name] ?? Error)(message);
-  return Object.assign(
-    error,
-    { name, stack },
-    code === undefined ? {} : { code },
-    cause === undefined ? {} : { cause: fromPlain(cause) },
-  );
-}
+import { fromPlain, toPlain, unavailableError } from './errors.ts';
 
 // comlink's own handler keeps message, name and stack only.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<{ value: unknown }, unknown>;

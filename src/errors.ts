@@ -17,7 +17,6 @@ export type ErrorCode =
   | 'ERR_HOTSLOT_STATE_BUSY'
   | 'ERR_HOTSLOT_STATE_EMPTY'
   | 'ERR_HOTSLOT_STATE_TICK'
-  | 'ERR_HOTSLOT_STATE_NO_BATCH'
   | 'ERR_HOTSLOT_STATE_CAPTURE'
   | 'ERR_HOTSLOT_STATE_RUNNING'
   | 'ERR_HOTSLOT_STATE_MAIN_THREAD'
@@ -116,4 +115,48 @@ export function checkCount(name: string, value: unknown, least = 1, most = Numbe
     throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
   }
   return value;
+}
+
+/** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
+export function checkKeys(what: string, options: object, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null)
+    throw typeError(`${what} takes an options object, got ${String(options)}`);
+  for (const key of Object.keys(options)) {
+    if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
+  }
+}
+
+/** An error as plain data, for another thread: class, message, stack, code, cause and a driver's detail survive. */
+export interface PlainError {
+  name: string;
+  message: string;
+  stack?: string | undefined;
+  code?: unknown;
+  cause?: unknown;
+  device?: DeviceErrorDetail;
+}
+
+export function toPlain(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name, message, stack } = error;
+  const plain: PlainError = { name, message, stack };
+  if ('code' in error) plain.code = error.code;
+  if (error.cause !== undefined) plain.cause = toPlain(error.cause);
+  if (error instanceof DeviceError) {
+    const { family, call, status, statusName, advice } = error;
+    plain.device = { family, call, status, statusName, advice };
+  }
+  return plain;
+}
+
+const classes: Record<string, new (message: string) => Error> = { TypeError, RangeError };
+
+export function fromPlain(plain: unknown): unknown {
+  if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;
+  const { name, message, stack, code, cause, device } = plain as PlainError;
+  const error = device ? new DeviceError(message, device) : new (classes[name] ?? Error)(message);
+  Object.assign(error, { name }, stack === undefined ? {} : { stack });
+  if (code !== undefined) Object.assign(error, { code });
+  if (cause !== undefined) Object.assign(error, { cause: fromPlain(cause) });
+  return error;
 }

@@ -27,13 +27,13 @@ export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
 export { MlpPolicy } from './learner/policy.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
+export type { Tick } from './pipeline/history.ts';
 export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
 export type { Batch } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export {
   ReplayPipeline,
   type RunOptions,
-  type Tick,
   type TransferManifest,
   type WaitOptions,
 } from './pipeline.ts';

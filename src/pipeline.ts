@@ -9,9 +9,18 @@ import { type ActorSetup, makeActors } from '../actors/make.ts';
 import type { ReplayBuffer } from './buffer/replay-buffer.ts';
 import type { DeviceFamily, GraphExec, HostMemory, Stream } from './device/device.ts';
 import { native } from './device/native.ts';
-import { checkCount, type PipelineError, rangeError, stateError, typeError, unavailableError } from './errors.ts';
+import {
+  checkCount,
+  checkKeys,
+  type PipelineError,
+  rangeError,
+  stateError,
+  typeError,
+  unavailableError,
+} from './errors.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture } from './pipeline/capture.ts';
 import { Crew } from './pipeline/crew.ts';
+import { type Audience, History, type Tick } from './pipeline/history.ts';
 import { ManualTicks } from './pipeline/manual.ts';
 import { checkOptions, type Definite, type PipelineOptions } from './pipeline/options.ts';
 import { type Batch, Slots } from './pipeline/slots.ts';
@@ -39,21 +48,6 @@ export interface TransferManifest {
   readonly deviceReason: string;
 }
 
-/** A finished tick of an autonomous run. */
-export interface Tick {
-  tickId: number;
-  slot: number;
-  rows: number;
-  snapshotPtr: number;
-  snapshotSize: number;
-  /** by the names given to capture() */
-  scalars: Record<string, number>;
-  /** milliseconds from the request to the end of the update */
-  totalMs: number;
-  /** mailbox version published behind it, 0 for none */
-  version: number;
-}
-
 interface PipelineEvents {
   tick: [tick: Tick];
   /** ticks that went by faster than the journal could be read */
@@ -78,10 +72,11 @@ export interface RunOptions {
   publishEvery?: number;
 }
 
+/** Slots that device work may still touch after closing gave up on it. */
+const leaked = new Set<Slots>();
+
 /** How often a waiting opener looks at the journal. */
 const LOOK_MS = 50;
-/** Entries looked at per turn when nobody listens to single ticks: enough for percentiles, no load. */
-const SAMPLE = 256;
 const DRAIN_MS = 5000;
 
 /** A pipeline's parts, for tests that end its threads or hold its streams; not exported from the package. */
@@ -99,11 +94,15 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   readonly #manual: ManualTicks;
   readonly #trace: TraceRecorder | null;
   #graphs: GraphExec[] = [];
-  #scalarNames: readonly string[] = [];
+  readonly #history: History;
   #running = false;
+  /** the stream the hot batch was ordered on */
+  #sampledOn: Stream | null = null;
   #waiters = 0;
   #closing: Promise<void> | null = null;
   #reported = false;
+  /** somebody was thrown the failure */
+  #thrown = false;
 
   static {
     insideOf = (pipeline) => ({ crew: pipeline.#crew, slots: pipeline.#slots, buffer: pipeline.#options.buffer });
@@ -170,6 +169,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       throw error;
     }
     this.#manual = new ManualTicks(this.#ring, options.sampleCount);
+    this.#history = new History(this.#ring);
     const { backend } = this.#slots;
     const { device, deviceFamily, hostMemoryKind, hostPinned, directPinnedShared } = backend;
     const { supportsAsyncSubmit, supportsTimingEvents, h2dSubmitter, ringDepth } = backend;
@@ -220,8 +220,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
 
   /** Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never blocks the thread. */
   async waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
+    checkKeys('waitUntilReady', options, ['timeoutMs', 'signal']);
     const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
     checkTimeout(timeoutMs);
+    checkSignal(signal);
     if (!this.#begin(tickId, sampleCount)) return true;
     return this.#until(() => this.#manual.batchReady(tickId), timeoutMs, signal);
   }
@@ -237,14 +239,15 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const deadline = native().nowMs() + timeoutMs;
     for (;;) {
       const seen = this.#ring.client.read();
-      this.#throwIfOver();
-      if (this.#inline.length > 0) this.step();
+      // Nobody can be replaced while this thread's event loop stands still.
+      this.#throwIfOver({ restarts: false });
+      const stepped = this.#inline.length > 0 ? this.step() : 0;
       if (this.#manual.batchReady(tickId)) return true;
       const left = deadline - native().nowMs();
       if (left <= 0) return false;
-      if (this.#inline.length > 0) continue;
+      if (stepped > 0) continue;
       if (isMainThread) throw stateError('MAIN_THREAD', 'the main thread never blocks: await waitUntilReady() instead');
-      this.#ring.client.park(seen, Math.min(left, LOOK_MS));
+      this.#ring.client.park(seen, Math.min(left, this.#inline.length > 0 ? 1 : LOOK_MS));
     }
   }
 
@@ -252,9 +255,14 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
    * The tick's batch as tensors over the slot's device half, ordered before the current stream's next work. Starts and
    * waits where needed; the hot tick again gives the same views; another tick while one is hot throws.
    */
-  async sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch> {
-    await this.#checkSample(tickId, sampleCount, () => this.waitUntilReady(tickId, sampleCount));
-    return this.#batch(tickId);
+  sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch>;
+  /** With a time-out: null when it is over first. */
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null>;
+  async sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch | null> {
+    // The stream that is current now, not whichever is when the batch has come.
+    const stream = this.#closing ? undefined : this.#slots.device.currentStream;
+    const ready = await this.#checkSample(tickId, sampleCount, () => this.waitUntilReady(tickId, sampleCount, options));
+    return ready === false ? null : this.#batch(tickId, stream);
   }
 
   /** The same for worker threads, blocking. */
@@ -270,14 +278,22 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     if (!hot) return;
     const { device, spent } = this.#slots;
     const on = stream ?? device.currentStream;
+    if (typeof on?.record !== 'function')
+      throw typeError(`afterTick: stream must be a stream of ${device.name}, got ${String(stream)}`);
     if (on.device.name !== device.name)
       throw typeError(`afterTick: the stream is of ${on.device.name}, the batch on ${device.name}`);
     const record = this.#ring.record(hot.slot);
+    // A deferred copy may have been made on another stream: `spent` must not come before it (I5).
+    if (this.#sampledOn && on.handle !== this.#sampledOn.handle) {
+      this.#sampledOn.record(this.#slots.last);
+      on.wait(this.#slots.last);
+    }
     record[Field.replayBegin] = native().nowMs();
     on.record(spent[hot.slot] as (typeof spent)[number]);
     record[Field.replayEnd] = native().nowMs();
     this.#manual.spend();
     this.#ring.handOver(hot.slot, SlotState.Replaying, 'poll');
+    this.#tellManual();
   }
 
   // ---- autonomous runs -------------------------------------------------------------------------------------------
@@ -287,14 +303,14 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
    * promise, or does something that is not device work; the pipeline stays usable. Capturing again replaces the graphs.
    */
   capture(fn: CaptureFunction, options: CaptureOptions = {}): void {
-    checkCapture(fn, options, this.#options.mailbox?.length ?? null);
+    checkCapture(fn, options, this.#options.mailbox?.length ?? null, this.#slots.device.name);
     this.#checkManual();
     if (this.#manual.pending || this.#manual.hot)
       throw stateError('RUNNING', 'finish the manual tick under way before capturing');
     const graphs = captureSlots(this.#slots, fn);
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
-    this.#scalarNames = [...(options.scalars ?? [])];
+    this.#history.scalarNames = [...(options.scalars ?? [])];
     const { run } = this.#ring;
     graphs.forEach((graph, slot) => {
       run[Run.graphs + slot] = graph.handle;
@@ -310,9 +326,17 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
    * Runs ticks by itself: request, pack, copy, replay, until `ticks` are through or the signal says stop; then resolves
    * with what happened. Tick ids go on from the last one. Rejects with PipelineError when an actor fails.
    */
-  async run({ ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0 }: RunOptions = {}): Promise<Summary> {
+  async run(options: RunOptions = {}): Promise<Summary> {
+    checkKeys('run', options, ['ticks', 'signal', 'publishEvery']);
+    const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0 } = options;
+    checkSignal(signal);
     if (ticks !== Number.POSITIVE_INFINITY) checkCount('ticks', ticks, 1);
-    checkCount('publishEvery', publishEvery, 0);
+    if (checkCount('publishEvery', publishEvery, 0) > 0 && this.#ring.run[Run.weights] === 0) {
+      throw stateError(
+        'CAPTURE',
+        'publishEvery needs weights: open the pipeline with a mailbox and give capture() the weights',
+      );
+    }
     this.#checkManual();
     if (this.#graphs.length === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
     if (this.#manual.pending || this.#manual.hot)
@@ -326,34 +350,40 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     run[Run.ticks] = ticks;
     run[Run.runRows] = this.#options.sampleCount;
     run[Run.publishEvery] = publishEvery;
-    const statistics = new Statistics(this.#scalarNames);
+    const statistics = new Statistics(this.#history.scalarNames);
     this.#running = true;
-    await this.#untilOver(first).catch((error) => {
+    await this.#untilOver(first, signal).catch((error) => {
       this.#running = false;
       throw error;
     });
-    let at = ring.journal.head;
+    this.#tellManual();
+    let thrown: { error: unknown } | null = null;
     const look = () => {
-      at = this.#drainJournal(at, statistics);
+      thrown ??= this.#tell(statistics);
     };
     const begin = native().nowMs();
+    if (signal?.aborted) run[Run.ticks] = 0;
     ring.setGoal(ticks < 2 ** 28 ? first + ticks : null);
     ring.setMode(Mode.autonomous);
     ring.ringAll();
     let aborted = false;
     let pausing = false;
-    // Ends in three steps: the ticks are through (or the signal came), the requester has paused, every slot is Free.
+    // Ends in three steps: the ticks are through (or the signal or a listener ends it), requester and replay have paused,
+    // every slot is Free.
     const over = () => {
       aborted ||= signal?.aborted ?? false;
-      if (!pausing && (aborted || ring.finished - first >= ticks)) {
+      if (!pausing && (aborted || thrown || ring.finished - first >= ticks)) {
         pausing = true;
         ring.pause();
         if (this.#inline.length > 0) this.step();
       }
-      if (!pausing || !ring.idle) return false;
+      if (!pausing) return false;
+      // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
+      const answered = ring.paused;
+      if (!ring.idle) return false;
       // Replay answers once nothing is under way, which nobody but the client looks at.
-      if (!ring.paused) ring.bellOf('replay').ring();
-      return ring.paused;
+      if (!answered) ring.bellOf('replay').ring();
+      return answered;
     };
     try {
       await this.#until(over, Number.POSITIVE_INFINITY, undefined, { look, wakeOn: signal });
@@ -368,6 +398,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     look();
     const done = ring.finished - first;
     this.#manual.skipTo(firstTick + done - 1);
+    if (thrown !== null) throw (thrown as { error: unknown }).error;
     return {
       ticks: done,
       seconds,
@@ -404,9 +435,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
 
   /** Waits for the tail of manual ticks, whose work may still be under way. */
-  async #untilOver(sequence: number): Promise<void> {
+  async #untilOver(sequence: number, signal: AbortSignal | undefined): Promise<void> {
     this.#ring.setGoal(sequence);
-    await this.#until(() => this.#ring.finished >= sequence, Number.POSITIVE_INFINITY, undefined);
+    const over = () => this.#ring.finished >= sequence || signal?.aborted === true;
+    await this.#until(over, Number.POSITIVE_INFINITY, undefined, { wakeOn: signal });
   }
 
   /** What the next batch waits for, in words. */
@@ -463,8 +495,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     }
     this.#crew?.abandon();
     for (const actor of this.#inline) actor.close();
-    const { device, compute } = this.#slots;
-    using last = device.createEvent();
+    const { device, compute, last } = this.#slots;
     const drained = isDone(() => {
       compute.record(last);
       return native().waitEvent(device.handle, last.handle, DRAIN_MS);
@@ -472,17 +503,18 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     this.#free(drained && !running());
     if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
     void this.#finishTrace();
-    this.emit('close');
+    queueMicrotask(() => this.emit('close'));
   }
 
   async #close(): Promise<void> {
     this.#ring.stop();
     await this.#crew?.stop();
     for (const actor of this.#inline) actor.close();
+    this.#tell(null);
     this.#free(await this.#drain());
     if (this.#packBell) this.#options.buffer.bells.release(this.#packBell);
     await this.#finishTrace();
-    this.emit('close');
+    queueMicrotask(() => this.emit('close'));
   }
 
   // ---- inside ----------------------------------------------------------------------------------------------------
@@ -495,6 +527,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   #free(drained: boolean): void {
     if (!drained) {
       // Never free under a running copy: the memory stays until the process ends.
+      leaked.add(this.#slots);
       this.emit('warning', `device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
       return;
     }
@@ -505,7 +538,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
 
   /** Compute work that may still touch the slots; a sticky error counts as drained. */
   async #drain(): Promise<boolean> {
-    const { compute, device, spent } = this.#slots;
+    const { compute, device, spent, last } = this.#slots;
     const until = native().nowMs() + DRAIN_MS;
     for (const [slot, event] of spent.entries()) {
       const launched = this.#ring.state(slot) === SlotState.Replaying;
@@ -516,7 +549,6 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
           .catch(() => true);
       }
     }
-    using last = device.createEvent();
     try {
       compute.record(last);
     } catch {
@@ -552,10 +584,12 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     return hot ? undefined : wait();
   }
 
-  #batch(tickId: number): Batch {
+  #batch(tickId: number, stream?: Stream): Batch {
     const hot = this.#manual.hot ?? this.#manual.heat();
     if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
-    this.#slots.backend.waitCurrentStreamForReady(hot.slot);
+    const on = stream ?? this.#slots.device.currentStream;
+    this.#slots.backend.waitCurrentStreamForReady(hot.slot, on);
+    this.#sampledOn = on;
     return this.#slots.batches[hot.slot] as Batch;
   }
 
@@ -564,28 +598,30 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     if (this.#running) throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
   }
 
-  #throwIfOver(): void {
+  #throwIfOver({ restarts = this.#options.restart > 0 } = {}): void {
     if (this.#closing) throw stateError('CLOSED', 'the pipeline is closed');
     const failure = this.#ring.failure.read();
     if (failure) {
-      this.#reported = true;
+      this.#thrown = true;
+      this.#report();
       throw failure;
     }
-    if (this.#crew === null || this.#options.restart > 0) return;
+    if (this.#crew === null || restarts) return;
     for (const [thread, hosted] of this.#options.placed.threads.entries()) {
-      if (this.#ring.threadState(thread) !== ThreadState.dead) continue;
+      const state = this.#ring.threadState(thread);
+      if (state !== ThreadState.dead && state !== ThreadState.threw) continue;
       const error = unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
       this.#ring.fail({ role: hosted[0] as Role, slot: -1, tick: -1, error });
       this.#throwIfOver();
     }
   }
 
-  /** A failure goes to whoever waits; with nobody waiting and nobody listening it must not vanish. */
+  /** Listeners hear of a failure once. It goes to whoever waits too; with neither it must not vanish. */
   #report(): void {
     const failure = this.#ring.failure.read();
-    if (!failure || this.#closing) return;
-    if (this.emit('error', failure) || this.#waiters > 0 || this.#reported) return;
+    if (!failure || this.#closing || this.#reported) return;
     this.#reported = true;
+    if (this.emit('error', failure) || this.#waiters > 0 || this.#thrown) return;
     queueMicrotask(() => {
       throw failure;
     });
@@ -600,10 +636,10 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   ): Promise<boolean> {
     const { client } = this.#ring;
     const deadline = native().nowMs() + timeoutMs;
-    // A pending waitAsync does not hold the process; a timer does.
-    const hold = setInterval(() => {}, 2 ** 30);
     const wake = () => client.ring();
     wakeOn?.addEventListener('abort', wake);
+    // A pending waitAsync does not hold the process; a timer does.
+    const hold = setInterval(() => {}, 2 ** 30);
     this.#waiters++;
     let turn = native().nowMs();
     try {
@@ -630,31 +666,21 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     }
   }
 
-  #drainJournal(from: number, statistics: Statistics): number {
-    const { journal } = this.#ring;
-    const all = this.listenerCount('tick') > 0 || this.#trace !== null;
-    const start = all ? from : (journal.head - Math.min((journal.head - from) >>> 0, SAMPLE)) >>> 0;
-    const { next, missed } = journal.read(start, (entry) => {
-      statistics.add(entry);
-      this.#trace?.add(entry, this.transferManifest, this.#options);
-      if (this.listenerCount('tick') > 0) this.emit('tick', this.#tick(entry.record, entry.slot, entry.scalars));
-    });
-    if (all && missed > 0) this.emit('missed', missed);
-    return next;
+  /** Passes finished ticks on; null, or what a listener threw. */
+  #tell(statistics: Statistics | null): { error: unknown } | null {
+    const trace = this.#trace;
+    const audience: Audience = {
+      tick: this.listenerCount('tick') > 0 ? (tick) => void this.emit('tick', tick) : null,
+      missed: (count) => void this.emit('missed', count),
+      trace: trace ? (entry) => trace.add(entry, this.transferManifest, this.#options) : null,
+    };
+    return this.#history.read(audience, statistics);
   }
 
-  #tick(record: Float64Array, slot: number, scalars: Float64Array): Tick {
-    const at = (field: number) => record[field] as number;
-    return {
-      tickId: at(Field.tick),
-      slot,
-      rows: at(Field.rows),
-      snapshotPtr: at(Field.snapshotPtr),
-      snapshotSize: at(Field.snapshotSize),
-      scalars: Object.fromEntries(this.#scalarNames.map((name, i) => [name, scalars[i] as number])),
-      totalMs: at(Field.doneAt) - at(Field.requestedAt),
-      version: at(Field.version),
-    };
+  /** The same outside a run, where a listener's error goes to the caller. */
+  #tellManual(): void {
+    const failed = this.#tell(null);
+    if (failed) throw failed.error;
   }
 }
 
@@ -664,6 +690,11 @@ function isDone(query: () => boolean): boolean {
   } catch {
     return true;
   }
+}
+
+function checkSignal(signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw typeError(`signal must be an AbortSignal, got ${String(signal)}`);
 }
 
 function checkTimeout(timeoutMs: unknown): void {

@@ -71,7 +71,7 @@ export interface Stream extends Disposable {
   /** Sets every element to `value`. */
   fill(to: Tensor, value: number | bigint): void;
   /** Launches a kernel by name; counts and sizes are checked at the door. */
-  launch(kernel: string, args: LaunchArguments): void;
+  launch(kernel: string, args?: LaunchArguments): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /** True when everything enqueued so far is done. */

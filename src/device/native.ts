@@ -34,7 +34,8 @@ export interface NativeDevice {
   copyOut(staging: number, to: Uint8Array): void;
   kernels(): string[];
   handleCount(kind: number): { open: number; pinned: number };
-  watchThread(words: Int32Array, index: number, value: number): void;
+  /** However this thread's environment ends, the word becomes `to` if it is `from` then. */
+  watchThread(words: Int32Array, index: number, from: number, to: number): void;
   nowMs(): number;
 }
 

@@ -185,7 +185,7 @@ class OpenedStream extends Handle implements Stream {
     (pattern as Float32Array)[0] = value as number;
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
   }
-  launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments): void {
+  launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments = {}): void {
     const spans: number[] = [];
     for (const tensor of tensors) spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes);
     native().launch(this.handle, kernel, spans, wholes, reals);

@@ -1,7 +1,7 @@
 /** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
 import type { GraphExec, Stream } from '../device/device.ts';
-import type { Tensor } from '../device/tensor.ts';
-import { rangeError, stateError, typeError } from '../errors.ts';
+import { Tensor } from '../device/tensor.ts';
+import { checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
 import type { Batch, Slots } from './slots.ts';
 
@@ -25,12 +25,18 @@ export interface CaptureOptions {
   weights?: Tensor;
 }
 
-export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null): void {
+export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
+  checkKeys('capture', options, ['scalars', 'weights']);
   const { scalars = [], weights } = options;
   if (scalars.length > MOST_SCALARS)
     throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
-  if (!weights) return;
+  for (const name of scalars) if (typeof name !== 'string') throw typeError(`scalars are names, got ${String(name)}`);
+  if (weights === undefined) return;
+  if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${String(weights)}`);
+  weights.checkOpen();
+  if (weights.device.name !== device)
+    throw typeError(`weights must be on ${device}, got a tensor on ${weights.device.name}`);
   if (mailboxLength === null)
     throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
   if (weights.dtype !== 'float32' || !weights.contiguous)

@@ -11,6 +11,9 @@ const ENTRY = new URL('../../actors/thread.js', import.meta.url);
 /** A stopped thread has this long to acknowledge before it is terminated. */
 const STOP_MS = 5000;
 
+/** Flags of the opener that a worker of ours can make use of; others (--input-type, -e, …) are about its own entry. */
+const execArgv = process.execArgv.filter((flag) => flag === '--enable-source-maps');
+
 export interface CrewEvents {
   failed(): void;
   restarted(hosted: readonly Role[], reason: Error): void;
@@ -45,10 +48,12 @@ export class Crew {
     try {
       await Promise.all(this.#threads.map((_, thread) => this.#attach(thread, entry)));
     } catch (error) {
-      await this.stop();
+      // None of them runs yet: nothing to acknowledge.
+      this.#stopping = true;
+      await Promise.all(this.#controls.map((control) => control?.worker.terminate()));
       throw error;
     }
-    await Promise.all(this.#controls.map((control, thread) => this.#run(control as Control<ActorThread>, thread)));
+    await Promise.all(this.#threads.map((_, thread) => this.#run(thread)));
   }
 
   /** The worker of a thread, for tests that terminate it. */
@@ -70,6 +75,8 @@ export class Crew {
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.allSettled(this.#replacing);
+    // One that was replaced at this very moment may not have seen the stop.
+    this.#ring.ringAll();
     await Promise.all(
       this.#controls.map(async (control, thread) => {
         if (!control) return;
@@ -79,7 +86,6 @@ export class Crew {
           const timer = setTimeout(() => resolve('late'), STOP_MS);
           void control.ended.then(() => clearTimeout(timer));
         });
-        if (this.#ring.threadState(thread) === ThreadState.none) await control.worker.terminate();
         if ((await Promise.race([control.ended, late])) === 'late') await control.worker.terminate();
         this.#controls[thread] = null;
       }),
@@ -88,59 +94,60 @@ export class Crew {
 
   async #attach(thread: number, entry: URL): Promise<void> {
     const hosted = this.#threads[thread] as readonly Role[];
-    const worker = new Worker(entry, { name: `hotslot ${hosted.join(' ')}` });
+    const worker = new Worker(entry, { name: `hotslot ${hosted.join(' ')}`, execArgv });
     const control = new Control<ActorThread>(worker);
     this.#controls[thread] = control;
     const setup: ThreadSetup = { ...this.#setup, thread, roles: hosted, restartable: this.#restarts > 0 };
     await control.call('attach', setup);
   }
 
-  async #run(control: Control<ActorThread>, thread: number): Promise<void> {
-    this.#ring.setThreadState(thread, ThreadState.running);
+  async #run(thread: number): Promise<void> {
+    const control = this.#controls[thread] as Control<ActorThread>;
+    void control.ended.then((reason) => this.#lost(control, thread, reason));
     await control.call('start');
     control.worker.unref();
-    void control.ended.then((reason) => this.#lost(control, thread, reason));
   }
 
+  /** A thread ended by itself: a throw, a kill, the end of a failed pipeline. */
   #lost(control: Control<ActorThread>, thread: number, reason: Error): void {
     if (this.#stopping || this.#controls[thread] !== control) return;
     const ring = this.#ring;
     this.#controls[thread] = null;
     const hosted = this.#threads[thread] as readonly Role[];
-    if (ring.failure.set) {
-      this.#events.failed();
-      return;
-    }
+    if (ring.failure.set) return void this.#events.failed();
     const thrown = ring.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
     const cause = thrown?.cause instanceof Error ? thrown.cause : reason;
-    if (this.#restarts > 0) {
-      this.#restarts--;
-      ring.thrown.clear();
-      const replacing = this.#attach(thread, ENTRY).then(
-        () => this.#run(this.#controls[thread] as Control<ActorThread>, thread),
-        (error) => {
-          if (!this.#stopping) this.#fail(hosted, error);
-        },
-      );
-      this.#replacing.push(replacing);
-      void replacing.then(() => {
-        if (!this.#stopping) this.#events.restarted(hosted, cause);
-      });
-      return;
+    if (this.#restarts === 0) {
+      const why = `the thread of ${hosted.join(', ')} was lost: ${reason.message}`;
+      return void this.#fail(hosted, thrown ? cause : unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', reason));
     }
-    const lost = thrown
-      ? cause
-      : unavailableError(
-          `the thread of ${hosted.join(', ')} was lost: ${reason.message}`,
-          'ERR_HOTSLOT_THREAD_LOST',
-          reason,
-        );
-    this.#fail(hosted, lost);
+    ring.thrown.clear();
+    this.#replacing.push(this.#replace(thread, hosted, cause));
+  }
+
+  /** A successor may die too, at any moment: then the next one, as long as there may be one. */
+  async #replace(thread: number, hosted: readonly Role[], cause: Error): Promise<void> {
+    for (let latest = cause; !this.#stopping; ) {
+      if (this.#restarts === 0) return this.#fail(hosted, latest);
+      this.#restarts--;
+      try {
+        await this.#attach(thread, ENTRY);
+        await this.#run(thread);
+        this.#events.restarted(hosted, cause);
+        return;
+      } catch (error) {
+        latest = error as Error;
+        // Whoever ran and was lost is replaced by its own #lost.
+        if (this.#controls[thread] === null) return;
+        await this.#controls[thread]?.worker.terminate();
+        this.#controls[thread] = null;
+      }
+    }
   }
 
   #fail(hosted: readonly Role[], error: unknown): void {
     const { slot, tick } = this.#where(hosted[0] as Role);
-    this.#ring.fail({ role: hosted[0] as Role, slot, tick, error });
+    this.#ring.fail({ role: hosted[0] as Role, slot, tick, error }, { takeOver: true });
     this.#events.failed();
   }
 

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
 import { MOST_SLOTS } from '../ring/ring.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import type { TransferName } from '../transfer/build.ts';
@@ -12,7 +12,7 @@ export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
 
 export interface TraceOptions {
   /** Chrome/Perfetto trace file, written when the pipeline closes */
-  file?: string;
+  file: string;
   /** spans of the copy stream too, where the device has timing events */
   deviceEvents?: boolean;
 }
@@ -62,6 +62,12 @@ export function place(placement: Placement = 'auto'): Placed {
   }
   if (!Array.isArray(placement))
     throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${String(placement)}`);
+  for (const hosted of placement) {
+    if (!Array.isArray(hosted))
+      throw typeError(
+        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${String(hosted)} in it`,
+      );
+  }
   const seen = placement.flat();
   for (const role of seen)
     if (!roles.includes(role))
@@ -80,7 +86,7 @@ function print(threads: readonly (readonly Role[])[]): string {
 
 export type Definite = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'placement'>> & {
   mailbox: WeightMailbox | null;
-  trace: false | Required<TraceOptions> | { file: null; deviceEvents: boolean };
+  trace: false | Required<TraceOptions>;
   placed: Placed;
 };
 
@@ -99,10 +105,7 @@ const known = [
 ];
 
 export function checkOptions(options: PipelineOptions): Definite {
-  if (typeof options !== 'object' || options === null) throw typeError('ReplayPipeline.open needs an options object');
-  for (const key of Object.keys(options)) {
-    if (!known.includes(key)) throw typeError(`unknown option '${key}'; ReplayPipeline.open takes ${known.join(', ')}`);
-  }
+  checkKeys('ReplayPipeline.open', options, known);
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
   if (typeof device !== 'string')
@@ -112,18 +115,24 @@ export function checkOptions(options: PipelineOptions): Definite {
   checkCount('journal', journal, 64, 2 ** 20);
   if ((journal & (journal - 1)) !== 0) throw rangeError(`journal must be a power of two, got ${journal}`);
   buffer.limiter?.checkBand({ sampleCount });
+  if (trace !== false) {
+    checkKeys('trace', trace, ['file', 'deviceEvents']);
+    if (typeof trace.file !== 'string')
+      throw typeError(`trace.file must name the file to write, got ${String(trace.file)}`);
+  }
+  const placed = place(options.placement);
+  const restart = checkCount('restart', options.restart ?? 0, 0);
+  if (restart > 0 && placed.threads.length === 0)
+    throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
   return {
     buffer,
     device,
     sampleCount,
     depth: checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS),
     baseSeed: checkCount('baseSeed', options.baseSeed ?? 0, 0),
-    placed: place(options.placement),
-    restart: checkCount('restart', options.restart ?? 0, 0),
-    trace:
-      trace === false
-        ? false
-        : ({ file: trace.file ?? null, deviceEvents: trace.deviceEvents ?? true } as Definite['trace']),
+    placed,
+    restart,
+    trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },
     mailbox,
     transfer: options.transfer ?? 'immediate',
     journal,

@@ -4,9 +4,10 @@
  */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import { Tensor } from '../device/tensor.ts';
+import { openDevice } from '../device/open.ts';
+import { type Storage, Tensor } from '../device/tensor.ts';
 import { dtypes } from '../dtype.ts';
-import { rangeError } from '../errors.ts';
+import { rangeError, stateError } from '../errors.ts';
 import { hostStride, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, outAt, PAGE, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
 import { allocateShared } from '../shared-memory.ts';
 import type { ReplayTransferBackend } from '../transfer/backend.ts';
@@ -29,6 +30,8 @@ export class Slots {
   readonly params: readonly Tensor[];
   /** float32[MOST_SCALARS] per slot, for the learner's scalars */
   readonly scalars: readonly Tensor[];
+  /** for the last drain: made now, because closing must not fail for want of it */
+  readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
   #closed = false;
@@ -64,11 +67,17 @@ export class Slots {
       const bytes = PARAMS_BYTES + batchBytes;
       const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
       this.compute = this.device.createStream();
+      this.last = this.device.createEvent();
       this.spent = halves.map(() => this.device.createEvent());
-      this.params = slots.map((slot) => new Tensor(slot.storage, [PARAMS_BYTES / 8], 'float64'));
-      this.batches = slots.map((slot) => batchOf(slot, buffer, sampleCount));
+      // What callers get to see is lent, on a device object of their own: closing either harms nobody.
+      const shown = openDevice(options.device);
+      const lent = slots.map((slot) => lend(slot.storage, shown));
+      this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
+      this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
       this.#outs = halves.map(() => this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' }));
-      this.scalars = this.#outs.map((out) => new Tensor(out.storage, [MOST_SCALARS], 'float32', OUT_SCALARS));
+      this.scalars = this.#outs.map(
+        (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
+      );
       const hosts = this.backend.share().hosts;
       this.#hostOuts = halves.map((_, i) => this.#hostTensor(hosts[i] as number));
     } catch (error) {
@@ -91,25 +100,55 @@ export class Slots {
     this.backend.close();
     this.#closed = true;
     for (const out of this.#outs) out.close();
-    for (const event of this.spent) event.close();
+    for (const event of [...this.spent, this.last]) event.close();
     this.compute.close();
   }
 
   /** `out` in a registered host half, as a copy's target: borrowed from the backend, which owns the registration. */
   #hostTensor(handle: number): Tensor {
     const { device, hostStride: bytes } = this;
-    const borrowed = { handle, device, bytes, host: true, closed: false, close() {} };
-    return new Tensor(borrowed as unknown as Tensor['storage'], [OUT_BYTES], 'uint8', this.out);
+    const nothing = () => {
+      throw stateError('BUSY', 'a host half is copied to and from by the pipeline only');
+    };
+    const borrowed = {
+      handle,
+      device,
+      bytes,
+      host: true,
+      closed: false,
+      close: nothing,
+      read: nothing,
+      write: nothing,
+    };
+    return new Tensor(borrowed, [OUT_BYTES], 'uint8', this.out);
   }
 }
 
-function batchOf(slot: Tensor, buffer: ReplayBuffer, rows: number): Batch {
+/** A storage that its borrower cannot close. */
+function lend(storage: Storage, device: Device): Storage {
+  return {
+    handle: storage.handle,
+    device,
+    bytes: storage.bytes,
+    host: storage.host,
+    get closed() {
+      return storage.closed;
+    },
+    read: (...how) => storage.read(...how),
+    write: (...how) => storage.write(...how),
+    close() {
+      throw stateError('BUSY', 'this tensor belongs to the pipeline: close the pipeline instead');
+    },
+  };
+}
+
+function batchOf(slot: Storage, buffer: ReplayBuffer, rows: number): Batch {
   const batch: Record<string, Tensor> = {};
   for (const field of Object.values(buffer.layout.fields)) {
     const { key, dtype, shape, offset } = field;
     const step = buffer.layout.rowBytes / dtypes[dtype].bytes;
-    const inner = new Tensor(slot.storage, shape, dtype, ROWS_AT + offset);
-    batch[key] = new Tensor(slot.storage, [rows, ...shape], dtype, ROWS_AT + offset, [step, ...inner.strides]);
+    const inner = new Tensor(slot, shape, dtype, ROWS_AT + offset);
+    batch[key] = new Tensor(slot, [rows, ...shape], dtype, ROWS_AT + offset, [step, ...inner.strides]);
   }
   return Object.freeze(batch);
 }

@@ -1,5 +1,5 @@
 /** A pipeline's first failure, in shared memory (I7): role, slot, tick, code and message, written once and then only read. */
-import { PipelineError } from '../errors.ts';
+import { fromPlain, PipelineError, type PlainError, toPlain } from '../errors.ts';
 import { type Role, roles } from './slot.ts';
 
 export interface Failure {
@@ -10,10 +10,10 @@ export interface Failure {
 }
 
 const State = { none: 0, writing: 1, written: 2 } as const;
-/** words: state, role, slot, code bytes, message bytes, spare, then tick (float64), then the text */
+/** words: state, role, slot, text bytes, then tick (float64), then the error as JSON */
 const TICK_AT = 8;
 const TEXT_AT = 16;
-const TEXT_BYTES = 1984;
+const TEXT_BYTES = 4032;
 
 export class FailureNote {
   static readonly words = TEXT_AT + TEXT_BYTES / 4;
@@ -31,19 +31,19 @@ export class FailureNote {
     return Atomics.load(this.#words, 0) === State.written;
   }
 
-  write({ role, slot, tick, error }: Failure): void {
-    if (Atomics.compareExchange(this.#words, 0, State.none, State.writing) !== State.none) return;
-    const { code, message } = error as { code?: unknown; message?: unknown };
-    const encoder = new TextEncoder();
-    const codeBytes = encoder.encode(typeof code === 'string' ? code : '').subarray(0, 64);
-    const textBytes = encoder.encode(String(message ?? error)).subarray(0, TEXT_BYTES - codeBytes.length);
-    this.#text.set(codeBytes);
-    this.#text.set(textBytes, codeBytes.length);
+  /**
+   * The first one wins. `takeOver`: the writer before died with its pen in hand (the opener alone can know), so a note begun
+   * and not finished is written anew.
+   */
+  write({ role, slot, tick, error }: Failure, { takeOver = false } = {}): void {
+    const before = Atomics.compareExchange(this.#words, 0, State.none, State.writing);
+    if (before === State.written || (before === State.writing && !takeOver)) return;
+    const text = encode(error);
+    this.#text.set(text);
     this.#tick[0] = tick;
     this.#words[1] = role === 'opener' ? -1 : roles.indexOf(role);
     this.#words[2] = slot;
-    this.#words[3] = codeBytes.length;
-    this.#words[4] = textBytes.length;
+    this.#words[3] = text.length;
     // Publishes everything above to whoever reads `set`.
     Atomics.store(this.#words, 0, State.written);
   }
@@ -56,15 +56,26 @@ export class FailureNote {
   /** The failure as an error for a waiter to throw, or null. A fresh one each time, so that stacks are the waiters' own. */
   read(): PipelineError | null {
     if (!this.set) return null;
-    const [, role = -1, slot = -1, codeLength = 0, textLength = 0] = this.#words;
-    const decoder = new TextDecoder();
+    const [, role = -1, slot = -1, length = 0] = this.#words;
     // slice(): TextDecoder refuses views of shared memory.
-    const code = decoder.decode(this.#text.slice(0, codeLength));
-    const message = decoder.decode(this.#text.slice(codeLength, codeLength + textLength));
+    const cause = fromPlain(JSON.parse(new TextDecoder().decode(this.#text.slice(0, length)))) as Error;
     const actor = role < 0 ? 'opener' : (roles[role] as Role);
-    const cause = Object.assign(new Error(message), code ? { code } : {});
     const tickId = this.#tick[0] as number;
     const where = tickId < 0 ? '' : ` at tick ${tickId}, slot ${slot}`;
-    return new PipelineError(`${actor} failed${where}: ${message}`, { actor, tickId, slot, cause });
+    return new PipelineError(`${actor} failed${where}: ${cause.message}`, { actor, tickId, slot, cause });
   }
+}
+
+/** JSON that fits: stacks go first, then causes, then the end of the message. */
+function encode(error: unknown): Uint8Array {
+  const plain = error instanceof Error ? (toPlain(error) as PlainError) : { name: 'Error', message: String(error) };
+  const { stack: _, ...brief } = plain;
+  const { cause: __, ...bare } = brief;
+  const cut = { ...bare, message: bare.message.slice(0, 900) };
+  const encoder = new TextEncoder();
+  for (const form of [plain, brief, bare]) {
+    const bytes = encoder.encode(JSON.stringify(form));
+    if (bytes.length <= TEXT_BYTES) return bytes;
+  }
+  return encoder.encode(JSON.stringify(cut)).subarray(0, TEXT_BYTES);
 }

@@ -196,8 +196,17 @@ export class Ring {
    * for; the word's low bits say how far the slot has come since, so that no second store has to agree with the first.
    */
   sequence(slot: number): number {
+    return this.#sequenceOf(slot, this.word(slot));
+  }
+  #sequenceOf(slot: number, word: number): number {
     const known = this.record(slot)[Field.sequence] as number;
-    return known + sequenceDistance(sequenceOf(this.word(slot)), known & SEQUENCE_MASK);
+    return known + sequenceDistance(sequenceOf(word), known & SEQUENCE_MASK);
+  }
+  /** The next sequence that a role serving `state` will see in this slot; of one look at the word, which others write. */
+  #nextFor(state: SlotState, slot: number): number {
+    const word = this.word(slot);
+    // A slot past `state` is served again one round later.
+    return this.#sequenceOf(slot, word) + (stateOf(word) > state ? this.depth : 0);
   }
 
   /** One store hands the slot on, after every write it publishes (I2); then the next owner's bell (I4). */
@@ -215,8 +224,7 @@ export class Ring {
     let best = 0;
     let lowest = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.depth; slot++) {
-      // A slot past `state` is served again one round later.
-      const next = this.sequence(slot) + (this.state(slot) > state ? this.depth : 0);
+      const next = this.#nextFor(state, slot);
       if (next < lowest) {
         best = slot;
         lowest = next;
@@ -234,8 +242,9 @@ export class Ring {
 
   /** The sequence that will be requested next. */
   get next(): number {
-    const slot = this.place(SlotState.Free);
-    return this.sequence(slot) + (this.state(slot) === SlotState.Free ? 0 : this.depth);
+    let lowest = Number.POSITIVE_INFINITY;
+    for (let slot = 0; slot < this.depth; slot++) lowest = Math.min(lowest, this.#nextFor(SlotState.Free, slot));
+    return lowest;
   }
 
   hostOf(role: Role): number {
@@ -292,6 +301,10 @@ export class Ring {
     const before = Atomics.exchange(this.#header, Header.pauseSeen + Pausing.indexOf(who), seen);
     if (before !== seen) this.client.ring();
   }
+  /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
+  withdrawPause(who: (typeof Pausing)[number]): void {
+    Atomics.store(this.#header, Header.pauseSeen + Pausing.indexOf(who), Atomics.load(this.#header, Header.pauses) - 1);
+  }
   /** Every slot is Free. */
   get idle(): boolean {
     for (let slot = 0; slot < this.depth; slot++) if (this.state(slot) !== SlotState.Free) return false;
@@ -334,8 +347,8 @@ export class Ring {
   }
 
   /** First failure wins (I7); everyone is woken to throw it. */
-  fail(failure: Failure): void {
-    this.failure.write(failure);
+  fail(failure: Failure, options?: { takeOver: boolean }): void {
+    this.failure.write(failure, options);
     this.ringAll();
   }
 }

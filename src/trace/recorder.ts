@@ -29,9 +29,8 @@ export class TraceRecorder {
   readonly #deviceEvents: boolean;
   #failed: Error | null = null;
 
-  constructor({ file, deviceEvents }: { file: string | null; deviceEvents: boolean }) {
+  constructor({ file, deviceEvents }: { file: string; deviceEvents: boolean }) {
     this.#deviceEvents = deviceEvents;
-    if (file === null) return;
     // Opened at once: a path that cannot be written is refused at the door.
     this.#file = createWriteStream(file, { fd: openSync(file, 'w') });
     this.#file.on('error', (error) => {

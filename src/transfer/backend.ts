@@ -75,7 +75,7 @@ export interface ReplayTransferBackend extends Disposable {
   waitCurrentStreamForReady(slot: number, stream?: Stream): void;
   /** The slots' `copied` events, for poll. */
   readonly readyEvents: readonly number[];
-  /** For another thread; see attachReplayTransferBackend. */
+  /** For another thread; see AttachedTransferBackend. */
   share(): SharedTransferBackend;
   /** Waits for copies in flight, then unregisters and frees. Twice is fine. */
   close(): void;

@@ -1,6 +1,6 @@
 /** Chooses the backend for a device. */
 import { openDevice } from '../device/open.ts';
-import { typeError, unavailableError } from '../errors.ts';
+import { checkKeys, typeError, unavailableError } from '../errors.ts';
 import type { ReplayTransferBackend } from './backend.ts';
 import { HostCopyReplayTransferBackend } from './host-copy.ts';
 import { TransferMode } from './native.ts';
@@ -17,6 +17,7 @@ export function buildReplayTransferBackend(options: {
   ringDepth: number;
   transfer?: TransferName;
 }): ReplayTransferBackend {
+  checkKeys('buildReplayTransferBackend', options, ['device', 'ringDepth', 'transfer']);
   const { device: name, ringDepth, transfer = 'immediate' } = options;
   if (!Object.hasOwn(TransferMode, transfer)) {
     throw typeError(`transfer must be one of ${Object.keys(TransferMode).join(', ')}, got ${String(transfer)}`);

@@ -5,7 +5,7 @@
 import type { Device, DeviceEvent, HostMemory, Stream } from '../device/device.ts';
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
-import type { Tensor } from '../device/tensor.ts';
+import { Tensor } from '../device/tensor.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
 import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
 import type {
@@ -19,6 +19,8 @@ import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
 const submitters = ['host_stream', 'host_deferred', 'host_direct'] as const;
 
+/** events and slots are made per place in the ring */
+const MOST_DEPTH = 1024;
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
 /** One native wait of it: a thread that is told to end gets out in between. */
@@ -36,6 +38,8 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
   lastWaitCopyTimeS = 0;
   readonly #stream: Stream;
   readonly #copied: DeviceEvent[];
+  /** for the last drain: made now, because closing must not fail for want of it */
+  readonly #last: DeviceEvent;
   /** see submitArmed; shared with every thread that attached */
   readonly #armed: Int32Array;
   #registered: HostMemory[] = [];
@@ -51,7 +55,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
   ) {
     this.device = device;
     this.deviceFamily = device.family;
-    this.ringDepth = checkCount('ringDepth', ringDepth, 1);
+    this.ringDepth = checkCount('ringDepth', ringDepth, 1, MOST_DEPTH);
     this.mode = mode;
     this.h2dSubmitter = submitters[mode];
     this.hostMemoryKind = mode === TransferMode.direct ? 'host_direct' : 'pageable_shared';
@@ -59,6 +63,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     this.supportsTimingEvents = mode === TransferMode.immediate;
     this.#stream = device.createStream({ priority: -1 });
     this.#copied = Array.from({ length: ringDepth }, () => device.createEvent({ timing: true }));
+    this.#last = device.createEvent();
     this.#armed = new Int32Array(new SharedArrayBuffer(4 * ringDepth));
   }
 
@@ -77,6 +82,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     this.#check();
     if (this.#registered.length > 0)
       throw stateError('BUSY', 'host slots are registered already; close the backend first');
+    if (!Array.isArray(slots)) throw typeError(`registerHostSlots takes an array of Uint8Array, got ${String(slots)}`);
     if (slots.length !== this.ringDepth)
       throw rangeError(`registerHostSlots needs ${this.ringDepth} slots, got ${slots.length}`);
     for (const [i, view] of slots.entries()) {
@@ -152,6 +158,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
         `source must be slot ${slot}'s registered host memory from its start (${host.length} bytes), got ${describe(src)}`,
       );
     }
+    if (!(dst instanceof Tensor)) throw typeError(`destination must be a tensor, got ${typeof dst}`);
     if (dst.handle !== device.handle || dst.byteOffset !== 0) {
       throw typeError(
         `destination must be slot ${slot}'s tensor on ${this.device.name}, got one on ${dst.device.name}`,
@@ -202,6 +209,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
 
   waitCurrentStreamForReady(slot: number, stream: Stream = this.device.currentStream): void {
     this.#checkSlot(slot);
+    if (Atomics.load(this.#armed, slot) === 0) return;
     const seconds = waitArmed(this.#native(), this.#armed, slot, stream.handle, this.mode);
     if (seconds > 0) this.lastWaitCopyTimeS = seconds;
   }
@@ -232,7 +240,7 @@ export class HostCopyReplayTransferBackend implements ReplayTransferBackend {
     this.#submitter?.close();
     for (const memory of this.#registered) memory.close();
     for (const slot of this.#slots) slot.close();
-    for (const event of this.#copied) event.close();
+    for (const event of [...this.#copied, this.#last]) event.close();
     this.#stream.close();
     this.#registered = [];
     this.#hostViews = [];

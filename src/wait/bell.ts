@@ -59,9 +59,10 @@ export class Bell {
    */
   park(seen: number, timeoutMs: number, spins = 0): boolean {
     for (let i = 0; i < spins; i++) if (Atomics.load(this.words, COUNT) !== seen) return true;
-    Atomics.store(this.words, PARKED, Parked.javascript);
+    // Put back rather than cleared: an asynchronous waiter of the same thread may still be there.
+    const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
     const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);
-    Atomics.store(this.words, PARKED, Parked.awake);
+    Atomics.store(this.words, PARKED, before);
     return how !== 'timed-out';
   }
 

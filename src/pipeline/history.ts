@@ -1,0 +1,86 @@
+/**
+ * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and 'tick' listeners. Called by
+ * the opener between other work; never by an actor.
+ */
+import type { JournalEntry } from '../ring/journal.ts';
+import type { Ring } from '../ring/ring.ts';
+import { Field } from '../ring/slot.ts';
+import type { Statistics } from './summary.ts';
+
+/** A finished tick. */
+export interface Tick {
+  tickId: number;
+  slot: number;
+  rows: number;
+  snapshotPtr: number;
+  snapshotSize: number;
+  /** by the names given to capture() */
+  scalars: Record<string, number>;
+  /** milliseconds from the request to the end of the update */
+  totalMs: number;
+  /** mailbox version published behind it, 0 for none */
+  version: number;
+}
+
+export interface Audience {
+  /** null while nobody listens to single ticks */
+  tick: ((tick: Tick) => void) | null;
+  missed(count: number): void;
+  /** null without a trace */
+  trace: ((entry: JournalEntry) => void) | null;
+}
+
+/** Entries looked at per turn when nobody wants every single one: enough for percentiles, no load. */
+const SAMPLE = 256;
+
+export class History {
+  readonly #ring: Ring;
+  /** names of the first scalars, as given to capture() */
+  scalarNames: readonly string[] = [];
+  #at = 0;
+  /** a poll actor that took over from a dead one may journal its last tick again */
+  #lastSequence = -1;
+
+  constructor(ring: Ring) {
+    this.#ring = ring;
+  }
+
+  /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
+  read(audience: Audience, statistics: Statistics | null): { error: unknown } | null {
+    const { journal } = this.#ring;
+    const { tick, trace } = audience;
+    const all = tick !== null || trace !== null;
+    const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
+    let failed: { error: unknown } | null = null;
+    const { next, missed } = journal.read(from, (entry) => {
+      const sequence = entry.record[Field.sequence] as number;
+      if (sequence <= this.#lastSequence) return;
+      this.#lastSequence = sequence;
+      statistics?.add(entry);
+      trace?.(entry);
+      if (!tick || failed) return;
+      try {
+        tick(this.#tick(entry));
+      } catch (error) {
+        failed = { error };
+      }
+    });
+    this.#at = next;
+    if (all && missed > 0) audience.missed(missed);
+    return failed;
+  }
+
+  #tick({ record, slot, scalars }: JournalEntry): Tick {
+    const at = (field: number) => record[field] as number;
+    return {
+      tickId: at(Field.tick),
+      slot,
+      rows: at(Field.rows),
+      snapshotPtr: at(Field.snapshotPtr),
+      snapshotSize: at(Field.snapshotSize),
+      scalars: Object.fromEntries(this.scalarNames.map((name, i) => [name, scalars[i] as number])),
+      totalMs: at(Field.doneAt) - at(Field.requestedAt),
+      version: at(Field.version),
+    };
+  }
+}
