@@ -1,0 +1,154 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { DeviceError, openDevice, type PipelineError, WeightMailbox } from '../../src/index.ts';
+import { workersOf } from './crew.ts';
+import { closeAll, counter, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
+
+async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
+  try {
+    await act();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('a pipeline in adversity', () => {
+  afterEach(closeAll);
+
+  for (const placement of ['inline', 'auto'] as const) {
+    it(`survives a listener that throws: the run ends, tells, and the next one works (${placement})`, async () => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const seen: number[] = [];
+      const listener = ({ tickId }: { tickId: number }) => {
+        seen.push(tickId);
+        if (tickId === 3) throw new Error('a bug in a listener');
+      };
+      made.on('tick', listener);
+      expect((await refusal(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
+      made.off('tick', listener);
+      const [before] = await update.count.toArray();
+      expect(await made.run({ ticks: 10 })).to.include({ ticks: 10 });
+      expect((await update.count.toArray())[0]).to.equal((before as number) + 10);
+      await made.close();
+      update.close();
+    });
+
+    it(`publishes the last tick of a run, and takes over what a closed pipeline left unpublished (${placement})`, async () => {
+      const mailbox = WeightMailbox.create({ length: 1 });
+      const device = openDevice('auto');
+      const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
+      one.write(Float32Array.of(1));
+      // What a pipeline closed in the middle of a run leaves behind.
+      mailbox.begin();
+      mailbox.begin();
+      const made = await pipeline({ placement, mailbox });
+      made.capture((_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }), {
+        weights,
+      });
+      const into = new Float32Array(1);
+      for (const ticks of [1, 4, 30]) {
+        await made.run({ ticks, publishEvery: 1 });
+        expect(mailbox.read(into)).to.be.greaterThan(0);
+        expect(into[0]).to.equal((await weights.toArray())[0]);
+      }
+      await made.close();
+    });
+  }
+
+  it('orders the batch on the stream that was current at the call, deferred copies too', async () => {
+    const made = await pipeline({ transfer: 'deferred' });
+    const device = openDevice(made.transferManifest.device);
+    using stream = device.createStream();
+    const shown = (await made.sampleLargeBatch(0, SAMPLE)).rewards?.device as typeof device;
+    made.afterTick();
+    const batch = await shown.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
+    const rewards = await batch.rewards?.toArray(stream);
+    expect(rewards?.some((value) => value !== 0)).to.equal(true);
+    made.afterTick({ stream });
+  });
+
+  it('closes whatever the caller did to its tensors and its device', async () => {
+    const made = await pipeline();
+    const batch = await made.sampleLargeBatch(0, SAMPLE);
+    expect(() => batch.obs?.close()).to.throw(/belongs to the pipeline/);
+    batch.obs?.device.close();
+    made.on('close', () => {});
+    await made.close();
+    expect(() => batch.obs?.checkOpen()).to.throw(/closed/);
+  });
+
+  it('tells each listener of a failure once, with the actor, the driver’s call and its advice', async () => {
+    const made = await pipeline({ placement: SPREAD });
+    made.capture((_, { stream }) => stream.launch('fail'));
+    const heard: PipelineError[] = [];
+    made.on('error', (error) => heard.push(error));
+    const error = (await refusal(() => made.run({ ticks: 10 }))) as PipelineError;
+    const gone = workersOf(made).map((worker) => worker && once(worker, 'exit'));
+    await Promise.all(gone);
+    expect(heard.length).to.equal(1);
+    expect(error.actor).to.be.oneOf(['poll', 'replay']);
+    expect(error.cause).to.be.instanceOf(DeviceError);
+    expect(error.cause).to.include({ family: 'host', statusName: 'LAUNCH_FAILED' });
+  });
+
+  it('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
+    const workerData = { buffer: filled(0).share(), rows: SAMPLE };
+    for (const restart of [0, 3]) {
+      const worker = new Worker(new URL('./lost-worker.js', import.meta.url), {
+        workerData: { ...workerData, restart },
+      });
+      const [answer] = await once(worker, 'message');
+      await once(worker, 'exit');
+      expect(answer).to.deep.equal({ code: 'ERR_HOTSLOT_PIPELINE', cause: 'ERR_HOTSLOT_THREAD_LOST' });
+    }
+  });
+
+  it('replaces a successor that dies before it starts, as long as there may be one', async () => {
+    const made = await pipeline({ placement: SPREAD, restart: 5 });
+    const restarted = once(made as never, 'restart');
+    await workersOf(made)[2]?.terminate();
+    // The successor exists before it has attached.
+    for (let n = 0; n < 3; n++) {
+      while (!workersOf(made)[2]) await new Promise(setImmediate);
+      await workersOf(made)[2]?.terminate();
+    }
+    await restarted;
+    await made.sampleLargeBatch(0, SAMPLE);
+    made.afterTick();
+    const update = counter(made);
+    expect(await made.run({ ticks: 50 })).to.include({ ticks: 50 });
+    await made.close();
+    update.close();
+  });
+
+  it('refuses options that are none, and arguments of another kind', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    const wrong: (() => unknown)[] = [
+      () => made.run({ tick: 5 } as never),
+      () => made.run({ signal: {} } as never),
+      () => made.run(null as never),
+      () => made.run({ ticks: 1, publishEvery: 1 }),
+      () => made.capture(() => {}, { scalar: [] } as never),
+      () => made.capture(() => {}, { scalars: [3] } as never),
+      () => made.capture(5 as never),
+      () => made.waitUntilReady(0, SAMPLE, { timeout: 5 } as never),
+      () => made.waitUntilReady(0, SAMPLE, { signal: {} } as never),
+      () => pipeline({ trace: true } as never),
+      () => pipeline({ trace: { files: 'x' } } as never),
+      () => pipeline({ trace: null } as never),
+      () => pipeline({ placement: ['pack', 'submit', 'poll', 'replay'] } as never),
+      () => pipeline({ placement: 'inline', restart: 1 }),
+    ];
+    for (const act of wrong) expect((await refusal(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
+    await made.sampleLargeBatch(0, SAMPLE);
+    expect((await refusal(() => made.afterTick({ stream: 3 } as never))).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    made.afterTick();
+    expect(await made.sampleLargeBatch(1, SAMPLE, { timeoutMs: 10_000 })).to.have.property('obs');
+    await made.close();
+    update.close();
+  });
+});
