@@ -26,17 +26,14 @@ export type { DType, TypedArray } from './dtype.ts';
 export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
 export { MlpPolicy } from './learner/policy.ts';
+export type { RunOptions } from './pipeline/autonomous.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { Tick } from './pipeline/history.ts';
+export type { TransferManifest } from './pipeline/manifest.ts';
 export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
 export type { Batch } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
-export {
-  ReplayPipeline,
-  type RunOptions,
-  type TransferManifest,
-  type WaitOptions,
-} from './pipeline.ts';
+export { ReplayPipeline, type WaitOptions } from './pipeline.ts';
 export type { Role } from './ring/slot.ts';
 export type {
   H2dSubmitter,

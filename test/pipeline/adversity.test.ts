@@ -62,12 +62,16 @@ describe('a pipeline in adversity', () => {
     const made = await pipeline({ transfer: 'deferred' });
     const device = openDevice(made.transferManifest.device);
     using stream = device.createStream();
-    const shown = (await made.sampleLargeBatch(0, SAMPLE)).rewards?.device as typeof device;
-    made.afterTick();
-    const batch = await shown.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
+    const word = new Int32Array(new SharedArrayBuffer(4));
+    using held = device.registerHost(word);
+    // The default stream is kept busy: a copy that was ordered there would come too late.
+    device.currentStream.launch('latch', { tensors: [held.tensor({ shape: [1], dtype: 'int32' })], wholes: [8000] });
+    const batch = await device.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
     const rewards = await batch.rewards?.toArray(stream);
     expect(rewards?.some((value) => value !== 0)).to.equal(true);
     made.afterTick({ stream });
+    Atomics.store(word, 0, 1);
+    await device.currentStream.synchronize();
   });
 
   it('closes whatever the caller did to its tensors and its device', async () => {
