@@ -2,6 +2,7 @@
 #include <napi.h>
 
 #include <cstring>
+#include <set>
 
 #include "device/core.hpp"
 #include "device/throw.hpp"
@@ -97,9 +98,17 @@ Napi::Value allocate(Info info) {
   return guard(info, [&] { return handles().add(device(info, 0)->allocate(whole(info, 1))); });
 }
 
+// A thread that lent memory takes it along when it ends: what still runs is waited for first, so long and no longer.
+constexpr uint64_t last_drain_ns = 1'000'000'000;
+void drain_at_exit(Napi::Env env, Ref<Device> device) {
+  static thread_local std::set<Device*> known;
+  if (known.insert(device.get()).second) env.AddCleanupHook([device] { device->drain(last_drain_ns); });
+}
+
 // The caller keeps `view` referenced until it closed the handle.
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
+  guard(info, [&] { drain_at_exit(info.Env(), device(info, 0).ref()); });
   return guard(info, [&] { return handles().add(device(info, 0)->register_host(bytes.data, bytes.size)); });
 }
 
@@ -127,12 +136,18 @@ Napi::Value fill(Info info) {
   return guard(info, [&] { stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data, pattern.size); });
 }
 
+std::string kernel_names() {
+  std::string names;
+  for (auto& kernel : all_kernels()) names += std::string(" ") + kernel.name;
+  return names;
+}
+
 // launch(stream, kernel name, [handle, offset, bytes, …], [whole…], [real…])
 Napi::Value launch(Info info) {
   return guard(info, [&] {
     const std::string name = info[1].As<Napi::String>();
     const Kernel* kernel = find_kernel(name.c_str());
-    if (!kernel) throw Error("ERR_HOTSLOT_ARGUMENT", "there is no kernel '" + name + "'; device.kernels lists them");
+    if (!kernel) throw Error("ERR_HOTSLOT_ARGUMENT", "there is no kernel '" + name + "'; there are:" + kernel_names());
     auto spans = info[2].As<Napi::Array>(), wholes = info[3].As<Napi::Array>(), reals = info[4].As<Napi::Array>();
     const auto differ = [&](const char* what, uint32_t got, int want) {
       if (got != uint32_t(want))
@@ -219,6 +234,8 @@ class EventWait final : public Napi::AsyncWorker {
       deferred.Reject(error.Value());
     }
   }
+  // Anything else that went wrong on the pool's thread.
+  void OnError(const Napi::Error& error) override { deferred.Reject(error.Value()); }
   Napi::Promise::Deferred deferred;
 
  private:
@@ -287,21 +304,23 @@ Napi::Value wake_native(Info info) {
   return info.Env().Undefined();
 }
 
-// watchThread(words, index, value): when this thread's environment ends, however it ends, the word becomes `value`.
+// watchThread(words, index, from, to): when this thread's environment ends, however it ends, the word goes from `from` to
+// `to`; a thread that said goodbye before has another word there, which stays.
 struct Watch {
   int32_t* word;
-  int32_t value;
+  int32_t from, to;
   Napi::Reference<Napi::TypedArray> words;
 };
 Napi::Value watch_thread(Info info) {
   const Bytes words = bytes_of(info[0], "the thread's words");
   const size_t index = size_t(whole(info, 1));
   if (index >= words.size / 4) throw_js(info.Env(), "ERR_HOTSLOT_RANGE", "the thread's word lies outside its view");
-  auto* watch = new Watch{reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(), Napi::Persistent(info[0].As<Napi::TypedArray>())};
-  // The reference keeps the memory until the hook ran; a plain exit wrote another word before, which wins.
+  auto* watch = new Watch{reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(), info[3].As<Napi::Number>().Int32Value(),
+                          Napi::Persistent(info[0].As<Napi::TypedArray>())};
+  // The reference keeps the memory until the hook ran.
   info.Env().AddCleanupHook([watch] {
-    int32_t expected = 0;
-    word_at(watch->word).compare_exchange_strong(expected, watch->value);
+    int32_t expected = watch->from;
+    word_at(watch->word).compare_exchange_strong(expected, watch->to);
     delete watch;
   });
   return info.Env().Undefined();

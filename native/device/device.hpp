@@ -60,6 +60,14 @@ struct Span {
   uint8_t* address() const { return memory->address + offset; }
 };
 
+// For every family's copy: bytes that are source and target at once have no defined order.
+inline void refuse_overlap(const Span& to, const Span& from) {
+  const auto a = uintptr_t(to.address()), b = uintptr_t(from.address());
+  if (a < b + from.bytes && b < a + to.bytes)
+    throw Error("ERR_HOTSLOT_RANGE", "a copy of " + std::to_string(to.bytes) + " bytes from offset " + std::to_string(from.offset) + " to offset " +
+                                         std::to_string(to.offset) + " of the same memory: the two overlap");
+}
+
 // A point in a stream. Never recorded counts as done; recorded again, only the latest record counts.
 class Event : public Object {
  public:
@@ -126,6 +134,8 @@ class Device : public Object {
   virtual bool help(uint64_t ns) = 0;
   // Blocks until the event is done or `ns` are over; true when done.
   virtual bool wait_event(Event& event, uint64_t ns) = 0;
+  // Blocks until nothing enqueued on the device is left, or `ns` are over.
+  virtual void drain(uint64_t ns) = 0;
   // Completions ring this bell until it is dismissed. Its owner promises to come and help soon after every ring.
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;

@@ -70,10 +70,10 @@ class HandleTable {
       }
       sched_yield();
     }
+    std::lock_guard lock(mutex_);
     Ref<Object> object = std::move(entry->object);
     // The next generation: every copy of this handle is stale from here on.
     entry->word.store(((generation + 1) & 0xffffffff) << 32);
-    std::lock_guard lock(mutex_);
     free_.push_back(uint32_t(uint64_t(handle) % max_entries));
     return object;
   }

@@ -12,20 +12,41 @@
 namespace hotslot::host {
 namespace {
 
-// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events.
-thread_local std::vector<std::weak_ptr<Capture>> open_captures;
+// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events. Only
+// this thread can end them, so they end with it.
+struct OpenCaptures {
+  std::vector<std::weak_ptr<Capture>> list;
+  ~OpenCaptures() {
+    for (auto& weak : list)
+      if (auto capture = weak.lock()) capture->ended = true;
+  }
+  void prune() {
+    const auto over = [](auto& weak) {
+      auto capture = weak.lock();
+      return !capture || capture->ended;
+    };
+    list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
+  }
+};
+thread_local OpenCaptures open_captures;
 
 [[noreturn]] void refuse(const char* call, int status, const char* status_name, const std::string& why, const char* advice) {
   throw Error("host", call, status, status_name, std::string("host: ") + call + " refused with " + status_name + ": " + why, advice);
 }
 
 void forbid_in_capture(const char* call) {
-  for (auto& weak : open_captures)
+  for (auto& weak : open_captures.list)
     if (auto capture = weak.lock(); capture && !capture->ended) {
-      capture->invalid = true;
+      capture->invalidate();
       refuse(call, 900, "STREAM_CAPTURE_UNSUPPORTED", "this thread has a capture open, which may only enqueue work",
              "allocate, register, query and synchronise before the capture begins or after it ends");
     }
+}
+
+// Under the capture's lock.
+void refuse_broken(const Capture& capture, const char* call) {
+  if (capture.invalid || capture.ended)
+    refuse(call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
 }
 
 [[noreturn]] void stream_failed(const char* call, const char* why) {
@@ -61,7 +82,11 @@ class OwnMemory final : public Memory {
 const char* Node::run() const {
   switch (type) {
     case kernel:
-      return kernel_fn->run(args);
+      try {
+        return kernel_run(args);
+      } catch (const std::bad_alloc&) {
+        return "a kernel found no memory";
+      }
     case copy:
       memmove(to, from, bytes);
       return nullptr;
@@ -78,25 +103,37 @@ const char* Node::run() const {
 
 // ---- events ----------------------------------------------------------------------------------------------------------
 
-bool HostEvent::query() {
-  forbid_in_capture("eventQuery");
-  {
-    std::lock_guard guard(lock);
-    if (!capture.expired())
-      refuse("eventQuery", 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
-  }
-  // Acquire of the drainer's release: whoever sees the record done sees what the stream did before it.
-  if (completed.load() < recorded.load()) return false;
-  if (const char* why = error.load()) stream_failed("eventQuery", why);
+namespace {
+
+// Acquire of the drainer's release: whoever sees the record done sees what the stream did before it.
+bool finished(const Point& point, const char* call) {
+  if (!point.done.load()) return false;
+  if (point.error) stream_failed(call, point.error);
   return true;
+}
+
+}  // namespace
+
+Ref<Point> HostEvent::latest(const char* call) {
+  forbid_in_capture(call);
+  std::lock_guard guard(lock_);
+  if (captured_) refuse(call, 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
+  return latest_;
+}
+
+bool HostEvent::query() {
+  const Ref<Point> point = latest("eventQuery");
+  return !point || finished(*point, "eventQuery");
 }
 
 double HostEvent::elapsed_ms(Event& start) {
   auto& from = static_cast<HostEvent&>(start);
   if (!timing || !from.timing) throw Error("ERR_HOTSLOT_ARGUMENT", "elapsedMs needs two events created with timing: true");
-  if (completed.load() == 0 || from.completed.load() == 0 || !query() || !from.query())
-    refuse("eventElapsedTime", 600, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
-  return (double(time_ns.load()) - double(from.time_ns.load())) / 1e6;
+  const char* call = "eventElapsedTime";
+  const Ref<Point> begin = from.latest(call), end = latest(call);
+  if (!begin || !end || !finished(*begin, call) || !finished(*end, call))
+    refuse(call, 600, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
+  return (double(end->time_ns) - double(begin->time_ns)) / 1e6;
 }
 
 // ---- graphs ----------------------------------------------------------------------------------------------------------
@@ -104,104 +141,131 @@ double HostEvent::elapsed_ms(Event& start) {
 Ref<Exec> HostGraph::instantiate() {
   auto exec = std::make_shared<HostExec>();
   exec->capture = capture;
+  for (auto& node : capture->nodes) exec->may_hold |= node.may_hold;
   return exec;
 }
 
 // ---- streams ---------------------------------------------------------------------------------------------------------
 
 HostStream::HostStream(Device& device, Executor& executor, int priority)
-    : device_(device), executor_(executor), queue(std::make_shared<Queue>()) {
-  queue->priority = priority;
-  executor_.add(queue);
+    : device_(device), executor_(executor), queue_(std::make_shared<Queue>()) {
+  queue_->priority = priority;
+  executor_.add(queue_);
 }
 
-HostStream::~HostStream() { queue->closed.store(true); }
+HostStream::~HostStream() {
+  queue_->closed.store(true);
+  // Nobody else can end it: whoever joined is free again.
+  if (capture_ && capture_->origin == queue_) capture_->ended = true;
+}
+
+// The capture this stream takes part in now; it may have been ended from elsewhere. Under capture_lock_.
+Capture* HostStream::open_capture() {
+  if (capture_ && capture_->ended) capture_.reset();
+  return capture_.get();
+}
+
+// Under capture_lock_.
+void HostStream::forbid_while_capturing(const char* call, const char* why, const char* advice) {
+  Capture* capture = open_capture();
+  if (!capture) return;
+  capture->invalidate();
+  refuse(call, 900, "STREAM_CAPTURE_UNSUPPORTED", why, advice);
+}
 
 void HostStream::check(const char* call) {
-  if (const char* why = queue->error.load()) stream_failed(call, why);
+  if (const char* why = queue_->error.load()) stream_failed(call, why);
 }
 
 void HostStream::push(Op&& op) {
-  queue->pending.fetch_add(1);
+  queue_->pending.fetch_add(1);
   {
-    std::lock_guard guard(queue->lock);
-    queue->ops.push_back(std::move(op));
+    std::lock_guard guard(queue_->lock);
+    queue_->ops.push_back(std::move(op));
   }
-  executor_.notify();
+  stress_pause();
+  // Who has the claim looks at the queue once more after giving it back, so it needs no telling.
+  if (!queue_->claimed.load()) executor_.notify();
 }
 
 void HostStream::add_node(Node&& node, std::vector<Ref<Object>>&& keep, const char* call) {
   check(call);
   std::lock_guard guard(capture_lock_);
-  if (!capture_) {
-    Op op;
-    op.type = Op::node;
-    op.work = std::make_unique<Node>(node);
-    op.keep = std::move(keep);
-    push(std::move(op));
+  if (Capture* capture = open_capture()) {
+    std::lock_guard inside(capture->lock);
+    refuse_broken(*capture, call);
+    Frontier& frontier = capture->streams[queue_];
+    const uint32_t index = uint32_t(capture->nodes.size());
+    capture->nodes.push_back(node);
+    capture->needs.emplace_back(frontier.begin(), frontier.end());
+    for (auto& object : keep) capture->keep.push_back(std::move(object));
+    frontier = {index};
     return;
   }
-  if (capture_->invalid) refuse(call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
-  const uint32_t index = uint32_t(capture_->nodes.size());
-  capture_->nodes.push_back(node);
-  capture_->needs.emplace_back(frontier_.begin(), frontier_.end());
-  for (auto& object : keep) capture_->keep.push_back(std::move(object));
-  frontier_ = {index};
+  Op op;
+  op.type = Op::node;
+  op.work = std::make_unique<Node>(node);
+  op.keep = std::move(keep);
+  push(std::move(op));
 }
 
 void HostStream::record(const Ref<Event>& ref) {
   check("eventRecord");
-  auto event = std::static_pointer_cast<HostEvent>(ref);
+  auto& event = static_cast<HostEvent&>(*ref);
   std::lock_guard guard(capture_lock_);
-  std::lock_guard event_guard(event->lock);
-  if (capture_) {
-    event->capture = capture_;
-    event->frontier = frontier_;
+  std::lock_guard event_guard(event.lock_);
+  if (Capture* capture = open_capture()) {
+    std::lock_guard inside(capture->lock);
+    refuse_broken(*capture, "eventRecord");
+    event.captured_ = true;
+    event.capture_ = capture_;
+    event.frontier_ = capture->streams[queue_];
     return;
   }
-  event->capture.reset();
+  event.captured_ = false;
+  event.latest_ = std::make_shared<Point>();
   Op op;
   op.type = Op::record;
-  op.number = event->recorded.fetch_add(1) + 1;
-  op.object = std::move(event);
+  op.point = event.latest_;
   push(std::move(op));
 }
 
 void HostStream::wait(const Ref<Event>& ref) {
-  check("streamWaitEvent");
-  auto event = std::static_pointer_cast<HostEvent>(ref);
+  const char* call = "streamWaitEvent";
+  check(call);
+  auto& event = static_cast<HostEvent&>(*ref);
   std::lock_guard guard(capture_lock_);
-  std::lock_guard event_guard(event->lock);
-  if (auto captured = event->capture.lock()) {
-    if (captured->ended) refuse("streamWaitEvent", 907, "CAPTURED_EVENT", "the event was recorded inside a capture that has ended", "record it again before waiting for it");
-    if (!capture_) {
-      // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
-      if (queue->pending.load() != 0) {
-        captured->invalid = true;
-        refuse("streamWaitEvent", 905, "STREAM_CAPTURE_ISOLATION", "a stream with work outside the capture cannot join it", "synchronise the stream before the capture begins");
-      }
-      capture_ = captured;
-      captured->joined.insert(this);
-    } else if (capture_ != captured) {
-      captured->invalid = capture_->invalid = true;
-      refuse("streamWaitEvent", 902, "STREAM_CAPTURE_MERGE", "the event belongs to another capture", "keep two captures apart, or capture both in one");
+  std::lock_guard event_guard(event.lock_);
+  Capture* const mine = open_capture();
+  if (event.captured_) {
+    const Ref<Capture> theirs = event.capture_.lock();
+    if (!theirs || theirs->ended) refuse(call, 907, "CAPTURED_EVENT", "the event was recorded inside a capture that has ended", "record it again before waiting for it");
+    if (mine && mine != theirs.get()) {
+      mine->invalidate();
+      theirs->invalidate();
+      refuse(call, 902, "STREAM_CAPTURE_MERGE", "the event belongs to another capture", "keep two captures apart, or capture both in one");
     }
-    frontier_.insert(event->frontier.begin(), event->frontier.end());
+    // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
+    std::lock_guard inside(theirs->lock);
+    refuse_broken(*theirs, call);
+    theirs->streams[queue_].insert(event.frontier_.begin(), event.frontier_.end());
+    capture_ = theirs;
     return;
   }
-  if (event->recorded.load() == 0) return;
-  if (capture_) {
-    capture_->invalid = true;
-    refuse("streamWaitEvent", 905, "STREAM_CAPTURE_ISOLATION", "the event was recorded outside this capture", "record it inside the capture, or wait for it before the capture begins");
+  if (!event.latest_) return;
+  if (mine) {
+    mine->invalidate();
+    refuse(call, 905, "STREAM_CAPTURE_ISOLATION", "the event was recorded outside this capture", "record it inside the capture, or wait for it before the capture begins");
   }
+  if (event.latest_->done.load() && !event.latest_->error) return;
   Op op;
   op.type = Op::wait;
-  op.number = event->recorded.load();
-  op.object = std::move(event);
+  op.point = event.latest_;
   push(std::move(op));
 }
 
 void HostStream::copy(const Span& to, const Span& from) {
+  refuse_overlap(to, from);
   Node node;
   node.type = Node::copy;
   node.to = to.address();
@@ -223,8 +287,9 @@ void HostStream::fill(const Span& to, const void* pattern, size_t pattern_bytes)
 void HostStream::launch(Launch&& launch) {
   Node node;
   node.type = Node::kernel;
-  node.kernel_fn = launch.kernel;
+  node.kernel_run = launch.kernel->run;
   node.args = launch.args;
+  for (auto& kernel : test_kernels()) node.may_hold |= kernel.run == launch.kernel->run;
   std::vector<Ref<Object>> keep;
   for (size_t i = 0; i < launch.spans.size(); ++i) {
     node.args.pointer[i] = launch.spans[i].address();
@@ -236,59 +301,62 @@ void HostStream::launch(Launch&& launch) {
 void HostStream::replay(const Ref<Exec>& exec) {
   check("graphLaunch");
   std::lock_guard guard(capture_lock_);
-  if (capture_) {
-    capture_->invalid = true;
-    refuse("graphLaunch", 900, "STREAM_CAPTURE_UNSUPPORTED", "a graph cannot be replayed into a capture", "capture its work directly");
-  }
+  forbid_while_capturing("graphLaunch", "a graph cannot be replayed into a capture", "capture its work directly");
   Op op;
   op.type = Op::graph;
-  op.object = exec;
+  op.exec = std::static_pointer_cast<HostExec>(exec);
   push(std::move(op));
 }
 
 bool HostStream::query() {
   forbid_in_capture("streamQuery");
   std::lock_guard guard(capture_lock_);
-  if (capture_) {
-    capture_->invalid = true;
-    refuse("streamQuery", 900, "STREAM_CAPTURE_UNSUPPORTED", "the stream is capturing", "end the capture first");
-  }
+  forbid_while_capturing("streamQuery", "the stream is capturing", "end the capture first");
   check("streamQuery");
-  return queue->pending.load() == 0;
+  if (queue_->pending.load() != 0) return false;
+  // The last op may have failed between the two looks.
+  check("streamQuery");
+  return true;
 }
 
 void HostStream::begin_capture() {
   check("streamBeginCapture");
   std::lock_guard guard(capture_lock_);
-  if (capture_) refuse("streamBeginCapture", 1, "INVALID_VALUE", "the stream is capturing already", "end that capture first");
+  if (open_capture()) refuse("streamBeginCapture", 1, "INVALID_VALUE", "the stream is capturing already", "end that capture first");
   capture_ = std::make_shared<Capture>();
-  capture_->origin = this;
+  capture_->origin = queue_;
   capture_->thread = std::this_thread::get_id();
-  capture_->joined.insert(this);
-  frontier_.clear();
-  open_captures.push_back(capture_);
+  capture_->streams[queue_];
+  open_captures.prune();
+  open_captures.list.push_back(capture_);
 }
 
 Ref<Graph> HostStream::end_capture() {
+  const char* call = "streamEndCapture";
   Ref<Capture> capture;
-  Frontier reached;
+  std::map<Ref<Queue>, Frontier> streams;
+  bool broken;
   {
     std::lock_guard guard(capture_lock_);
-    capture = capture_;
-    if (!capture) refuse("streamEndCapture", 1, "INVALID_VALUE", "no capture is open on this stream", "begin one first");
-    if (capture->origin != this) {
-      capture->invalid = true;
-      refuse("streamEndCapture", 903, "STREAM_CAPTURE_UNMATCHED", "the capture began on another stream", "end it on the stream it began on");
+    if (!open_capture()) refuse(call, 1, "INVALID_VALUE", "no capture is open on this stream", "begin one first");
+    if (capture_->origin != queue_) {
+      capture_->invalidate();
+      refuse(call, 903, "STREAM_CAPTURE_UNMATCHED", "the capture began on another stream", "end it on the stream it began on");
     }
-    if (capture->thread != std::this_thread::get_id())
-      refuse("streamEndCapture", 908, "STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread", "end it in the thread that began it");
-    reached = frontier_;
+    if (capture_->thread != std::this_thread::get_id())
+      refuse(call, 908, "STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread", "end it in the thread that began it");
+    capture.swap(capture_);
+    std::lock_guard inside(capture->lock);
+    // From here on nobody adds to it, and whoever joined finds out at the next call.
+    capture->ended = true;
+    streams.swap(capture->streams);
+    broken = capture->invalid;
   }
-  capture->ended = true;
-  open_captures.erase(std::remove_if(open_captures.begin(), open_captures.end(), [](auto& weak) { auto open = weak.lock(); return !open || open->ended; }), open_captures.end());
+  open_captures.prune();
+  if (broken) refuse(call, 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
   // Walk back from the origin's last work: what it does not reach was forked off and never joined.
   std::vector<bool> seen(capture->nodes.size());
-  std::vector<uint32_t> stack(reached.begin(), reached.end());
+  std::vector<uint32_t> stack(streams[queue_].begin(), streams[queue_].end());
   while (!stack.empty()) {
     const uint32_t index = stack.back();
     stack.pop_back();
@@ -296,21 +364,15 @@ Ref<Graph> HostStream::end_capture() {
     seen[index] = true;
     stack.insert(stack.end(), capture->needs[index].begin(), capture->needs[index].end());
   }
-  bool unjoined = false;
-  for (HostStream* stream : capture->joined) {
-    std::lock_guard guard(stream->capture_lock_);
-    for (uint32_t index : stream->frontier_) unjoined |= !seen[index];
-    stream->capture_.reset();
-    stream->frontier_.clear();
-  }
-  if (capture->invalid) refuse("streamEndCapture", 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
-  if (unjoined) refuse("streamEndCapture", 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back", "record an event there and wait for it on the first stream");
+  for (auto& [queue, frontier] : streams)
+    for (uint32_t index : frontier)
+      if (!seen[index]) refuse(call, 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back", "record an event there and wait for it on the first stream");
   return std::make_shared<HostGraph>(std::move(capture));
 }
 
 bool HostStream::capturing() {
   std::lock_guard guard(capture_lock_);
-  return capture_ != nullptr;
+  return open_capture() != nullptr;
 }
 
 // ---- the device ------------------------------------------------------------------------------------------------------
@@ -345,6 +407,7 @@ class HostDevice final : public Device {
   bool wait_event(Event& event, uint64_t ns) override {
     return executor_.wait([&event] { return event.query(); }, ns);
   }
+  void drain(uint64_t ns) override { executor_.quiesce(ns); }
   void attend(Bell* bell) override { executor_.attend(bell); }
   void dismiss(Bell* bell) override { executor_.dismiss(bell); }
 

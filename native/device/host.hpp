@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -13,6 +14,16 @@
 #include "wait/bell.hpp"
 
 namespace hotslot::host {
+
+// The longest sleep is a net under a lost wake that nothing may need. The stress harness takes it away and pauses where a
+// wake could get lost.
+#ifdef HOTSLOT_STRESS
+void stress_pause();
+constexpr uint64_t longest_sleep_ns = 3'600'000'000'000;
+#else
+inline void stress_pause() {}
+constexpr uint64_t longest_sleep_ns = 1'000'000'000;
+#endif
 
 // Short critical sections between enqueuers and drainers; a preempted holder is waited for by yielding.
 class SpinLock {
@@ -27,14 +38,13 @@ class SpinLock {
   std::atomic<bool> flag_{false};
 };
 
-class HostStream;
-class HostEvent;
-
 // One node of a graph: everything resolved, nothing looked up at replay.
 struct Node {
   enum Type : uint8_t { kernel, copy, fill } type;
-  const Kernel* kernel_fn = nullptr;
+  // The function, not its registry entry: pool threads may outlive the registry when the process exits.
+  const char* (*kernel_run)(const KernelArgs&) = nullptr;
   KernelArgs args{};
+  bool may_hold = false;  // it waits for the outside: its last run says nothing about the next
   uint8_t* to = nullptr;
   const uint8_t* from = nullptr;
   size_t bytes = 0;
@@ -44,35 +54,52 @@ struct Node {
   const char* run() const;
 };
 
-// An open capture: nodes in the order they were enqueued (which is topological) and, per node, what it depends on.
+// One record of an event. The record's op completes it; whoever waits for this record holds it, so that recording the event
+// again, on whatever stream, changes nothing for them.
+struct Point {
+  // Released last by the drainer that got here: everything before it on the stream is done, the fields below are final.
+  std::atomic<bool> done{false};
+  const char* error = nullptr;
+  uint64_t time_ns = 0;
+};
+
+struct Queue;
+using Frontier = std::set<uint32_t>;
+
+// A capture: nodes in the order they were enqueued (which is topological) and, per node, what it depends on. Streams of
+// several threads may take part. Frozen once `ended`: graphs read the nodes without the lock.
 struct Capture {
-  HostStream* origin;
+  Ref<Queue> origin;
   std::thread::id thread;
+  std::atomic<bool> ended{false};
+  SpinLock lock;  // guards what follows; taken after a stream's and an event's
+  bool invalid = false;
   std::vector<Node> nodes;
   std::vector<std::vector<uint32_t>> needs;
   std::vector<Ref<Object>> keep;
-  std::set<HostStream*> joined;
-  bool invalid = false;
-  bool ended = false;
+  // Who takes part, and the nodes its next one depends on. Kept for streams that were closed meanwhile: their work counts.
+  std::map<Ref<Queue>, Frontier> streams;
+  void invalidate() {
+    std::lock_guard guard(lock);
+    invalid = true;
+  }
 };
-
-using Frontier = std::set<uint32_t>;
 
 class HostEvent final : public Event {
  public:
   explicit HostEvent(bool timing) : Event(timing) {}
   bool query() override;
   double elapsed_ms(Event& start) override;
-  // Written by whoever enqueues a record (under the stream's lock); the number of the latest one.
-  std::atomic<uint64_t> recorded{0};
-  // Written by the drainer that reached record n: a release of everything before it on the stream.
-  std::atomic<uint64_t> completed{0};
-  std::atomic<uint64_t> time_ns{0};
-  std::atomic<const char*> error{nullptr};
-  // The capture this was last recorded in, and where in it; guarded by `lock`.
-  SpinLock lock;
-  std::weak_ptr<Capture> capture;
-  Frontier frontier;
+
+ private:
+  friend class HostStream;
+  // The latest record; null when there is none.
+  Ref<Point> latest(const char* call);
+  SpinLock lock_;
+  Ref<Point> latest_;      // null: never recorded, which counts as done
+  bool captured_ = false;  // last recorded in a capture: this one, if it still exists, and where in it
+  std::weak_ptr<Capture> capture_;
+  Frontier frontier_;
 };
 
 class HostGraph final : public Graph {
@@ -89,16 +116,28 @@ class HostExec final : public Exec {
   // Replays of one exec run one at a time, whatever streams they are on.
   std::atomic<bool> running{false};
   std::atomic<uint64_t> last_run_ns{0};
+  bool may_hold = false;  // a node of it does
 };
 
 struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
-  Ref<Object> object;     // event or exec
-  uint64_t number = 0;    // of the record, or of the record to wait for
-  size_t next_node = 0;   // how far a graph has come
+  Ref<Point> point;       // of a record, or of the record to wait for
+  Ref<HostExec> exec;
+  size_t next_node = 0;   // how far a graph has come; guarded by the queue's lock
   uint64_t spent_ns = 0;  // on the graph so far
   std::vector<Ref<Object>> keep;
+};
+
+// A stream's work. It outlives the stream object: a closed stream still finishes what was enqueued.
+struct Queue {
+  SpinLock lock;
+  std::deque<Op> ops;                       // guarded by lock
+  std::atomic<size_t> pending{0};           // ops not finished; enqueuer adds, drainer takes off
+  std::atomic<bool> claimed{false};         // the one thread that may run ops of this queue
+  std::atomic<const char*> error{nullptr};  // first failure, sticky
+  std::atomic<bool> closed{false};
+  int priority = 0;
 };
 
 class Executor;
@@ -119,31 +158,17 @@ class HostStream final : public Stream {
   bool capturing() override;
 
  private:
-  friend class Executor;
   void push(Op&& op);
   void add_node(Node&& node, std::vector<Ref<Object>>&& keep, const char* call);
   void check(const char* call);
+  Capture* open_capture();
+  void forbid_while_capturing(const char* call, const char* why, const char* advice);
 
   Device& device_;
   Executor& executor_;
-
- public:
-  // The queue outlives the stream object: a closed stream still finishes what was enqueued.
-  struct Queue {
-    SpinLock lock;
-    std::deque<Op> ops;                       // guarded by lock
-    std::atomic<size_t> pending{0};           // ops not finished; enqueuer adds, drainer takes off
-    std::atomic<bool> claimed{false};         // the one thread that may run ops of this queue
-    std::atomic<const char*> error{nullptr};  // first failure, sticky
-    std::atomic<bool> closed{false};
-    int priority = 0;
-  };
-  Ref<Queue> queue;
-
- private:
+  const Ref<Queue> queue_;
   SpinLock capture_lock_;
-  Ref<Capture> capture_;
-  Frontier frontier_;
+  Ref<Capture> capture_;  // the last one it took part in; see open_capture
 };
 
 // Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is woken only when nobody
@@ -151,23 +176,32 @@ class HostStream final : public Stream {
 class Executor {
  public:
   static Executor& instance();
-  void add(const Ref<HostStream::Queue>& queue);
+  void add(const Ref<Queue>& queue);
   // Something became runnable: see that somebody comes.
   void notify();
   // Runs what is runnable for about `ns`; true if it ran anything.
   bool help(uint64_t ns);
   bool runnable();
   bool wait(const std::function<bool()>& done, uint64_t ns);
+  // Waits until nothing is enqueued anywhere, or `ns` are over.
+  void quiesce(uint64_t ns);
   void attend(Bell* bell);
   void dismiss(Bell* bell);
-  size_t pool_size() const;
 
  private:
-  using Queues = std::vector<Ref<HostStream::Queue>>;
+  using Queues = std::vector<Ref<Queue>>;
   std::shared_ptr<const Queues> queues();
-  bool drain(HostStream::Queue& queue, uint64_t deadline);
-  bool blocked(HostStream::Queue& queue);
+  bool drain(Queue& queue, uint64_t deadline);
+  bool ready(Queue& queue);
+  bool claimable(Queue& queue);
+  bool next_for_pool(Queue& queue);
   void completed();
+  // While one exists, its thread is inside an op that may take long and counts as no help for anybody else.
+  struct LongOp {
+    LongOp(Executor& executor, bool may_take_long);
+    ~LongOp();
+    Executor* executor;
+  };
   void wake_pool();
   void pool_main();
 
@@ -179,8 +213,8 @@ class Executor {
   // Attendants inside help(): they run something and cannot be counted on for anything else.
   std::atomic<int> busy_{0};
   std::mutex pool_mutex_;
-  int pool_threads_ = 0;
-  std::atomic<int> pool_parked_{0};
+  // Pool threads, those asleep, and those inside a long op: the rest look at every queue again before they sleep.
+  std::atomic<int> pool_threads_{0}, pool_parked_{0}, pool_held_{0};
   int32_t pool_word_ = 0;
   std::atomic<int> waiters_{0};
   int32_t completions_ = 0;

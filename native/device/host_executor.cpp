@@ -1,7 +1,9 @@
-// Who runs the host device's queues. The rule: whoever enqueues sees that somebody comes; whoever leaves with runnable
-// work behind it does the same. An attending actor counts as somebody coming unless it is busy running something.
+// Who runs the host device's queues. The rule: whoever enqueues sees that somebody comes; whoever leaves runnable work
+// behind, or starts an op that may take long while other work is runnable, does the same. An attending actor counts as
+// somebody coming unless it is busy running something; a pool thread unless it is inside a long op.
 #include <algorithm>
 #include <limits>
+#include <system_error>
 
 #include "device/host.hpp"
 
@@ -9,7 +11,25 @@ namespace hotslot::host {
 namespace {
 // The bell of this thread while it attends: its own enqueueing need not ring it.
 thread_local Bell* own_bell = nullptr;
+// How often it attends with that bell: a thread may host several pollers.
+thread_local int own_attends = 0;
+thread_local bool pool_thread = false;
 constexpr uint64_t long_graph_ns = 200'000, clock_every_nodes = 16;
+constexpr size_t long_copy_bytes = 512 << 10;
+// Streams that can be held at once before others have to wait; a thread is only made when all others are held.
+constexpr int most_pool_threads = 16;
+
+// A graph that never ran may take any time; so may a kernel.
+bool may_take_long(const Op& op) {
+  if (op.type == Op::graph) {
+    const uint64_t last = op.exec->last_run_ns.load();
+    return last == 0 || last > long_graph_ns || op.exec->may_hold;
+  }
+  return op.type == Op::node && (op.work->type == Node::kernel || op.work->bytes > long_copy_bytes);
+}
+// Only the pool starts what waits for the outside: whoever else helps has promised to be back in time.
+bool for_pool(const Op& op) { return op.type == Op::node ? op.work->may_hold : op.type == Op::graph && op.exec->may_hold; }
+
 }  // namespace
 
 Executor& Executor::instance() {
@@ -18,7 +38,7 @@ Executor& Executor::instance() {
   return *executor;
 }
 
-void Executor::add(const Ref<HostStream::Queue>& queue) {
+void Executor::add(const Ref<Queue>& queue) {
   std::lock_guard guard(lock_);
   auto next = std::make_shared<Queues>();
   for (auto& old : *queues_)
@@ -44,69 +64,112 @@ void Executor::notify() {
 }
 
 void Executor::wake_pool() {
+  // Before the counts are read: a thread that counts as a hand sees the new word before it sleeps.
   word_at(&pool_word_).fetch_add(1);
+  if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
   if (pool_parked_.load() > 0) {
     futex_wake(&pool_word_, 1);
     return;
   }
-  static const int most = int(std::clamp(std::thread::hardware_concurrency(), 2u, 5u)) - 1;
   std::lock_guard guard(pool_mutex_);
-  if (pool_threads_ >= most) return;
-  pool_threads_++;
-  std::thread([this] { pool_main(); }).detach();
+  if (pool_threads_.load() >= most_pool_threads) return;
+  pool_threads_.fetch_add(1);
+  try {
+    std::thread([this] { pool_main(); }).detach();
+  } catch (const std::system_error&) {
+    pool_threads_.fetch_sub(1);  // the machine has no thread left: those there are go on
+  }
 }
 
-size_t Executor::pool_size() const { return size_t(pool_threads_); }
-
 void Executor::pool_main() {
+  pool_thread = true;
   for (;;) {
     // Read before looking: a push after the look has moved the word, and the wait returns at once.
     const int32_t seen = word_at(&pool_word_).load();
     if (help(std::numeric_limits<uint64_t>::max() / 2)) continue;
+    stress_pause();
     pool_parked_.fetch_add(1);
-    futex_wait(&pool_word_, seen, 1'000'000'000);
+    futex_wait(&pool_word_, seen, longest_sleep_ns);
     pool_parked_.fetch_sub(1);
   }
 }
 
-bool Executor::blocked(HostStream::Queue& queue) {
-  std::lock_guard guard(queue.lock);
-  if (queue.ops.empty()) return true;
-  const Op& op = queue.ops.front();
-  if (op.type == Op::wait) return static_cast<HostEvent&>(*op.object).completed.load() < op.number;
-  if (op.type == Op::graph && op.next_node == 0) return static_cast<HostExec&>(*op.object).running.load();
-  return false;
+Executor::LongOp::LongOp(Executor& executor, bool may_take_long) : executor(may_take_long ? &executor : nullptr) {
+  if (!may_take_long) return;
+  // Held first, then the look: an enqueuer either sees that we are held, or we see what it enqueued.
+  if (pool_thread) executor.pool_held_.fetch_add(1);
+  if (executor.runnable()) executor.wake_pool();
 }
 
+Executor::LongOp::~LongOp() {
+  if (executor && pool_thread) executor->pool_held_.fetch_sub(1);
+}
+
+// Whether a thread that claims the queue could run something. False says so only for now.
+bool Executor::ready(Queue& queue) {
+  if (queue.pending.load() == 0) return false;
+  std::lock_guard guard(queue.lock);
+  if (queue.ops.empty()) return false;
+  const Op& op = queue.ops.front();
+  if (op.type == Op::wait) return op.point->done.load();
+  if (op.type == Op::graph && op.next_node == 0) return !op.exec->running.load();
+  return true;
+}
+
+bool Executor::next_for_pool(Queue& queue) {
+  std::lock_guard guard(queue.lock);
+  return !queue.ops.empty() && for_pool(queue.ops.front());
+}
+
+bool Executor::claimable(Queue& queue) { return !queue.claimed.load() && ready(queue); }
+
 bool Executor::runnable() {
-  for (auto& queue : *queues())
-    if (queue->pending.load() != 0 && !queue->claimed.load() && !blocked(*queue)) return true;
+  const auto all = queues();  // held: adding a stream replaces the list
+  for (auto& queue : *all)
+    if (claimable(*queue)) return true;
   return false;
 }
 
 bool Executor::help(uint64_t ns) {
-  const uint64_t start = now_ns(), deadline = start + ns;
-  bool any = false;
+  const uint64_t deadline = now_ns() + ns;
+  bool any = false, late = false;
   if (own_bell) busy_.fetch_add(1);
-  for (;;) {
-    bool ran = false;
-    for (auto& queue : *queues()) {
-      if (queue->pending.load() == 0 || queue->claimed.exchange(true)) continue;
-      ran |= drain(*queue, deadline);
-      // Releases what this thread did to the next one that claims the queue.
-      queue->claimed.store(false);
+  for (bool ran = true; ran && !late;) {
+    ran = false;
+    const auto all = queues();
+    for (auto& queue : *all) {
+      // After a time out, what lies behind may have been promised to nobody else.
+      if (late && claimable(*queue)) {
+        wake_pool();
+        break;
+      }
+      if (late || queue->pending.load() == 0) continue;
+      // Again after giving the claim back: what made the queue runnable meanwhile came while others could not have it.
+      while (!queue->claimed.exchange(true)) {
+        const bool went_on = drain(*queue, deadline);
+        ran |= went_on;
+        late = went_on && now_ns() >= deadline;
+        stress_pause();
+        // Releases what this thread did to the next one that claims the queue.
+        queue->claimed.store(false);
+        if (late || !ready(*queue)) break;
+        if (!pool_thread && next_for_pool(*queue)) {
+          wake_pool();
+          break;
+        }
+      }
     }
     any |= ran;
-    if (!ran || now_ns() >= deadline) break;
   }
   if (own_bell) busy_.fetch_sub(1);
+  stress_pause();
   // A promise-keeper comes back by itself; anyone else leaves word.
   if (any && !own_bell && runnable()) notify();
   return any;
 }
 
 // Runs ops from the head until the queue is empty, blocked or the time is over. The caller has the claim.
-bool Executor::drain(HostStream::Queue& queue, uint64_t deadline) {
+bool Executor::drain(Queue& queue, uint64_t deadline) {
   bool any = false;
   for (;;) {
     Op* op;
@@ -115,32 +178,31 @@ bool Executor::drain(HostStream::Queue& queue, uint64_t deadline) {
       if (queue.ops.empty()) return any;
       op = &queue.ops.front();  // stays put: a deque never moves its front while others push at the back
     }
+    if (!pool_thread && for_pool(*op)) return any;
     const char* failed = queue.error.load();
     switch (op->type) {
       case Op::node:
-        if (!failed) failed = op->work->run();
+        if (!failed) {
+          const LongOp held(*this, may_take_long(*op));
+          failed = op->work->run();
+        }
         break;
-      case Op::record: {
-        auto& event = static_cast<HostEvent&>(*op->object);
-        if (failed) event.error.store(failed);
-        if (event.timing) event.time_ns.store(now_ns());
+      case Op::record:
+        op->point->error = failed;
+        op->point->time_ns = now_ns();
         // Publishes everything this queue did before the record to whoever finds it done.
-        uint64_t done = event.completed.load();
-        while (done < op->number && !event.completed.compare_exchange_weak(done, op->number)) continue;
+        op->point->done.store(true);
         break;
-      }
-      case Op::wait: {
-        auto& event = static_cast<HostEvent&>(*op->object);
-        if (event.completed.load() < op->number) return any;
-        if (!failed) failed = event.error.load();
+      case Op::wait:
+        if (!op->point->done.load()) return any;
+        if (!failed) failed = op->point->error;
         break;
-      }
       case Op::graph: {
-        auto& exec = static_cast<HostExec&>(*op->object);
+        auto& exec = *op->exec;
         if (failed) break;
         if (op->next_node == 0 && exec.running.exchange(true)) return any;
+        const LongOp held(*this, may_take_long(*op));
         const auto& nodes = exec.capture->nodes;
-        if (own_bell && exec.last_run_ns.load() > long_graph_ns && op->next_node == 0 && runnable()) wake_pool();
         const uint64_t begin = now_ns();
         size_t next = op->next_node;
         while (next < nodes.size() && !failed) {
@@ -149,10 +211,11 @@ bool Executor::drain(HostStream::Queue& queue, uint64_t deadline) {
         }
         op->spent_ns += now_ns() - begin;
         if (next < nodes.size() && !failed) {
+          std::lock_guard guard(queue.lock);
           op->next_node = next;
           return true;
         }
-        exec.last_run_ns.store(op->spent_ns);
+        exec.last_run_ns.store(std::max<uint64_t>(op->spent_ns, 1));
         exec.running.store(false);
         break;
       }
@@ -198,14 +261,24 @@ bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
     const uint64_t now = now_ns();
     if (now >= deadline) return false;
     if (help(std::min<uint64_t>(deadline - now, 100'000))) continue;
-    futex_wait(&completions_, seen, std::min<uint64_t>(deadline - now, 50'000'000));
+    futex_wait(&completions_, seen, std::min<uint64_t>(deadline - now, longest_sleep_ns));
   }
+}
+
+void Executor::quiesce(uint64_t ns) {
+  wait(
+      [this] {
+        const auto all = queues();
+        return std::all_of(all->begin(), all->end(), [](auto& queue) { return queue->pending.load() == 0; });
+      },
+      ns);
 }
 
 void Executor::attend(Bell* bell) {
   std::lock_guard guard(attendants_lock_);
   attendants_.push_back(bell);
   own_bell = bell;
+  own_attends++;
   attending_.fetch_add(1);
 }
 
@@ -216,8 +289,9 @@ void Executor::dismiss(Bell* bell) {
     if (at == attendants_.end()) return;
     attendants_.erase(at);
     attending_.fetch_sub(1);
-    if (own_bell == bell) own_bell = nullptr;
+    if (own_bell == bell && --own_attends == 0) own_bell = nullptr;
   }
+  stress_pause();
   if (runnable()) wake_pool();
 }
 

@@ -21,7 +21,7 @@ constexpr uint64_t longest_wait_ns = 50'000'000;
 class Poller final : public Napi::ObjectWrap<Poller> {
  public:
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array, sleepNs, spinNs})
-  // With a bell the calling thread attends: completions ring it, and it has promised to come back and help.
+  // With a bell the calling thread may attend, from back() until away(): completions ring it, and it promises to come and help.
   explicit Poller(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
@@ -38,7 +38,6 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     if (options.Get("bell").IsTypedArray()) {
       views_.push_back(Napi::Persistent(options.Get("bell").As<Napi::TypedArray>()));
       bell_ = reinterpret_cast<Bell*>(bytes_of(options.Get("bell"), "bell").data);
-      attend();
     }
   }
   ~Poller() override { leave(); }
@@ -52,6 +51,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
  private:
   // check(ns): how many watched events became done, after helping the device for at most ns.
   Napi::Value check(const Napi::CallbackInfo& info) {
+    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this poller is closed");
     int found = look(info.Env());
     const uint64_t ns = uint64_t(info[0].As<Napi::Number>().Int64Value());
     if (found == 0 && ns > 0 && pins_.api().help(device_, ns)) found = look(info.Env());
@@ -108,6 +108,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
   }
   void leave() {
     dismiss();
+    closed_ = true;
     bell_ = nullptr;
     events_.clear();
     pins_.drop();
@@ -121,7 +122,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
   double* times_ = nullptr;
   uint64_t sleep_ns_ = 0, spin_ns_ = 0;
   Bell* bell_ = nullptr;
-  bool attending_ = false;
+  bool attending_ = false, closed_ = false;
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 

@@ -38,6 +38,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
  private:
   // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`.
   void launch(const Napi::CallbackInfo& info) {
+    check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     times_[0] = double(now_ns()) / 1e6;
     checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
@@ -46,6 +47,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
 
   // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor died.
   void mark(const Napi::CallbackInfo& info) {
+    check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     times_[0] = double(now_ns()) / 1e6;
     finish(info, slot);
@@ -61,13 +63,17 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
 
   // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
   Napi::Value drained(const Napi::CallbackInfo& info) {
+    check_open(info);
     return Napi::Boolean::New(info.Env(), checked(info.Env(), pins_.api().stream_query(stream_)) == 1);
   }
 
+  void check_open(const Napi::CallbackInfo& info) {
+    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this replayer is closed");
+  }
+
   void close(const Napi::CallbackInfo&) {
+    closed_ = true;
     pins_.drop();
-    spent_.clear();
-    graphs_.clear();
   }
 
   Pins pins_;
@@ -77,6 +83,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   void* mailbox_ = nullptr;
   uint64_t weights_offset_ = 0, weights_bytes_ = 0;
   double* times_ = nullptr;
+  bool closed_ = false;
   Napi::Reference<Napi::TypedArray> view_;
 };
 

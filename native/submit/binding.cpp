@@ -34,7 +34,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
  private:
   // submit(slot, bytes): the host seconds it took.
   Napi::Value submit(const Napi::CallbackInfo& info) {
-    const size_t slot = slot_of(info, 0, copied_.size());
+    const size_t slot = open_slot(info, 0);
     const uint64_t bytes = uint64_t(info[1].As<Napi::Number>().Int64Value());
     const uint64_t begin = now_ns();
     if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
@@ -42,16 +42,18 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
   }
 
-  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy, or makes the deferred copy of `bytes`
-  // on it now. The host seconds it took.
+  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred copy on
+  // it now and records the slot's event behind it. The host seconds it took.
   Napi::Value wait_ready(const Napi::CallbackInfo& info) {
-    const size_t slot = slot_of(info, 1, copied_.size());
+    const size_t slot = open_slot(info, 1);
     const double handle = info[0].As<Napi::Number>().DoubleValue();
     void* stream = pins_.api().pin(handle, HOTSLOT_STREAM);
     if (!stream) throw_js(info.Env(), "ERR_HOTSLOT_STALE_HANDLE", "this stream is closed (its handle is stale)");
     const uint64_t begin = now_ns();
     const uint64_t bytes = uint64_t(info[2].As<Napi::Number>().Int64Value());
-    const int result = mode_ == 1 ? copy(stream, slot, bytes) : pins_.api().wait(stream, copied_[slot]);
+    int result;
+    if (mode_ != 1 || bytes == 0) result = pins_.api().wait(stream, copied_[slot]);
+    else if ((result = copy(stream, slot, bytes)) >= 0) result = pins_.api().record(stream, copied_[slot]);
     pins_.api().unpin(handle);
     checked(info.Env(), result);
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
@@ -61,9 +63,14 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     return pins_.api().copy(stream, devices_[slot], 0, hosts_[slot], offsets_[slot], bytes);
   }
 
+  size_t open_slot(const Napi::CallbackInfo& info, size_t argument) {
+    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this submitter is closed");
+    return slot_of(info, argument, copied_.size());
+  }
+
   void close(const Napi::CallbackInfo&) {
+    closed_ = true;
     pins_.drop();
-    copied_.clear();  // every later call finds no slot
   }
 
   Pins pins_;
@@ -71,6 +78,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
   std::vector<void*> copied_, hosts_, devices_;
   std::vector<uint64_t> offsets_;
   int mode_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,204 @@
+/** What a capture may and may not do, with CUDA's numbers; after each refusal the stream is usable again. */
+import { expect } from 'chai';
+import type { Device, DeviceEvent, Stream, Tensor } from '../../../src/index.ts';
+import { add, Latch, refusal, refusesWith, tensorOf, valuesOf } from '../rig.ts';
+import { captured } from './graphs.ts';
+
+interface Parts extends Disposable {
+  origin: Stream;
+  side: Stream;
+  fork: DeviceEvent;
+  join: DeviceEvent;
+  a: Tensor;
+  b: Tensor;
+}
+
+async function parts(device: Device): Promise<Parts> {
+  const [origin, side] = [device.createStream(), device.createStream()];
+  const [fork, join] = [device.createEvent(), device.createEvent()];
+  const [a, b] = [await tensorOf(device, [1, 2]), await tensorOf(device, [10, 20])];
+  const all = [origin, side, fork, join, a, b];
+  const close = () => {
+    for (const part of all) part.close();
+  };
+  return { origin, side, fork, join, a, b, [Symbol.dispose]: close };
+}
+
+/** Captures and works as if nothing had happened. */
+async function usable(device: Device, stream: Stream): Promise<void> {
+  using tensor = device.allocate({ shape: [1], dtype: 'int32' });
+  expect(stream.capturing).to.equal(false);
+  using exec = captured(stream, () => stream.fill(tensor, 1));
+  stream.replay(exec);
+  expect(await valuesOf(tensor, stream)).to.deep.equal([1]);
+}
+
+export function captureContract(device: () => Device): void {
+  it('takes in a side stream that is forked and joined by events', async () => {
+    using p = await parts(device());
+    using c = await tensorOf(device(), [0, 0]);
+    p.origin.beginCapture();
+    add(p.origin, p.a, p.b);
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    expect(p.side.capturing).to.equal(true);
+    p.side.copy(c, p.a);
+    p.side.record(p.join);
+    p.origin.fill(p.b, 5);
+    p.origin.wait(p.join);
+    add(p.origin, c, p.b);
+    using graph = p.origin.endCapture();
+    expect([graph.nodeCount, p.side.capturing]).to.deep.equal([4, false]);
+    using exec = graph.instantiate();
+    p.side.replay(exec);
+    expect(await valuesOf(c, p.side)).to.deep.equal([16, 27]);
+    await usable(device(), p.side);
+  });
+
+  it('takes in a side stream that still has work of its own, which stays outside', async () => {
+    using p = await parts(device());
+    using latch = new Latch(device()).hold(p.side);
+    p.origin.beginCapture();
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    p.side.fill(p.a, 3);
+    p.side.record(p.join);
+    p.origin.wait(p.join);
+    using graph = p.origin.endCapture();
+    expect(graph.nodeCount).to.equal(1);
+    latch.open();
+    await p.side.synchronize();
+    expect(await valuesOf(p.a)).to.deep.equal([1, 2]);
+  });
+
+  it('904: refuses to end while a side stream is not joined', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    p.side.fill(p.a, 1);
+    refusesWith(904, 'STREAM_CAPTURE_UNJOINED', () => p.origin.endCapture());
+    await usable(device(), p.origin);
+    await usable(device(), p.side);
+  });
+
+  it('904: work of a side stream counts even when the stream was closed', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    p.side.fill(p.a, 1);
+    p.side.close();
+    refusesWith(904, 'STREAM_CAPTURE_UNJOINED', () => p.origin.endCapture());
+    await usable(device(), p.origin);
+  });
+
+  it('905: refuses to wait for an event recorded outside', async () => {
+    using p = await parts(device());
+    p.side.record(p.fork);
+    p.origin.beginCapture();
+    refusesWith(905, 'STREAM_CAPTURE_ISOLATION', () => p.origin.wait(p.fork));
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.fill(p.a, 1));
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.record(p.join));
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
+    await usable(device(), p.origin);
+  });
+
+  it('902: refuses to merge two captures, and both are broken', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.side.beginCapture();
+    p.origin.record(p.fork);
+    refusesWith(902, 'STREAM_CAPTURE_MERGE', () => p.side.wait(p.fork));
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.side.endCapture());
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
+    await usable(device(), p.origin);
+    await usable(device(), p.side);
+  });
+
+  it('907: refuses to ask for or wait on a captured event, until it is recorded outside', async () => {
+    using p = await parts(device());
+    p.side.record(p.fork);
+    p.origin.beginCapture();
+    p.origin.fill(p.a, 1);
+    p.origin.record(p.fork);
+    using graph = p.origin.endCapture();
+    refusesWith(907, 'CAPTURED_EVENT', () => p.fork.query());
+    refusesWith(907, 'CAPTURED_EVENT', () => p.side.wait(p.fork));
+    graph.close();
+    refusesWith(907, 'CAPTURED_EVENT', () => p.fork.query());
+    p.side.record(p.fork);
+    await p.fork.done();
+    expect(p.fork.query()).to.equal(true);
+  });
+
+  const unsupported: [string, (p: Parts) => unknown][] = [
+    ['ask for the stream', (p) => p.origin.query()],
+    ['ask for another stream', (p) => p.side.query()],
+    ['ask for an event', (p) => p.join.query()],
+    ['allocate', () => device().allocate({ shape: [1] })],
+    ['register host memory', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(8)))],
+  ];
+  for (const [what, call] of unsupported) {
+    it(`900: refuses to ${what} while this thread captures; the capture is broken`, async () => {
+      using p = await parts(device());
+      p.origin.beginCapture();
+      p.origin.fill(p.a, 1);
+      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => call(p));
+      refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.fill(p.a, 1));
+      refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
+      expect(await valuesOf(p.a)).to.deep.equal([1, 2]);
+      await usable(device(), p.origin);
+    });
+  }
+
+  it('900: refuses a replay inside a capture', async () => {
+    using p = await parts(device());
+    using exec = captured(p.side, () => p.side.fill(p.b, 0));
+    p.origin.beginCapture();
+    refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => p.origin.replay(exec));
+    refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
+    await usable(device(), p.origin);
+  });
+
+  it('903: refuses to end on a stream it did not begin on', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    refusesWith(903, 'STREAM_CAPTURE_UNMATCHED', () => p.side.endCapture());
+    refusal(() => p.origin.endCapture());
+    await usable(device(), p.origin);
+    await usable(device(), p.side);
+  });
+
+  it('refuses to begin twice or to end what never began, and goes on', async () => {
+    using p = await parts(device());
+    expect(refusal(() => p.origin.endCapture()).code).to.equal('ERR_HOTSLOT_DEVICE');
+    p.origin.beginCapture();
+    p.origin.fill(p.a, 1);
+    expect(refusal(() => p.origin.beginCapture()).code).to.equal('ERR_HOTSLOT_DEVICE');
+    using graph = p.origin.endCapture();
+    expect(graph.nodeCount).to.equal(1);
+    await usable(device(), p.origin);
+  });
+
+  it('closed in the middle, frees the streams that joined and the thread', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.origin.record(p.fork);
+    p.side.wait(p.fork);
+    p.origin.close();
+    await usable(device(), p.side);
+  });
+
+  it('leaves other streams alone: they execute meanwhile', async () => {
+    using p = await parts(device());
+    p.origin.beginCapture();
+    p.origin.fill(p.a, 9);
+    add(p.side, p.b, p.a);
+    using graph = p.origin.endCapture();
+    expect(await valuesOf(p.b, p.side)).to.deep.equal([11, 22]);
+    expect(graph.nodeCount).to.equal(1);
+  });
+}

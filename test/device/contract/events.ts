@@ -1,0 +1,101 @@
+/** Events: points in streams, and the time between them. */
+import { expect } from 'chai';
+import type { Device } from '../../../src/index.ts';
+import { Latch, refusal, refusesWith, until, valuesOf } from '../rig.ts';
+
+export function eventContract(device: () => Device): void {
+  it('never recorded, counts as done', async () => {
+    using event = device().createEvent();
+    using stream = device().createStream();
+    expect(event.query()).to.equal(true);
+    await event.done();
+    stream.wait(event);
+    await stream.synchronize();
+  });
+
+  it('recorded again, counts from the latest record only', async () => {
+    using held = device().createStream();
+    using free = device().createStream();
+    using event = device().createEvent();
+    using latch = new Latch(device());
+    free.record(event);
+    await event.done();
+    latch.hold(held);
+    held.record(event);
+    expect(event.query()).to.equal(false);
+    free.record(event);
+    await until('the latest record is done', () => event.query());
+    expect(held.query(), 'though the earlier one is not').to.equal(false);
+    latch.open();
+    await held.synchronize();
+    expect(event.query()).to.equal(true);
+  });
+
+  it('recorded again, does not delay whoever waits for the earlier record', async () => {
+    using held = device().createStream();
+    using first = device().createStream();
+    using waiting = device().createStream();
+    using event = device().createEvent();
+    using latch = new Latch(device()).hold(held);
+    using tensor = device().allocate({ shape: [1], dtype: 'int32' });
+    first.record(event);
+    waiting.wait(event);
+    held.record(event);
+    waiting.fill(tensor, 2);
+    expect(await valuesOf(tensor, waiting)).to.deep.equal([2]);
+    expect(event.query()).to.equal(false);
+    latch.open();
+    await event.done();
+  });
+
+  it('resolves many waiters at once, and those who come late', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device()).hold(stream);
+    const events = Array.from({ length: 20 }, () => device().createEvent());
+    for (const event of events) stream.record(event);
+    let resolved = 0;
+    const waits = events.map((event) => event.done().then(() => resolved++));
+    await until('the stream is held', () => latch.reached);
+    expect(resolved).to.equal(0);
+    latch.open();
+    await Promise.all(waits);
+    await events[0]!.done();
+    for (const event of events) event.close();
+  });
+
+  it('measures time that adds up', async () => {
+    using stream = device().createStream();
+    using first = device().createEvent({ timing: true });
+    using second = device().createEvent({ timing: true });
+    using third = device().createEvent({ timing: true });
+    stream.record(first);
+    stream.launch('spin', { wholes: [3000] });
+    stream.record(second);
+    stream.record(third);
+    await third.done();
+    expect(second.elapsedMs(first)).to.be.at.least(2.9);
+    expect(third.elapsedMs(second)).to.be.at.least(0);
+    expect(second.elapsedMs(first) + third.elapsedMs(second)).to.be.closeTo(third.elapsedMs(first), 0.01);
+    expect(first.elapsedMs(first)).to.equal(0);
+  });
+
+  it('refuses times that are not there', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device());
+    using plain = device().createEvent();
+    using timed = device().createEvent({ timing: true });
+    using later = device().createEvent({ timing: true });
+    stream.record(plain);
+    stream.record(timed);
+    await timed.done();
+    expect(refusal(() => timed.elapsedMs(plain)).message).to.include('timing: true');
+    expect(refusal(() => plain.elapsedMs(timed)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    refusesWith(600, 'NOT_READY', () => later.elapsedMs(timed));
+    latch.hold(stream);
+    stream.record(later);
+    refusesWith(600, 'NOT_READY', () => later.elapsedMs(timed));
+    latch.open();
+    await later.done();
+    expect(later.elapsedMs(timed)).to.be.at.least(0);
+  });
+}

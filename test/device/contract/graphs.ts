@@ -1,0 +1,140 @@
+/** Graphs: captured once, replayed as often as wanted. */
+import { expect } from 'chai';
+import type { Device, GraphExec, Stream } from '../../../src/index.ts';
+import { add, Latch, tensorOf, until, valuesOf } from '../rig.ts';
+
+/** Captures what `work` enqueues and makes it ready; the graph itself is closed at once. */
+export function captured(stream: Stream, work: () => void): GraphExec {
+  stream.beginCapture();
+  work();
+  using graph = stream.endCapture();
+  return graph.instantiate();
+}
+
+export function graphContract(device: () => Device): void {
+  it('execute nothing while they are captured, and everything at each replay', async () => {
+    using stream = device().createStream();
+    using sum = await tensorOf(device(), [0, 0]);
+    using one = await tensorOf(device(), [1, 2]);
+    using out = device().allocate({ shape: [2] });
+    stream.beginCapture();
+    expect(stream.capturing).to.equal(true);
+    add(stream, sum, one);
+    stream.copy(out, sum);
+    stream.fill(one.view({ shape: [1] }), 3);
+    using graph = stream.endCapture();
+    expect([stream.capturing, graph.nodeCount]).to.deep.equal([false, 3]);
+    await stream.synchronize();
+    expect(await valuesOf(sum, stream)).to.deep.equal([0, 0]);
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    expect(await valuesOf(out, stream)).to.deep.equal([1, 2]);
+    for (let i = 0; i < 99; i++) stream.replay(exec);
+    expect(await valuesOf(out, stream)).to.deep.equal([298, 200]);
+  });
+
+  it('are replayed in stream order, between other work', async () => {
+    using stream = device().createStream();
+    using value = await tensorOf(device(), [0]);
+    using one = await tensorOf(device(), [1]);
+    using seen = device().allocate({ shape: [4] });
+    using exec = captured(stream, () => add(stream, value, one));
+    const look = (i: number) => stream.copy(seen.view({ shape: [1], offset: i }), value);
+    stream.replay(exec);
+    look(0);
+    stream.fill(value, 10);
+    stream.replay(exec);
+    look(1);
+    stream.replay(exec);
+    stream.replay(exec);
+    look(2);
+    expect(await valuesOf(seen, stream)).to.deep.equal([1, 11, 13, 0]);
+  });
+
+  it('run one replay of the same exec at a time, whatever streams it is on', async () => {
+    using a = device().createStream();
+    using b = device().createStream();
+    using sum = device().allocate({ shape: [4096] });
+    using one = await tensorOf(device(), Array(4096).fill(1));
+    using exec = captured(a, () => {
+      for (let i = 0; i < 20; i++) add(a, sum, one);
+    });
+    for (let i = 0; i < 50; i++) {
+      a.replay(exec);
+      b.replay(exec);
+    }
+    await Promise.all([a.synchronize(), b.synchronize()]);
+    expect(new Set(await valuesOf(sum))).to.deep.equal(new Set([2000]));
+  });
+
+  it('may be instantiated more than once', async () => {
+    using stream = device().createStream();
+    using sum = await tensorOf(device(), [0]);
+    using one = await tensorOf(device(), [1]);
+    stream.beginCapture();
+    add(stream, sum, one);
+    using graph = stream.endCapture();
+    using first = graph.instantiate();
+    using second = graph.instantiate();
+    stream.replay(first);
+    stream.replay(second);
+    expect(await valuesOf(sum, stream)).to.deep.equal([2]);
+  });
+
+  it('keep what they touch alive: the tensors and the graph are closed first, then it is replayed', async () => {
+    using stream = device().createStream();
+    using out = device().allocate({ shape: [50_000], dtype: 'int32' });
+    const between = device().allocate({ shape: [50_000], dtype: 'int32' });
+    using exec = captured(stream, () => {
+      stream.fill(between, 6);
+      stream.copy(out, between);
+    });
+    between.close();
+    using other = device().allocate({ shape: [50_000], dtype: 'int32' });
+    stream.replay(exec);
+    expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([6]));
+    expect(new Set(await valuesOf(other, stream)), 'nobody else got that memory').to.deep.equal(new Set([0]));
+  });
+
+  it('closed while a replay is enqueued, are replayed all the same', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device());
+    using tensor = device().allocate({ shape: [1], dtype: 'int32' });
+    const exec = captured(stream, () => stream.fill(tensor, 8));
+    latch.hold(stream);
+    stream.replay(exec);
+    exec.close();
+    latch.open();
+    expect(await valuesOf(tensor, stream)).to.deep.equal([8]);
+  });
+
+  it('may be empty', async () => {
+    using stream = device().createStream();
+    stream.beginCapture();
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    expect(graph.nodeCount).to.equal(0);
+    stream.replay(exec);
+    await stream.synchronize();
+  });
+
+  it('held inside, hold their own stream only, though they were quick before', async () => {
+    using stream = device().createStream();
+    using free = device().createStream();
+    using latch = new Latch(device());
+    using tensor = device().allocate({ shape: [1], dtype: 'int32' });
+    using exec = captured(stream, () => latch.hold(stream));
+    latch.open();
+    stream.replay(exec);
+    await stream.synchronize();
+    latch.shut();
+    stream.replay(exec);
+    free.fill(tensor, 1);
+    // Asking alone: nobody lends the device a thread.
+    await until('the free stream is done', () => free.query());
+    expect(await valuesOf(tensor, free)).to.deep.equal([1]);
+    expect(stream.query()).to.equal(false);
+    latch.open();
+    await stream.synchronize();
+  });
+}

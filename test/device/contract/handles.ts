@@ -1,0 +1,164 @@
+/** Handles: stale ones are refused, closing twice is fine, pins hold things open. */
+import { expect } from 'chai';
+import { native } from '../../../src/device/native.ts';
+import type { Device } from '../../../src/index.ts';
+import { newPoller, newReplayer, newSubmitter, TransferMode } from '../../../src/transfer/native.ts';
+import { pinnedHandles, refusal } from '../rig.ts';
+import { captured } from './graphs.ts';
+
+export function handleContract(device: () => Device): void {
+  it('closed, are stale everywhere, also when their place is taken again', () => {
+    const stream = device().createStream();
+    const event = device().createEvent({ timing: true });
+    const tensor = device().allocate({ shape: [1] });
+    stream.beginCapture();
+    const graph = stream.endCapture();
+    const exec = graph.instantiate();
+    using live = device().createStream();
+    using other = device().allocate({ shape: [1] });
+    using later = device().createEvent({ timing: true });
+    for (const part of [stream, event, tensor, graph, exec]) {
+      part.close();
+      part.close();
+    }
+    using successor = device().createStream();
+    expect(successor.handle).to.not.equal(stream.handle);
+    const uses = [
+      () => stream.query(),
+      () => stream.record(later),
+      () => stream.beginCapture(),
+      () => stream.endCapture(),
+      () => stream.capturing,
+      () => live.record(event),
+      () => live.wait(event),
+      () => live.fill(tensor, 1),
+      () => live.copy(other, tensor),
+      () => live.launch('axpby', { tensors: [other, tensor], wholes: [1], reals: [1, 1] }),
+      () => live.replay(exec),
+      () => event.query(),
+      () => later.elapsedMs(event),
+      () => graph.instantiate(),
+      () => graph.nodeCount,
+    ];
+    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+  });
+
+  it('of another kind, or none at all, are refused like stale ones', () => {
+    using event = device().createEvent();
+    using tensor = device().allocate({ shape: [1] });
+    for (const handle of [event.handle, tensor.handle, 0, -1, 1.5, Number.NaN, Infinity, 2 ** 60, 2 ** 20 + 2 ** 19])
+      expect(refusal(() => native().streamQuery(handle)).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+  });
+
+  it('pinned by an actor, refuse to close until the actor is closed', () => {
+    using event = device().createEvent();
+    const poller = newPoller({
+      device: device().handle,
+      events: [event.handle],
+      watch: new Int32Array(1),
+      times: new Float64Array(1),
+      sleepNs: 1000,
+      spinNs: 0,
+    });
+    const error = refusal(() => event.close());
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_BUSY',
+      'still in use by another thread: stop what uses it, then close it again',
+    ]);
+    expect(event.query(), 'it goes on working').to.equal(true);
+    poller.close();
+    event.close();
+    expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+  });
+
+  it('given to an actor, are refused when stale, and a refused actor holds nothing', () => {
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using memory = device().registerHost(new Uint8Array(new SharedArrayBuffer(8)));
+    using slot = device().allocate({ shape: [2] });
+    using exec = captured(stream, () => stream.fill(slot, 1));
+    const gone = device().createEvent();
+    gone.close();
+    const stale = gone.handle;
+    const submit = { stream: stream.handle, copied: [event.handle], hosts: [memory.handle], hostOffsets: [0] };
+    const times = new Float64Array(2);
+    const watch = new Int32Array(2);
+    const poll = { device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 };
+    const replay = { stream: stream.handle, spent: [event.handle], graphs: [exec.handle], times };
+    const mode = TransferMode.immediate;
+    const makes = [
+      () => newSubmitter({ ...submit, slots: [stale], mode }),
+      () => newSubmitter({ ...submit, slots: [slot.handle], stream: stale, mode }),
+      () => newSubmitter({ ...submit, slots: [slot.handle], copied: [stale], mode }),
+      () => newSubmitter({ ...submit, slots: [slot.handle], hosts: [stale], mode }),
+      () => newPoller({ ...poll, device: stale }),
+      () => newPoller({ ...poll, events: [event.handle, stale] }),
+      () => newReplayer({ ...replay, stream: stale }),
+      () => newReplayer({ ...replay, graphs: [stale] }),
+      () => newReplayer({ ...replay, spent: [stale] }),
+      () => newReplayer({ ...replay, weights: slot.handle, weightsOffset: 0, weightsBytes: 8, mailbox: stale }),
+    ];
+    for (const make of makes) expect(refusal(make).code, String(make)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    expect(pinnedHandles()).to.equal(0);
+    expect(refusal(() => newSubmitter({ ...submit, slots: [], mode })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => newPoller({ ...poll, watch: new Int32Array(0) })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => newReplayer({ ...replay, graphs: [] })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(pinnedHandles()).to.equal(0);
+  });
+
+  it('actors that are closed refuse every call and close again', () => {
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using memory = device().registerHost(new Uint8Array(new SharedArrayBuffer(8)));
+    using slot = device().allocate({ shape: [2] });
+    using exec = captured(stream, () => stream.fill(slot, 1));
+    const submitter = newSubmitter({
+      stream: stream.handle,
+      copied: [event.handle],
+      hosts: [memory.handle],
+      hostOffsets: [0],
+      slots: [slot.handle],
+      mode: TransferMode.immediate,
+    });
+    const times = new Float64Array(2);
+    const replayer = newReplayer({ stream: stream.handle, spent: [event.handle], graphs: [exec.handle], times });
+    const watch = new Int32Array(1);
+    const poller = newPoller({ device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 });
+    expect(refusal(() => submitter.submit(1, 8)).message).to.include('slot 1 is not one of 1');
+    expect(refusal(() => submitter.submit(0, 9)).code).to.equal('ERR_HOTSLOT_RANGE');
+    expect(refusal(() => poller.wait(0, 1)).message).to.include('bell');
+    for (const actor of [submitter, replayer, poller, submitter, replayer, poller]) actor.close();
+    const uses = [
+      () => submitter.submit(0, 8),
+      () => submitter.waitReady(stream.handle, 0, 8),
+      () => replayer.launch(0, -1),
+      () => replayer.mark(0, -1),
+      () => replayer.drained(),
+      () => poller.check(0),
+      () => poller.wait(0, 1),
+    ];
+    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+  });
+
+  it('of a closed device object: nothing new is made, what was made goes on', async () => {
+    const stream = device().createStream();
+    using latchless = device().createEvent();
+    device().close();
+    device().close();
+    expect(device().closed).to.equal(true);
+    const uses = [
+      () => device().createStream(),
+      () => device().createEvent(),
+      () => device().allocate({ shape: [1] }),
+      () => device().registerHost(new Uint8Array(1)),
+      () => device().memoryInfo(),
+      () => device().currentStream,
+      () => device().withStream(stream, () => 1),
+    ];
+    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    stream.record(latchless);
+    await latchless.done();
+    await stream.synchronize();
+    stream.close();
+  });
+}

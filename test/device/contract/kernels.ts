@@ -1,0 +1,48 @@
+/** Kernel launches: by name, checked at the door. */
+import { expect } from 'chai';
+import { native } from '../../../src/device/native.ts';
+import type { Device } from '../../../src/index.ts';
+import { refusal, tensorOf, valuesOf } from '../rig.ts';
+
+export function kernelContract(device: () => Device): void {
+  it('are launched by name, on whole tensors and on views', async () => {
+    using y = await tensorOf(device(), [1, 2, 3, 4, 5]);
+    using x = await tensorOf(device(), [10, 20, 30, 40, 50]);
+    device().currentStream.launch('axpby', {
+      tensors: [y.view({ shape: [2], offset: 1 }), x.view({ shape: [2], offset: 3 })],
+      wholes: [2],
+      reals: [0.5, 2],
+    });
+    expect(await valuesOf(y)).to.deep.equal([1, 24, 31, 4, 5]);
+  });
+
+  it('refuse a name that is none, listing those there are', () => {
+    const error = refusal(() => device().currentStream.launch('axpy', {}));
+    expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(error.message).to.include("'axpy'");
+    for (const name of native().kernels()) expect(error.message).to.include(name);
+  });
+
+  it('refuse wrong counts, saying what is wanted and what came', () => {
+    using y = device().allocate({ shape: [2] });
+    const launch = (args: object) => refusal(() => device().currentStream.launch('axpby', args)).message;
+    expect(launch({ tensors: [y], wholes: [2], reals: [1, 1] })).to.include('takes 2 tensors, got 1');
+    expect(launch({ tensors: [y, y], reals: [1, 1] })).to.include('takes 1 whole numbers, got 0');
+    expect(launch({ tensors: [y, y], wholes: [2], reals: [1] })).to.include('takes 2 reals, got 1');
+  });
+
+  it('refuse tensors that are too small and numbers out of range, with the values', () => {
+    using y = device().allocate({ shape: [4] });
+    using x = device().allocate({ shape: [3] });
+    const launch = (wholes: number[], reals: number[]) =>
+      refusal(() => device().currentStream.launch('axpby', { tensors: [y, x], wholes, reals }));
+    const small = launch([4], [1, 1]);
+    expect([small.code, small.message]).to.deep.equal([
+      'ERR_HOTSLOT_RANGE',
+      "kernel 'axpby': tensor 1 covers 12 bytes, 16 are needed",
+    ]);
+    expect(launch([0], [1, 1]).message).to.include('got 0');
+    expect(launch([2 ** 52], [1, 1]).message).to.include('are needed');
+    expect(launch([3], [Number.NaN, 1]).message).to.include('nan');
+  });
+}

@@ -1,0 +1,158 @@
+/** Memory: what is allocated, written, copied, filled and read back, and what is refused. */
+import { expect } from 'chai';
+import { type DType, dtypes, type TypedArray } from '../../../src/dtype.ts';
+import type { Device } from '../../../src/index.ts';
+import { Latch, refusal, rejection, tensorOf, valuesOf } from '../rig.ts';
+
+/** Values of every dtype that only a bit-exact copy keeps. */
+const samples: Record<DType, TypedArray> = {
+  float32: new Float32Array([0, -1.5, 3.4e38, 1e-45, Infinity, 7]),
+  float64: new Float64Array([0, -1.5, Number.MAX_VALUE, Number.MIN_VALUE, -Infinity, 7]),
+  int8: new Int8Array([0, -1, 127, -128, 5, 7]),
+  uint8: new Uint8Array([0, 1, 127, 255, 5, 7]),
+  int16: new Int16Array([0, -1, 32767, -32768, 5, 7]),
+  uint16: new Uint16Array([0, 1, 32767, 65535, 5, 7]),
+  int32: new Int32Array([0, -1, 2147483647, -2147483648, 5, 7]),
+  uint32: new Uint32Array([0, 1, 2147483647, 4294967295, 5, 7]),
+  int64: new BigInt64Array([0n, -1n, 2n ** 63n - 1n, -(2n ** 63n), 5n, 7n]),
+  uint64: new BigUint64Array([0n, 1n, 2n ** 63n, 2n ** 64n - 1n, 5n, 7n]),
+};
+
+export function memoryContract(device: () => Device): void {
+  it('reports total and free memory', () => {
+    const { total, free } = device().memoryInfo();
+    expect(free).to.be.greaterThan(0);
+    expect(total).to.be.at.least(free);
+  });
+
+  it('gives zeroed memory, again and again', async () => {
+    for (let i = 0; i < 3; i++) {
+      using tensor = device().allocate({ shape: [300, 7], dtype: 'int32' });
+      expect([tensor.bytes, tensor.size, tensor.contiguous]).to.deep.equal([8400, 2100, true]);
+      expect((await valuesOf(tensor)).some((value) => value !== 0)).to.equal(false);
+      device().currentStream.fill(tensor, -1);
+      await device().currentStream.synchronize();
+    }
+  });
+
+  it('refuses more than there is, saying bytes asked and free', () => {
+    const error = refusal(() => device().allocate({ shape: [2 ** 24, 2 ** 24], dtype: 'float64' }));
+    expect(error).to.be.instanceOf(RangeError);
+    expect(error.code).to.equal('ERR_HOTSLOT_MEMORY');
+    expect(error.message).to.match(new RegExp(`${2 ** 51} bytes.*[0-9]+ are free`));
+  });
+
+  it('refuses shapes and dtypes that are none', () => {
+    for (const shape of [[-1], [1.5], [Number.NaN], ['2']])
+      expect(refusal(() => device().allocate({ shape: shape as number[] })).message).to.include(String(shape[0]));
+    expect(refusal(() => device().allocate({ shape: 3 as never }))).to.be.instanceOf(TypeError);
+    expect(refusal(() => device().allocate({ shape: [1], dtype: 'float16' as DType })).message).to.include('float16');
+  });
+
+  for (const dtype of Object.keys(dtypes) as DType[]) {
+    it(`writes, copies and reads ${dtype} bit by bit`, async () => {
+      const values = samples[dtype];
+      using a = device().allocate({ shape: [2, 3], dtype });
+      using b = device().allocate({ shape: [6], dtype });
+      device().currentStream.copy(b, a.write(values));
+      expect(await b.toArray()).to.deep.equal(values);
+      const rows = a.view({ shape: [3, 2], strides: [1, 3] });
+      const transposed = [0, 3, 1, 4, 2, 5].map((i) => values[i]);
+      expect(Array.from((await rows.toArray()) as Float32Array), 'a strided view').to.deep.equal(transposed);
+    });
+
+    it(`fills ${dtype}`, async () => {
+      using tensor = device().allocate({ shape: [5], dtype });
+      const value = samples[dtype][3] as number | bigint;
+      device().currentStream.fill(tensor.view({ shape: [3], offset: 1 }), value);
+      const zero = typeof value === 'bigint' ? 0n : 0;
+      expect(Array.from((await tensor.toArray()) as Float32Array)).to.deep.equal([zero, value, value, value, zero]);
+      const other = typeof value === 'bigint' ? 1 : 1n;
+      expect(refusal(() => device().currentStream.fill(tensor, other)).message).to.include(typeof value);
+    });
+  }
+
+  it('reads views with offset, stride and repeated elements', async () => {
+    using base = await tensorOf(device(), [...Array(24).keys()]);
+    const grid = base.view({ shape: [4, 6] });
+    expect(await valuesOf(grid.view({ shape: [2, 2], offset: 7, strides: [6, 2] }))).to.deep.equal([7, 9, 13, 15]);
+    expect(await valuesOf(grid.view({ shape: [3], offset: 5, strides: [0] }))).to.deep.equal([5, 5, 5]);
+    expect(await valuesOf(grid.view({ shape: [0, 3] }))).to.deep.equal([]);
+    expect(await valuesOf(grid.view({ shape: [], offset: 23 })), 'a scalar').to.deep.equal([23]);
+  });
+
+  it('refuses views outside their memory or between its elements', () => {
+    using base = device().allocate({ shape: [6] });
+    expect(refusal(() => base.view({ shape: [6], offset: 1 })).message).to.include('beyond 24 bytes');
+    expect(refusal(() => base.view({ shape: [2], offset: -1 })).message).to.include('-4');
+    expect(refusal(() => base.view({ shape: [2], strides: [-1] })).message).to.include('[-1]');
+    using host = device().registerHost(new Uint8Array(new SharedArrayBuffer(16)));
+    expect(refusal(() => host.tensor({ shape: [1], dtype: 'float32', byteOffset: 2 })).message).to.include('got 2');
+  });
+
+  it('copies between registered host memory and the device', async () => {
+    const shared = new Int32Array(new SharedArrayBuffer(32));
+    shared.set([1, 2, 3, 4, 5, 6, 7, 8]);
+    using host = device().registerHost(shared);
+    using half = device().allocate({ shape: [4], dtype: 'int32' });
+    const stream = device().currentStream;
+    stream.copy(half, host.tensor({ shape: [4], dtype: 'int32', byteOffset: 16 }));
+    stream.copy(host.tensor({ shape: [4], dtype: 'int32' }), half);
+    await stream.synchronize();
+    expect([...shared]).to.deep.equal([5, 6, 7, 8, 5, 6, 7, 8]);
+  });
+
+  it('refuses copies that are unequal, strided or overlapping, with the values', () => {
+    using a = device().allocate({ shape: [8] });
+    using b = device().allocate({ shape: [4] });
+    const stream = device().currentStream;
+    expect(refusal(() => stream.copy(b, a)).message).to.match(/32 bytes.*16 bytes/);
+    expect(refusal(() => stream.copy(b, a.view({ shape: [4], strides: [2] }))).message).to.include('[2]');
+    expect(refusal(() => stream.copy(a.view({ shape: [4], strides: [2] }), b)).message).to.include('[2]');
+    const from = a.view({ shape: [4] });
+    const error = refusal(() => stream.copy(a.view({ shape: [4], offset: 3 }), from));
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_RANGE',
+      'a copy of 16 bytes from offset 0 to offset 12 of the same memory: the two overlap',
+    ]);
+    stream.copy(a.view({ shape: [4], offset: 4 }), from);
+  });
+
+  it('takes written values at once and moves them in stream order', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device()).hold(stream);
+    using tensor = device().allocate({ shape: [2], dtype: 'int32' });
+    const values = new Int32Array([1, 2]);
+    tensor.write(values, stream);
+    values.fill(9);
+    const read = tensor.toArray(stream);
+    stream.fill(tensor, 3);
+    latch.open();
+    expect([...(await read)], 'what was there when the read was enqueued').to.deep.equal([1, 2]);
+    expect(await valuesOf(tensor, stream)).to.deep.equal([3, 3]);
+  });
+
+  it('refuses values of another type or count', async () => {
+    using tensor = device().allocate({ shape: [2] });
+    expect(refusal(() => tensor.write(new Float64Array(2))).message).to.match(
+      /2 elements of float32.*2 in a Float64Array/,
+    );
+    expect(refusal(() => tensor.write(new Float32Array(3))).message).to.include('got 3');
+    expect(refusal(() => tensor.view({ shape: [1], strides: [2] }).write(new Float32Array(2)))).to.be.instanceOf(Error);
+    tensor.close();
+    expect(refusal(() => tensor.write(new Float32Array(2))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect((await rejection(tensor.toArray())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+  });
+
+  it('keeps memory until the work that touches it is done', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device()).hold(stream);
+    using out = device().allocate({ shape: [1000], dtype: 'int32' });
+    const closed = device().allocate({ shape: [1000], dtype: 'int32' });
+    stream.fill(closed, 7);
+    stream.copy(out, closed);
+    closed.close();
+    latch.open();
+    expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([7]));
+  });
+}

@@ -1,0 +1,148 @@
+/** Several threads: handles are the process's, captures and current streams the thread's, pins die with their thread. */
+import { expect } from 'chai';
+import { native } from '../../../src/device/native.ts';
+import { waitEventSync } from '../../../src/device/open.ts';
+import type { Device } from '../../../src/index.ts';
+import { Latch, pinnedHandles, refusal, rejection, tensorOf, until, valuesOf } from '../rig.ts';
+import { Thread } from '../thread.ts';
+import { captured } from './graphs.ts';
+
+export function threadContract(device: () => Device): void {
+  const run = (task: ConstructorParameters<typeof Thread>[0], handles: object = {}) =>
+    new Thread(task, { device: device().name, ...handles }).result();
+
+  it('handles made in one thread work in another, in every addon', async () => {
+    const shared = new Float32Array(new SharedArrayBuffer(8));
+    shared.set([3, 4]);
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using host = device().registerHost(shared);
+    using memory = device().allocate({ shape: [2] });
+    using out = await tensorOf(device(), [1, 1]);
+    using exec = captured(stream, () =>
+      stream.launch('axpby', { tensors: [out, memory], wholes: [2], reals: [10, 1] }),
+    );
+    const drained = await run('actors', {
+      stream: stream.handle,
+      event: event.handle,
+      host: host.handle,
+      memory: memory.handle,
+      exec: exec.handle,
+      bytes: 8,
+    });
+    expect(drained).to.equal(true);
+    expect(await valuesOf(out, stream)).to.deep.equal([31, 41]);
+  });
+
+  it('handles closed in one thread are stale in another', async () => {
+    const stream = device().createStream();
+    expect(await run('query', { stream: stream.handle })).to.equal(true);
+    stream.close();
+    expect((await rejection(run('query', { stream: stream.handle }))).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+  });
+
+  it('each thread has its own current stream, at first the same default one', async () => {
+    using stream = device().createStream();
+    const main = device().currentStream.handle;
+    const other = await device().withStream(stream, () => run('current'));
+    expect(other).to.deep.equal([main, true]);
+  });
+
+  it('worker threads may wait; the main thread is refused', async () => {
+    expect(await run('waitSync')).to.equal(true);
+    using event = device().createEvent();
+    expect(refusal(() => waitEventSync(device(), event, 1)).code).to.equal('ERR_HOTSLOT_STATE_MAIN_THREAD');
+  });
+
+  it('908: a capture ends in the thread that began it', async () => {
+    using stream = device().createStream();
+    using tensor = device().allocate({ shape: [1] });
+    stream.beginCapture();
+    stream.fill(tensor, 1);
+    const error = await rejection(run('endCapture', { stream: stream.handle }));
+    expect([error.status, error.statusName]).to.deep.equal([908, 'STREAM_CAPTURE_WRONG_THREAD']);
+    using graph = stream.endCapture();
+    expect(graph.nodeCount).to.equal(1);
+  });
+
+  it('another thread may add to a capture, and allocate meanwhile', async () => {
+    using origin = device().createStream();
+    using side = device().createStream();
+    using fork = device().createEvent();
+    using join = device().createEvent();
+    using tensor = device().allocate({ shape: [4], dtype: 'int32' });
+    origin.beginCapture();
+    origin.record(fork);
+    const handles = { side: side.handle, fork: fork.handle, event: join.handle, memory: tensor.handle, bytes: 16 };
+    expect(await run('joinCapture', handles)).to.equal(true);
+    expect(await run('allocate')).to.equal(true);
+    origin.wait(join);
+    using graph = origin.endCapture();
+    using exec = graph.instantiate();
+    expect(await valuesOf(tensor)).to.deep.equal([0, 0, 0, 0]);
+    origin.replay(exec);
+    expect(await valuesOf(tensor, origin)).to.deep.equal([7, 7, 7, 7]);
+  });
+
+  it('a capture dies with its thread: the stream is usable again', async () => {
+    using stream = device().createStream();
+    using tensor = device().allocate({ shape: [1], dtype: 'int32' });
+    expect(await run('beginCapture', { stream: stream.handle })).to.equal(true);
+    await until('the capture is gone', () => !stream.capturing);
+    using exec = captured(stream, () => stream.fill(tensor, 2));
+    stream.replay(exec);
+    expect(await valuesOf(tensor, stream)).to.deep.equal([2]);
+  });
+
+  it('closing waits for pins that go', async () => {
+    const event = device().createEvent();
+    const words = new Int32Array(new SharedArrayBuffer(4));
+    const holder = new Thread('letGo', { device: device().name, event: event.handle, words });
+    await holder.next();
+    expect(native().handleCount(3).pinned).to.equal(1);
+    Atomics.store(words, 0, 1);
+    Atomics.notify(words, 0);
+    event.close();
+    expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    await holder.terminate();
+  });
+
+  it('pins are dropped when their thread is ended by force', async () => {
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using host = device().registerHost(new Float32Array(new SharedArrayBuffer(8)));
+    using memory = device().allocate({ shape: [2] });
+    using exec = captured(stream, () => stream.fill(memory, 1));
+    const holder = new Thread('hold', {
+      device: device().name,
+      stream: stream.handle,
+      event: event.handle,
+      host: host.handle,
+      memory: memory.handle,
+      exec: exec.handle,
+      words: new Int32Array(new SharedArrayBuffer(4)),
+    });
+    expect(await holder.next()).to.equal(3);
+    expect(pinnedHandles()).to.equal(6);
+    await holder.terminate();
+    expect(pinnedHandles()).to.equal(0);
+  });
+
+  it('a thread that waits natively is ended soon, and its promise to help with it', async () => {
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using free = device().createStream();
+    using tensor = device().allocate({ shape: [1] });
+    using latch = new Latch(device()).hold(stream);
+    stream.record(event);
+    await until('the stream is held', () => latch.reached);
+    const waiter = new Thread('wait', { device: device().name, event: event.handle });
+    await waiter.next();
+    expect(await waiter.terminate()).to.be.lessThan(1000);
+    free.fill(tensor, 1);
+    await until('other work is done', () => free.query());
+    expect(event.query()).to.equal(false);
+    latch.open();
+    await stream.synchronize();
+  });
+}

@@ -1,0 +1,125 @@
+/** What only the host device promises: several memories in one machine, and an executor that never leaves work lying. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { type Device, type DeviceInfo, listDevices, openDevice } from '../../src/index.ts';
+import { add, Latch, openHandles, refusal, tensorOf, until, valuesOf } from './rig.ts';
+
+describe('host devices', () => {
+  let device: Device;
+  let peer: Device;
+  beforeEach(() => {
+    device = openDevice('host:0');
+    peer = openDevice('host:1');
+  });
+
+  it('are named host:0 to host:7; auto and cpu mean host:0 where there is nothing better', () => {
+    expect(openDevice('cpu').name).to.equal('host:0');
+    expect(openDevice('host:0').handle).to.equal(device.handle);
+    expect(openDevice('host:7')).to.include({ name: 'host:7', family: 'host', index: 7 });
+    for (const name of ['host:8', 'host:-1', 'host:01', 'host:', 'host:1x', 'Host:0', '', 'gpu']) {
+      const error = refusal(() => openDevice(name));
+      expect([error.code, error instanceof RangeError], name).to.deep.equal(['ERR_HOTSLOT_UNKNOWN_DEVICE', true]);
+      expect(error.message).to.include(`'${name}'`).and.include('host:7');
+    }
+    expect(refusal(() => openDevice(3 as never))).to.be.instanceOf(TypeError);
+  });
+
+  it('are listed, unavailable families with their reason', () => {
+    const all = listDevices();
+    expect(all.find((each) => each.name === 'host:0')).to.include({ family: 'host', available: true });
+    for (const family of ['cuda', 'rocm', 'xpu']) {
+      const info = all.find((each) => each.family === family) as DeviceInfo;
+      if (info.available) continue;
+      expect(info.reason, family).to.match(/\w+ \w+/);
+      const error = refusal(() => openDevice(family));
+      expect([error.code, error.message.includes(family)]).to.deep.equal(['ERR_HOTSLOT_UNAVAILABLE', true]);
+    }
+  });
+
+  it('have memories of their own and copy between them', async () => {
+    using here = await tensorOf(device, [1, 2, 3]);
+    using there = peer.allocate({ shape: [3] });
+    using stream = peer.createStream();
+    using ready = device.createEvent();
+    device.currentStream.record(ready);
+    stream.wait(ready);
+    stream.copy(there, here);
+    expect(await valuesOf(there, stream)).to.deep.equal([1, 2, 3]);
+    expect(there.device.name).to.equal('host:1');
+    const error = refusal(() => device.withStream(stream, () => 1));
+    expect(error.message).to.include('host:1').and.include('host:0');
+  });
+
+  it('give two devices two current streams', () => {
+    expect(device.currentStream.handle).to.not.equal(peer.currentStream.handle);
+    using stream = peer.createStream();
+    peer.withStream(stream, () => expect(device.currentStream.handle).to.not.equal(stream.handle));
+  });
+
+  it('never execute while enqueueing', async () => {
+    using stream = device.createStream();
+    const begin = performance.now();
+    for (let i = 0; i < 5; i++) stream.launch('spin', { wholes: [200_000] });
+    expect(performance.now() - begin).to.be.lessThan(500);
+    await stream.synchronize();
+    expect(performance.now() - begin).to.be.at.least(1000);
+  });
+
+  it('let a native waiter help where every thread of the pool is held', async () => {
+    using latch = new Latch(device);
+    using free = device.createStream({ priority: -1 });
+    using tensor = device.allocate({ shape: [1], dtype: 'int32' });
+    const held = [];
+    for (let i = 0; i < 16; i++) {
+      const stream = device.createStream();
+      using inside = device.createEvent();
+      stream.record(inside);
+      latch.hold(stream);
+      await until('a held stream has started', () => inside.query());
+      held.push(stream);
+    }
+    free.fill(tensor, 5);
+    expect(free.query(), 'sixteen streams can be held at once').to.equal(false);
+    expect(await valuesOf(tensor, free)).to.deep.equal([5]);
+    latch.open();
+    for (const stream of held) await stream.synchronize();
+    for (const stream of held) stream.close();
+  });
+
+  it('replay long graphs on both streams while the other goes on', async () => {
+    using stream = device.createStream();
+    using other = device.createStream();
+    using y = device.allocate({ shape: [1000] });
+    using x = await tensorOf(device, Array(1000).fill(1));
+    stream.beginCapture();
+    for (let i = 0; i < 2000; i++) add(stream, y, x);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    for (let i = 0; i < 10; i++) {
+      stream.replay(exec);
+      using small = await tensorOf(device, [i]);
+      expect(await valuesOf(small, other)).to.deep.equal([i]);
+    }
+    expect((await valuesOf(y, stream))[999]).to.equal(20_000);
+  });
+
+  it('drop closed streams from the list they are drained from', async () => {
+    const before = openHandles();
+    for (let i = 0; i < 2000; i++) device.createStream().close();
+    using stream = device.createStream();
+    await stream.synchronize();
+    expect({ ...openHandles(), stream: 0 }).to.deep.equal({ ...before, stream: 0 });
+  });
+
+  for (const [how, code] of [
+    ['exit', 3],
+    ['thread', 0],
+  ] as const) {
+    it(`copy on safely when memory that was lent to them goes with its ${how}`, () => {
+      const script = fileURLToPath(new URL('./lender.js', import.meta.url));
+      const { status, signal, stderr } = spawnSync(process.execPath, [script, how], { encoding: 'utf8' });
+      expect({ status, signal, stderr }).to.deep.equal({ status: code, signal: null, stderr: '' });
+    });
+  }
+});

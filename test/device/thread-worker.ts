@@ -1,0 +1,124 @@
+/** What other threads do with handles that the test's thread made: numbers alone came here. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { native } from '../../src/device/native.ts';
+import { waitEventSync } from '../../src/device/open.ts';
+import { openDevice } from '../../src/index.ts';
+import { newPoller, newReplayer, newSubmitter, type Poller, TransferMode, Watch } from '../../src/transfer/native.ts';
+import { BELL_WORDS } from '../../src/wait/bell.ts';
+
+export interface Handles {
+  device: string;
+  stream?: number;
+  side?: number;
+  event?: number;
+  fork?: number;
+  memory?: number;
+  host?: number;
+  exec?: number;
+  bytes?: number;
+  /** word 0: what the test's thread says, and is notified of */
+  words?: Int32Array;
+}
+export type Answer = { value: unknown } | { refused: Record<string, unknown> };
+
+const { task, handles } = workerData as { task: TaskName; handles: Required<Handles> };
+const { device: name, stream, side, event, fork, memory, host, exec, bytes, words } = handles;
+const port = parentPort!;
+const say = (value: unknown) => port.postMessage({ value } satisfies Answer);
+
+/** With a bell the thread attends: it has promised to help the device. */
+function poller(bell: boolean): Poller {
+  const made = newPoller({
+    device: openDevice(name).handle,
+    events: [event],
+    watch: new Int32Array(1).fill(Watch.pending),
+    times: new Float64Array(1),
+    sleepNs: 1_000_000,
+    spinNs: 0,
+    ...(bell ? { bell: new Int32Array(new SharedArrayBuffer(4 * BELL_WORDS)) } : {}),
+  });
+  if (bell) made.back();
+  return made;
+}
+const submitter = () =>
+  newSubmitter({
+    stream,
+    copied: [event],
+    hosts: [host],
+    hostOffsets: [0],
+    slots: [memory],
+    mode: TransferMode.immediate,
+  });
+const replayer = () => newReplayer({ stream, spent: [event], graphs: [exec], times: new Float64Array(2) });
+
+const tasks = {
+  /** Copies host → memory, waits for it, replays, waits again: each step by its own addon. */
+  actors() {
+    const [submit, poll, replay] = [submitter(), poller(false), replayer()];
+    submit.submit(0, bytes);
+    while (poll.check(1_000_000) === 0);
+    poll.close();
+    replay.launch(0, -1);
+    const again = poller(false);
+    while (again.check(1_000_000) === 0);
+    const drained = replay.drained();
+    for (const actor of [submit, again, replay]) actor.close();
+    return drained;
+  },
+  query: () => native().streamQuery(stream),
+  endCapture: () => native().endCapture(stream),
+  /** Joins a capture that another thread began, adds to it and leaves the event to join it back. */
+  joinCapture() {
+    native().wait(side, fork);
+    native().fill(side, memory, 0, bytes, new Int32Array([7]));
+    native().record(side, event);
+    return native().capturing(side);
+  },
+  /** Allocates while another thread captures: each thread answers for itself. */
+  allocate: () => native().close(native().allocate(openDevice(name).handle, 64)),
+  beginCapture() {
+    native().beginCapture(stream);
+    return native().capturing(stream);
+  },
+  current() {
+    const device = openDevice(name);
+    using own = device.createStream();
+    const main = device.currentStream.handle;
+    return device.withStream(own, () => [main, device.currentStream.handle === own.handle]);
+  },
+  waitSync() {
+    const device = openDevice(name);
+    using mark = device.createEvent();
+    device.currentStream.record(mark);
+    while (!waitEventSync(device, mark, 40));
+    return true;
+  },
+  /** Pins everything and never gives it back. */
+  hold() {
+    const held = [submitter(), poller(true), replayer()];
+    say(held.length);
+    Atomics.wait(words, 0, 0);
+  },
+  /** Pins the event until it is told to let go. */
+  letGo() {
+    const held = poller(false);
+    say('holding');
+    Atomics.wait(words, 0, 0);
+    held.close();
+  },
+  /** Attends and waits natively for an event that does not come. */
+  wait() {
+    const attending = poller(true);
+    say('waiting');
+    while (attending.wait(0, 100) === 0);
+  },
+};
+export type TaskName = keyof typeof tasks;
+
+try {
+  const value = tasks[task]();
+  if (value !== undefined) say(value);
+} catch (error) {
+  const { message, code, status, statusName } = error as Error & Record<string, unknown>;
+  port.postMessage({ refused: { message, code, status, statusName } } satisfies Answer);
+}

@@ -1,0 +1,9 @@
+/** Attaches, submits one slot, lets go. */
+import { parentPort, workerData } from 'node:worker_threads';
+import type { SharedTransferBackend } from '../../src/transfer/backend.ts';
+import { AttachedTransferBackend } from '../../src/transfer/host-copy.ts';
+
+const { shared, slot, bytes } = workerData as { shared: SharedTransferBackend; slot: number; bytes: number };
+const attached = new AttachedTransferBackend(shared);
+parentPort?.postMessage(attached.submitSlot(slot, bytes));
+attached.close();

@@ -1,0 +1,44 @@
+/** A backend seen from another thread: the same slots and flags by handle, nothing owned. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import type { TransferName } from '../../src/transfer/build.ts';
+import { AttachedTransferBackend } from '../../src/transfer/host-copy.ts';
+import { pinnedHandles, refusal, valuesOf } from '../device/rig.ts';
+import { Bench, BYTES, FLOATS } from './rig.ts';
+
+const transfers: TransferName[] = ['immediate', 'deferred', 'direct'];
+
+describe('attached backend', () => {
+  for (const transfer of transfers) {
+    it(`${transfer}: another thread submits, this one consumes`, async () => {
+      using bench = new Bench(transfer);
+      bench.pack(1, 6);
+      const worker = new Worker(new URL('./attached-worker.js', import.meta.url), {
+        workerData: { shared: bench.backend.share(), slot: 1, bytes: BYTES },
+      });
+      const exit = once(worker, 'exit');
+      const [seconds] = (await once(worker, 'message')) as [number];
+      await exit;
+      expect(seconds).to.be.at.least(0);
+      expect(pinnedHandles(), 'nothing is left pinned').to.equal(0);
+      await bench.backend.synchronizeReady(1);
+      expect([bench.backend.readyQuery(1), bench.backend.readyQuery(0)]).to.deep.equal([true, false]);
+      bench.backend.waitCurrentStreamForReady(1, bench.stream);
+      expect(await valuesOf(bench.slots[1]!, bench.stream)).to.deep.equal(Array(FLOATS).fill(6));
+    });
+  }
+
+  it('closed, refuses; open, keeps the backend from closing until it is closed', () => {
+    const bench = new Bench();
+    const attached = new AttachedTransferBackend(bench.backend.share());
+    attached.submitSlot(0, BYTES);
+    expect(refusal(() => bench.backend.close()).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    attached.close();
+    attached.close();
+    expect(refusal(() => attached.submitSlot(0, BYTES)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    bench.backend.close();
+    expect(refusal(() => bench.backend.share()).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    bench[Symbol.dispose]();
+  });
+});

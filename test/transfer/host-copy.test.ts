@@ -1,0 +1,190 @@
+/** The portable backend: what it says of itself, and when a slot is ready in each of its modes. */
+import { expect } from 'chai';
+import { buildReplayTransferBackend, type TransferName } from '../../src/transfer/build.ts';
+import { refusal, rejection, until, valuesOf } from '../device/rig.ts';
+import { Bench, BYTES, DEPTH, FLOATS, floatsOf, sharedSlots } from './rig.ts';
+
+const ones = (value: number) => Array(FLOATS).fill(value);
+const all = Array.from({ length: DEPTH }, (_, slot) => slot);
+
+const facts = {
+  immediate: { h2dSubmitter: 'host_stream', hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: true },
+  deferred: { h2dSubmitter: 'host_deferred', hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: false },
+  direct: { h2dSubmitter: 'host_direct', hostMemoryKind: 'host_direct', supportsAsyncSubmit: false },
+} as const;
+
+for (const transfer of Object.keys(facts) as TransferName[]) {
+  describe(`host copy backend, ${transfer}`, () => {
+    it('says what it is, before registration, after it and after close', () => {
+      const backend = buildReplayTransferBackend({ device: 'host:0', ringDepth: DEPTH, transfer });
+      const check = (when: string) => {
+        expect(backend, when).to.include({ ...facts[transfer], deviceFamily: 'host', ringDepth: DEPTH });
+        expect(backend, when).to.include({ hostPinned: false, directPinnedShared: false, lastWaitCopyTimeS: 0 });
+        expect(backend.supportsTimingEvents, when).to.equal(transfer === 'immediate');
+        expect(backend.device.name).to.equal('host:0');
+      };
+      check('before');
+      backend.registerHostSlots(sharedSlots(DEPTH, BYTES));
+      backend.allocateDeviceSlots({ shape: [FLOATS], dtype: 'float32' });
+      check('registered');
+      expect(new Set(backend.readyEvents).size).to.equal(DEPTH);
+      backend.close();
+      check('closed');
+    });
+
+    it('before a submit and after clearReady: not ready, and waits return at once', async () => {
+      using bench = new Bench(transfer);
+      const { backend } = bench;
+      const notReady = async (when: string) => {
+        for (const slot of all) {
+          expect(backend.readyQuery(slot), when).to.equal(false);
+          await backend.synchronizeReady(slot);
+          backend.waitCurrentStreamForReady(slot);
+          backend.waitCurrentStreamForReady(slot, bench.stream);
+        }
+        await bench.stream.synchronize();
+        expect(backend.lastWaitCopyTimeS, when).to.equal(0);
+      };
+      await notReady('before');
+      for (const slot of all) bench.pack(slot, 1).submit(slot);
+      for (const slot of all) backend.clearReady(slot);
+      await notReady('cleared');
+    });
+
+    it('brings every slot over, again and again', async () => {
+      using bench = new Bench(transfer);
+      const { backend, stream } = bench;
+      for (let tick = 0; tick < 4 * DEPTH; tick++) {
+        const slot = tick % DEPTH;
+        backend.clearReady(slot);
+        const seconds = bench.pack(slot, tick).submit(slot);
+        expect(seconds).to.be.at.least(0).and.lessThan(1);
+        await backend.synchronizeReady(slot);
+        expect(backend.readyQuery(slot)).to.equal(true);
+        backend.waitCurrentStreamForReady(slot, stream);
+        expect(await valuesOf(bench.slots[slot]!, stream)).to.deep.equal(ones(tick));
+      }
+    });
+
+    it('closes twice and refuses everything afterwards', async () => {
+      const bench = new Bench(transfer);
+      const { backend } = bench;
+      bench.submit(0);
+      bench[Symbol.dispose]();
+      backend.close();
+      const uses = [
+        () => backend.registerHostSlots(sharedSlots(DEPTH, BYTES)),
+        () => backend.allocateDeviceSlots({ shape: [1], dtype: 'uint8' }),
+        () => bench.submit(0),
+        () => backend.submitSlot(0, BYTES),
+        () => backend.clearReady(0),
+        () => backend.readyQuery(0),
+        () => backend.waitCurrentStreamForReady(0),
+        () => backend.share(),
+      ];
+      for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect((await rejection(backend.synchronizeReady(0))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    });
+  });
+}
+
+describe('host copy backend', () => {
+  it('immediate: is ready when the copy is done, not when it is enqueued', async () => {
+    using bench = new Bench();
+    const { backend, stream } = bench;
+    bench.holdCopies();
+    bench.pack(1, 7).submit(1);
+    let ready = false;
+    const waited = backend.synchronizeReady(1).then(() => (ready = true));
+    const consumer = bench.device.createStream();
+    backend.waitCurrentStreamForReady(1, consumer);
+    const read = valuesOf(bench.slots[1]!, consumer);
+    await until('the copy stream is held', () => !stream.query());
+    expect([backend.readyQuery(1), backend.readyQuery(0), ready]).to.deep.equal([false, false, false]);
+    bench.pack(1, 8);
+    bench.letCopiesGo();
+    await waited;
+    expect(backend.readyQuery(1)).to.equal(true);
+    expect(await read, 'the consumer was ordered behind the copy').to.deep.equal(ones(8));
+    consumer.close();
+  });
+
+  it('deferred: is ready once submitted; the consumer’s first wait copies, on its stream, once', async () => {
+    using bench = new Bench('deferred');
+    const { backend, stream } = bench;
+    bench.pack(0, 4).submit(0);
+    expect(backend.readyQuery(0)).to.equal(true);
+    await backend.synchronizeReady(0);
+    await bench.device.currentStream.synchronize();
+    expect(await valuesOf(bench.slots[0]!), 'nothing was copied yet').to.deep.equal(ones(0));
+    bench.pack(0, 5);
+    backend.waitCurrentStreamForReady(0, stream);
+    const first = backend.lastWaitCopyTimeS;
+    expect(first).to.be.greaterThan(0);
+    expect(await valuesOf(bench.slots[0]!, stream)).to.deep.equal(ones(5));
+    bench.pack(0, 6);
+    backend.waitCurrentStreamForReady(0, stream);
+    expect(await valuesOf(bench.slots[0]!, stream), 'copied once').to.deep.equal(ones(5));
+    expect(backend.lastWaitCopyTimeS).to.equal(first);
+    backend.clearReady(0);
+    bench.submit(0);
+    bench.device.withStream(stream, () => backend.waitCurrentStreamForReady(0));
+    expect(await valuesOf(bench.slots[0]!, stream)).to.deep.equal(ones(6));
+  });
+
+  it('deferred: a second stream that waits comes behind the copy on the first', async () => {
+    using bench = new Bench('deferred');
+    const { backend, stream } = bench;
+    using second = bench.device.createStream();
+    bench.holdStream();
+    bench.pack(2, 3).submit(2);
+    backend.waitCurrentStreamForReady(2, stream);
+    backend.waitCurrentStreamForReady(2, second);
+    const read = valuesOf(bench.slots[2]!, second);
+    expect(second.query()).to.equal(false);
+    bench.letCopiesGo();
+    expect(await read).to.deep.equal(ones(3));
+  });
+
+  it('deferred: clearReady drops a copy that nobody waited for', async () => {
+    using bench = new Bench('deferred');
+    bench.pack(0, 9).submit(0);
+    bench.backend.clearReady(0);
+    expect(bench.backend.readyQuery(0)).to.equal(false);
+    bench.backend.waitCurrentStreamForReady(0, bench.stream);
+    expect(await valuesOf(bench.slots[0]!, bench.stream)).to.deep.equal(ones(0));
+    expect(bench.backend.lastWaitCopyTimeS).to.equal(0);
+  });
+
+  it('direct: the host half is the device half', async () => {
+    using bench = new Bench('direct');
+    bench.pack(1, 2);
+    expect(await valuesOf(bench.slots[1]!)).to.deep.equal(ones(2));
+    await bench.device.currentStream.synchronize();
+    bench.device.currentStream.fill(bench.slots[1]!, 3);
+    await bench.device.currentStream.synchronize();
+    expect([...floatsOf(bench.hosts[1]!)]).to.deep.equal(ones(3));
+  });
+
+  for (const transfer of ['immediate', 'deferred'] as const) {
+    it(`${transfer}: close waits for copies in flight`, async () => {
+      const floats = 4 << 20;
+      const bench = new Bench(transfer, floats);
+      const out = bench.device.allocate({ shape: [floats] });
+      for (const slot of all) {
+        bench.pack(slot, slot + 1).submit(slot);
+        bench.backend.waitCurrentStreamForReady(slot, bench.stream);
+      }
+      bench.stream.copy(out, bench.slots[DEPTH - 1]!);
+      bench.backend.close();
+      for (const slot of all) bench.pack(slot, 0);
+      const values = (await out.toArray(bench.stream)) as Float32Array;
+      expect(
+        values.every((value) => value === DEPTH),
+        'copied before the host half changed',
+      ).to.equal(true);
+      out.close();
+      bench[Symbol.dispose]();
+    });
+  }
+});

@@ -1,0 +1,65 @@
+/** A backend with its host and device slots, as a pipeline would set it up. */
+import { native } from '../../src/device/native.ts';
+import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
+import type { ReplayTransferBackend } from '../../src/transfer/backend.ts';
+import { buildReplayTransferBackend, type TransferName } from '../../src/transfer/build.ts';
+import { Latch } from '../device/rig.ts';
+
+export const DEPTH = 3;
+export const FLOATS = 16;
+export const BYTES = 4 * FLOATS;
+
+export class Bench implements Disposable {
+  readonly device: Device;
+  readonly backend: ReplayTransferBackend;
+  readonly hosts: Uint8Array[];
+  readonly slots: Tensor[];
+  /** a stream of the consumer's own */
+  readonly stream: Stream;
+  readonly #latch: Latch;
+
+  constructor(transfer: TransferName = 'immediate', floats = FLOATS) {
+    this.device = openDevice('host:0');
+    this.backend = buildReplayTransferBackend({ device: 'host:0', ringDepth: DEPTH, transfer });
+    this.hosts = sharedSlots(DEPTH, 4 * floats);
+    this.backend.registerHostSlots(this.hosts);
+    this.slots = this.backend.allocateDeviceSlots({ shape: [floats], dtype: 'float32' });
+    this.stream = this.device.createStream();
+    this.#latch = new Latch(this.device);
+  }
+
+  /** Writes `value` into a slot's host half. */
+  pack(slot: number, value: number): this {
+    floatsOf(this.hosts[slot]!).fill(value);
+    return this;
+  }
+  submit(slot: number): number {
+    return this.backend.submitH2d({ slot, dst: this.slots[slot]!, src: this.hosts[slot]! });
+  }
+  holdStream(): void {
+    this.#latch.hold(this.stream);
+  }
+  /** Holds the backend's own copy stream: it waits for the stream that is held. */
+  holdCopies(): void {
+    this.holdStream();
+    using event = this.device.createEvent();
+    this.stream.record(event);
+    native().wait(this.backend.share().stream, event.handle);
+  }
+  letCopiesGo(): void {
+    this.#latch.open();
+  }
+  [Symbol.dispose](): void {
+    this.#latch[Symbol.dispose]();
+    this.backend.close();
+    this.stream.close();
+    this.device.close();
+  }
+}
+
+export function sharedSlots(count: number, bytes: number): Uint8Array[] {
+  const memory = new SharedArrayBuffer(count * bytes);
+  return Array.from({ length: count }, (_, i) => new Uint8Array(memory, i * bytes, bytes));
+}
+
+export const floatsOf = (slot: Uint8Array) => new Float32Array(slot.buffer, slot.byteOffset, slot.length / 4);
