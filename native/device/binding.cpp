@@ -2,7 +2,7 @@
 #include <napi.h>
 
 #include <cstring>
-#include <set>
+#include <vector>
 
 #include "device/core.hpp"
 #include "device/throw.hpp"
@@ -98,23 +98,65 @@ Napi::Value allocate(Info info) {
   return guard(info, [&] { return handles().add(device(info, 0)->allocate(whole(info, 1))); });
 }
 
-// A thread that lent memory takes it along when it ends: what still runs is waited for first, so long and no longer.
-constexpr uint64_t last_drain_ns = 1'000'000'000;
-void drain_at_exit(Napi::Env env, Ref<Device> device) {
-  static thread_local std::set<Device*> known;
-  if (known.insert(device.get()).second) env.AddCleanupHook([device] { device->drain(last_drain_ns); });
-}
+// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any queued
+// work or graph refers to it, whoever closed or collected what; see Lender.
+struct Lent {
+  Ref<Memory> memory;
+  double handle;
+  Napi::Reference<Napi::TypedArray> view;
+};
 
-// The caller keeps `view` referenced until it closed the handle.
+// One per environment. The bytes go with the environment at the latest: its end waits for running work, and work that has
+// not begun fails instead of touching them.
+class Lender : public Instance {
+ public:
+  ~Lender() {
+    for (auto& lent : lent_) {
+      try {
+        handles().remove(lent.handle, close_ns);
+      } catch (const Error&) {
+        // Pinned by an actor whose own end is under way; what matters is the work below.
+      }
+      lent.memory->device.revoke(lent.memory, last_drain_ns);
+      lent.view.SuppressDestruct();
+    }
+  }
+
+  double lend(Napi::TypedArray view, Ref<Memory> memory) {
+    sweep();
+    const double handle = handles().add(memory);
+    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
+    return handle;
+  }
+
+  // Forgets what nobody can reach any more: only this list holds it.
+  void sweep() {
+    for (size_t i = lent_.size(); i-- > 0;) {
+      if (lent_[i].memory.use_count() > 1) continue;
+      std::swap(lent_[i], lent_.back());
+      lent_.pop_back();
+    }
+  }
+
+ private:
+  static constexpr uint64_t last_drain_ns = 1'000'000'000;
+  std::vector<Lent> lent_;
+};
+
+Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
+
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
-  guard(info, [&] { drain_at_exit(info.Env(), device(info, 0).ref()); });
-  return guard(info, [&] { return handles().add(device(info, 0)->register_host(bytes.data, bytes.size)); });
+  return guard(info, [&] { return lender(info.Env()).lend(info[1].As<Napi::TypedArray>(), device(info, 0)->register_host(bytes.data, bytes.size)); });
 }
 
 // True when it was open. Memory stays until queued work that touches it is done.
 Napi::Value close(Info info) {
-  return guard(info, [&] { return handles().remove(number(info, 0), close_ns) != nullptr; });
+  return guard(info, [&] {
+    const bool open = handles().remove(number(info, 0), close_ns) != nullptr;
+    lender(info.Env()).sweep();
+    return open;
+  });
 }
 
 Napi::Value record(Info info) {
@@ -329,7 +371,7 @@ Napi::Value watch_thread(Info info) {
 Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_ns()) / 1e6); }
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
-  env.SetInstanceData(new Instance);
+  env.SetInstanceData<Instance>(new Lender);
   const auto add = [&](const char* name, Napi::Value (*f)(Info)) { exports.Set(name, Napi::Function::New(env, f, name)); };
   exports.Set("link", Napi::Function::New(env, link, "link"));
   exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));

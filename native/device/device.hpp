@@ -50,6 +50,8 @@ class Memory : public Object {
   uint8_t* const address;
   const size_t bytes;
   const bool host;
+  // The bytes are gone (see Device::revoke): work that refers to them must not begin.
+  std::atomic<bool> revoked{false};
 };
 
 // A range of one memory.
@@ -134,8 +136,9 @@ class Device : public Object {
   virtual bool help(uint64_t ns) = 0;
   // Blocks until the event is done or `ns` are over; true when done.
   virtual bool wait_event(Event& event, uint64_t ns) = 0;
-  // Blocks until nothing enqueued on the device is left, or `ns` are over.
-  virtual void drain(uint64_t ns) = 0;
+  // The bytes of registered memory are about to go: waits about `ns` for the work that touches them; then lets an operation
+  // that is running end and makes every later one that refers to them fail.
+  virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
   // Completions ring this bell until it is dismissed. Its owner promises to come and help soon after every ring.
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;

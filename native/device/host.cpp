@@ -141,6 +141,11 @@ double HostEvent::elapsed_ms(Event& start) {
 Ref<Exec> HostGraph::instantiate() {
   auto exec = std::make_shared<HostExec>();
   exec->capture = capture;
+  for (auto& object : capture->keep) {
+    if (object->kind != Kind::memory) continue;
+    auto* memory = static_cast<Memory*>(object.get());
+    if (memory->host && std::find(exec->lent.begin(), exec->lent.end(), memory) == exec->lent.end()) exec->lent.push_back(memory);
+  }
   for (auto& node : capture->nodes) exec->may_hold |= node.may_hold;
   return exec;
 }
@@ -407,7 +412,7 @@ class HostDevice final : public Device {
   bool wait_event(Event& event, uint64_t ns) override {
     return executor_.wait([&event] { return event.query(); }, ns);
   }
-  void drain(uint64_t ns) override { executor_.quiesce(ns); }
+  void revoke(const Ref<Memory>& memory, uint64_t ns) override { executor_.revoke(memory, ns); }
   void attend(Bell* bell) override { executor_.attend(bell); }
   void dismiss(Bell* bell) override { executor_.dismiss(bell); }
 

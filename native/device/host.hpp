@@ -113,6 +113,8 @@ class HostGraph final : public Graph {
 class HostExec final : public Exec {
  public:
   Ref<Capture> capture;
+  // The memory among what the capture keeps that can be revoked.
+  std::vector<Memory*> lent;
   // Replays of one exec run one at a time, whatever streams they are on.
   std::atomic<bool> running{false};
   std::atomic<uint64_t> last_run_ns{0};
@@ -183,8 +185,8 @@ class Executor {
   bool help(uint64_t ns);
   bool runnable();
   bool wait(const std::function<bool()>& done, uint64_t ns);
-  // Waits until nothing is enqueued anywhere, or `ns` are over.
-  void quiesce(uint64_t ns);
+  // See Device::revoke. Graphs that hold the memory fail when they are replayed.
+  void revoke(const Ref<Memory>& memory, uint64_t ns);
   void attend(Bell* bell);
   void dismiss(Bell* bell);
 

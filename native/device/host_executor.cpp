@@ -30,6 +30,18 @@ bool may_take_long(const Op& op) {
 // Only the pool starts what waits for the outside: whoever else helps has promised to be back in time.
 bool for_pool(const Op& op) { return op.type == Op::node ? op.work->may_hold : op.type == Op::graph && op.exec->may_hold; }
 
+constexpr const char* lender_gone = "it touches host memory that a thread lent which has ended";
+
+const char* revoked(const std::vector<Memory*>& lent) {
+  for (const Memory* memory : lent)
+    if (memory->revoked.load()) return lender_gone;
+  return nullptr;
+}
+const char* revoked(const std::vector<Ref<Object>>& keep) {
+  for (auto& object : keep)
+    if (object->kind == Kind::memory && static_cast<Memory&>(*object).revoked.load()) return lender_gone;
+  return nullptr;
+}
 }  // namespace
 
 Executor& Executor::instance() {
@@ -182,6 +194,7 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
     const char* failed = queue.error.load();
     switch (op->type) {
       case Op::node:
+        if (!failed) failed = revoked(op->keep);
         if (!failed) {
           const LongOp held(*this, may_take_long(*op));
           failed = op->work->run();
@@ -199,14 +212,18 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
         break;
       case Op::graph: {
         auto& exec = *op->exec;
-        if (failed) break;
+        if (failed) {
+          if (op->next_node > 0) exec.running.store(false);
+          break;
+        }
         if (op->next_node == 0 && exec.running.exchange(true)) return any;
         const LongOp held(*this, may_take_long(*op));
         const auto& nodes = exec.capture->nodes;
         const uint64_t begin = now_ns();
         size_t next = op->next_node;
         while (next < nodes.size() && !failed) {
-          failed = nodes[next++].run();
+          failed = revoked(exec.lent);
+          if (!failed) failed = nodes[next++].run();
           if (next % clock_every_nodes == 0 && now_ns() >= deadline) break;
         }
         op->spent_ns += now_ns() - begin;
@@ -265,13 +282,25 @@ bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
   }
 }
 
-void Executor::quiesce(uint64_t ns) {
-  wait(
-      [this] {
-        const auto all = queues();
-        return std::all_of(all->begin(), all->end(), [](auto& queue) { return queue->pending.load() == 0; });
-      },
-      ns);
+void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
+  const auto touches = [&](const Op& op) {
+    const auto& keep = op.type == Op::graph ? op.exec->capture->keep : op.keep;
+    return std::find(keep.begin(), keep.end(), memory) != keep.end();
+  };
+  const auto in_use = [&](bool running_only) {
+    const auto all = queues();
+    for (auto& queue : *all) {
+      std::lock_guard guard(queue->lock);
+      if (running_only && (!queue->claimed.load() || queue->ops.empty())) continue;
+      const auto end = running_only ? queue->ops.begin() + 1 : queue->ops.end();
+      if (std::any_of(queue->ops.begin(), end, touches)) return true;
+    }
+    return false;
+  };
+  wait([&] { return !in_use(false); }, ns);
+  // Stored before the look: an operation either began before and is seen running, or finds the word when it begins.
+  memory->revoked.store(true);
+  while (!wait([&] { return !in_use(true); }, longest_sleep_ns)) continue;
 }
 
 void Executor::attend(Bell* bell) {

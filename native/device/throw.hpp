@@ -9,6 +9,7 @@ namespace hotslot {
 
 // One per environment (thread); freed with it.
 struct Instance {
+  virtual ~Instance() = default;
   Napi::FunctionReference factory;
   const hotslot_api* api = nullptr;
 };

@@ -130,17 +130,19 @@ export class Crew {
     for (let latest = cause; !this.#stopping; ) {
       if (this.#restarts === 0) return this.#fail(hosted, latest);
       this.#restarts--;
+      const attaching = this.#attach(thread, ENTRY);
+      const mine = this.#controls[thread];
       try {
-        await this.#attach(thread, ENTRY);
+        await attaching;
         await this.#run(thread);
         this.#events.restarted(hosted, cause);
         return;
       } catch (error) {
         latest = error as Error;
-        // Whoever ran and was lost is replaced by its own #lost.
-        if (this.#controls[thread] === null) return;
-        await this.#controls[thread]?.worker.terminate();
+        // One that was lost after it began to run is replaced by its own #lost.
+        if (this.#controls[thread] !== mine) return;
         this.#controls[thread] = null;
+        await mine?.worker.terminate();
       }
     }
   }
