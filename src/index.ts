@@ -1,7 +1,8 @@
 /** The only door. Everything a user needs is exported here; nothing else is reachable. */
 
-export { RateLimiter, type SharedRateLimiter } from './buffer/rate-limiter.ts';
-export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
+export type { FieldLayout, FieldSpec, PackLayout } from './buffer/pack-layout.ts';
+export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './buffer/rate-limiter.ts';
+export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
 export type { OffPolicyRows, SchemaRows } from './buffer/row-input.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
@@ -24,7 +25,10 @@ export { listDevices, openDevice } from './device/open.ts';
 export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
 export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
+export { Adam, type AdamOptions } from './learner/adam.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
+export { Mlp, type MlpWorkspace } from './learner/mlp.ts';
+export { MlpLayout, type MlpOptions } from './learner/mlp-layout.ts';
 export { MlpPolicy } from './learner/policy.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
@@ -43,3 +47,4 @@ export type {
 } from './transfer/backend.ts';
 export { buildReplayTransferBackend } from './transfer/build.ts';
 export { HostCopyReplayTransferBackend } from './transfer/host-copy.ts';
+export { TransferMode } from './transfer/native.ts';

@@ -184,7 +184,7 @@ std::string kernel_names() {
   return names;
 }
 
-// launch(stream, kernel name, [handle, offset, bytes, …], [whole…], [real…])
+// launch(stream, kernel name, [handle, offset, bytes, element type, …], [whole…], [real…]); types as Kernel::types has them
 Napi::Value launch(Info info) {
   return guard(info, [&] {
     const std::string name = info[1].As<Napi::String>();
@@ -195,7 +195,7 @@ Napi::Value launch(Info info) {
       if (got != uint32_t(want))
         throw Error("ERR_HOTSLOT_ARGUMENT", "kernel '" + name + "' takes " + std::to_string(want) + " " + what + ", got " + std::to_string(got));
     };
-    differ("tensors", spans.Length() / 3, kernel->pointers);
+    differ("tensors", spans.Length() / 4, kernel->pointers);
     differ("whole numbers", wholes.Length(), kernel->wholes);
     differ("reals", reals.Length(), kernel->reals);
     Launch call;
@@ -204,11 +204,14 @@ Napi::Value launch(Info info) {
     for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
     uint64_t need[max_pointers]{};
     if (const char* wrong = kernel->need(call.args, need)) throw Error("ERR_HOTSLOT_RANGE", "kernel '" + name + "': " + wrong);
-    for (uint32_t i = 0; i < spans.Length(); i += 3) {
-      const uint64_t bytes = uint64_t(spans.Get(i + 2).As<Napi::Number>().Int64Value());
-      if (bytes < need[i / 3])
-        throw Error("ERR_HOTSLOT_RANGE", "kernel '" + name + "': tensor " + std::to_string(i / 3) + " covers " + std::to_string(bytes) + " bytes, " + std::to_string(need[i / 3]) + " are needed");
-      call.spans.push_back(span(spans.Get(i).As<Napi::Number>().DoubleValue(), uint64_t(spans.Get(i + 1).As<Napi::Number>().Int64Value()), bytes));
+    const auto field = [&](uint32_t i) { return spans.Get(i).As<Napi::Number>().DoubleValue(); };
+    for (uint32_t i = 0; i < spans.Length(); i += 4) {
+      const std::string which = "kernel '" + name + "': tensor " + std::to_string(i / 4);
+      const uint64_t bytes = uint64_t(field(i + 2));
+      if (bytes < need[i / 4]) throw Error("ERR_HOTSLOT_RANGE", which + " covers " + std::to_string(bytes) + " bytes, " + std::to_string(need[i / 4]) + " are needed");
+      const char type = kernel->types[i / 4];
+      if (type && type != char(field(i + 3))) throw Error("ERR_HOTSLOT_ARGUMENT", which + " must be " + (type == 'f' ? "float32" : "int32"));
+      call.spans.push_back(span(field(i), uint64_t(field(i + 1)), bytes));
     }
     stream(info, 0)->launch(std::move(call));
   });

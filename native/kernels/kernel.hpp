@@ -1,6 +1,7 @@
 // What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each pointer
 // must cover, and its host form. Kernels themselves are one source each beside this file.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -25,6 +26,8 @@ struct Kernel {
   const char* (*need)(const KernelArgs& args, uint64_t* bytes);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs& args);
+  // Element type per pointer: 'f' float32, 'i' int32, 0 any. A launch with tensors of another dtype is refused.
+  std::array<char, max_pointers> types{};
 };
 
 // Every kernel of the learner and the transfer path; null when there is no such name.
@@ -57,6 +60,17 @@ struct Trampoline<void(P...)> {
     else if constexpr (std::is_integral_v<T>) return static_cast<T>(args.whole[w++]);
     else return static_cast<T>(args.real[r++]);
   }
+  template <class T>
+  static constexpr char type_of() {
+    using Element = std::remove_cv_t<std::remove_pointer_t<T>>;
+    return std::is_same_v<Element, float> ? 'f' : std::is_same_v<Element, int32_t> ? 'i' : 0;
+  }
+  static constexpr std::array<char, max_pointers> types() {
+    std::array<char, max_pointers> out{};
+    size_t at = 0;
+    ((std::is_pointer_v<P> ? void(out[at++] = type_of<P>()) : void()), ...);
+    return out;
+  }
   static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));
   static constexpr int wholes = (0 + ... + int(std::is_integral_v<P>));
   static constexpr int reals = (0 + ... + int(std::is_floating_point_v<P>));
@@ -68,7 +82,7 @@ using Need = const char* (*)(const KernelArgs&, uint64_t*);
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;
-  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>};
+  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>, T::types()};
 }
 
 }  // namespace hotslot

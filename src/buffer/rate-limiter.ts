@@ -2,7 +2,7 @@
  * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts lie in shared memory and
  * move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type LimiterHandle, rowsAddon } from './rows-addon.ts';
@@ -61,6 +61,7 @@ export class RateLimiter {
 
   /** A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is not allowed. */
   static create(options: RateLimiterOptions): RateLimiter {
+    checkKeys('RateLimiter.create', options, ['samplesPerInsert', 'minSize', 'errorBuffer', 'gateAdd']);
     const samplesPerInsert = checkPositive('samplesPerInsert', options.samplesPerInsert);
     const errorBuffer = checkPositive('errorBuffer', options.errorBuffer);
     const minSize = checkCount('minSize', options.minSize);

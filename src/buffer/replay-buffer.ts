@@ -3,7 +3,7 @@
  * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
  */
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
-import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type FieldSpec, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
@@ -93,6 +93,7 @@ export class ReplayBuffer {
     fields: Readonly<Record<string, FieldSpec>>;
     limiter?: RateLimiter;
   }): ReplayBuffer {
+    checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter']);
     return ReplayBuffer.#allocate(options.capacity, schemaLayout(options.fields), false, options.limiter);
   }
 
@@ -104,6 +105,7 @@ export class ReplayBuffer {
     criticDim?: number;
     limiter?: RateLimiter;
   }): ReplayBuffer {
+    checkKeys('ReplayBuffer.offPolicy', options, ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter']);
     return ReplayBuffer.#allocate(options.capacity, offPolicyLayout(options), true, options.limiter);
   }
 

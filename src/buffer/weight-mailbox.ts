@@ -2,7 +2,7 @@
  * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer, any number of
  * readers, no lock, never torn. The invariants (M1–M3) stand beside the words they govern, in native/rows/mailbox.hpp.
  */
-import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { rowsAddon } from './rows-addon.ts';
@@ -62,7 +62,9 @@ export class WeightMailbox {
   }
 
   /** `length`: float32 weights of one version. Throws ERR_HOTSLOT_MEMORY when three of them do not fit. */
-  static create({ length }: { length: number }): WeightMailbox {
+  static create(options: { length: number }): WeightMailbox {
+    checkKeys('WeightMailbox.create', options, ['length']);
+    const { length } = options;
     checkCount('length', length, 1, 2 ** 29);
     const place = allocateShared(`a mailbox of 3 × ${length} float32 weights`, DATA_AT + dataBytes(length), PAGE);
     return new WeightMailbox(Object.freeze({ kind: KIND, ...place, length }));

@@ -6,7 +6,7 @@
 import { Piscina } from 'piscina';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, stateError, typeError, unavailableError } from '../errors.ts';
+import { checkCount, checkKeys, fromPlain, stateError, typeError, unavailableError } from '../errors.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { Bell } from '../wait/bell.ts';
 import type { CollectorSetup } from './collector-thread.ts';
@@ -67,6 +67,7 @@ export class CollectorPool implements AsyncDisposable {
 
   private constructor(options: CollectorPoolOptions) {
     const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
+    checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'options']);
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${String(entry)}`);
     if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
@@ -160,7 +161,8 @@ export class CollectorPool implements AsyncDisposable {
   async #run(setup: CollectorSetup): Promise<void> {
     try {
       await this.#pool.run(setup);
-    } catch (cause) {
+    } catch (thrown) {
+      const cause = fromPlain(thrown);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}`;
       const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
       this.#failure ??= error;

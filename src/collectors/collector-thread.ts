@@ -2,7 +2,7 @@
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { typeError } from '../errors.ts';
+import { toPlain, typeError } from '../errors.ts';
 import { Bell } from '../wait/bell.ts';
 import type { Collector, CollectorFactory } from './collector.ts';
 import { LONGEST_PARK_MS, OPENER_BELL, READY, STOP } from './control-words.ts';
@@ -24,6 +24,15 @@ export interface CollectorSetup {
 
 /** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
+  try {
+    await collect(setup);
+  } catch (error) {
+    // Structured cloning would drop code and class; plain data keeps them.
+    throw toPlain(error);
+  }
+}
+
+async function collect(setup: CollectorSetup): Promise<void> {
   const { entry, worker, workers, seed, options, control } = setup;
   const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
   if (typeof factory !== 'function') {

@@ -27,6 +27,9 @@ export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   return new OpenedDevice(name);
 }
 
+/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
+const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
+
 /** What a handle names, closed at most once. */
 class Handle implements Disposable {
   readonly handle: number;
@@ -187,7 +190,8 @@ class OpenedStream extends Handle implements Stream {
   }
   launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments = {}): void {
     const spans: number[] = [];
-    for (const tensor of tensors) spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes);
+    for (const tensor of tensors)
+      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[tensor.dtype] ?? 0);
     native().launch(this.handle, kernel, spans, wholes, reals);
   }
   replay(exec: GraphExec): void {

@@ -1,7 +1,7 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
 import { Tensor } from '../device/tensor.ts';
-import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
 import { Adam, type AdamOptions } from './adam.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
@@ -48,6 +48,11 @@ export interface DqnBatch {
   truncated: Tensor;
 }
 
+const known = [
+  ...['obsDim', 'actions', 'hidden', 'activation', 'batchSize', 'gamma', 'nStep', 'doubleDqn', 'huberDelta', 'tau'],
+  ...['targetEvery', 'seed', 'learningRate', 'beta1', 'beta2', 'epsilon', 'maxGradNorm'],
+];
+
 export class DqnLearner implements Disposable {
   readonly device: Device;
   readonly mlp: Mlp;
@@ -78,6 +83,7 @@ export class DqnLearner implements Disposable {
 
   /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
   constructor(device: Device, options: DqnOptions) {
+    checkKeys('DqnLearner', options, known);
     const { obsDim, actions, hidden, activation = 'relu', gamma = 0.99, nStep = 1, seed = 0 } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined) {
       throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);

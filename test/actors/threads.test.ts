@@ -65,7 +65,7 @@ class Latch {
   hold(which: 'copy' | 'current'): void {
     const { backend, device } = slotsOf(this.#made);
     const stream = which === 'copy' ? backend.share().stream : device.currentStream.handle;
-    native().launch(stream, 'latch', [this.#memory.handle, 0, 4], [8000], []);
+    native().launch(stream, 'latch', [this.#memory.handle, 0, 4, 0x69], [8000], []);
   }
   open(): void {
     Atomics.store(this.#word, 0, 1);
