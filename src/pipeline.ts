@@ -158,7 +158,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
 
   /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
-  afterTick({ stream }: { stream?: Stream } = {}): void {
+  afterTick(options: { stream?: Stream } = {}): void {
+    checkKeys('afterTick', options, ['stream']);
+    const { stream } = options;
     this.#works.throwIfOver();
     const { hot } = this.#manual;
     if (!hot) return;

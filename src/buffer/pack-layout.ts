@@ -1,6 +1,6 @@
 /** Where each field lies in a packed row. Frozen once made; everyone may read it. */
 import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
 
 export interface FieldLayout {
   readonly dtype: DType;
@@ -94,6 +94,7 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
           `fields.${name} must be { shape: number[], dtype? }, got ${JSON.stringify(spec) ?? 'undefined'}`,
         );
       }
+      checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);
       const { shape, dtype = 'float32' } = spec as FieldSpec;
       for (const [i, dim] of shape.entries()) checkCount(`fields.${name}.shape[${i}]`, dim);
       return { name, key: name, dtype: checkDType(`fields.${name}.dtype`, dtype), shape };

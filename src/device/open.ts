@@ -1,7 +1,7 @@
 /** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
 import { isMainThread } from 'node:worker_threads';
 import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
-import { checkCount, rangeError, stateError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import type {
   Device,
   DeviceEvent,
@@ -75,8 +75,10 @@ class OpenedDevice implements Device {
     return native().memoryInfo(this.handle);
   }
 
-  createStream({ priority = 0 }: { priority?: number } = {}): Stream {
+  createStream(options: { priority?: number } = {}): Stream {
     this.#check();
+    checkKeys('createStream', options, ['priority']);
+    const { priority = 0 } = options;
     return new OpenedStream(
       this,
       native().createStream(this.handle, checkCount('priority', priority, -8, 8)),
@@ -85,13 +87,18 @@ class OpenedDevice implements Device {
     );
   }
 
-  createEvent({ timing = false }: { timing?: boolean } = {}): DeviceEvent {
+  createEvent(options: { timing?: boolean } = {}): DeviceEvent {
     this.#check();
+    checkKeys('createEvent', options, ['timing']);
+    const { timing = false } = options;
+    if (typeof timing !== 'boolean') throw typeError(`timing must be a boolean, got ${String(timing)}`);
     return new OpenedEvent(this, native().createEvent(this.handle, timing), timing);
   }
 
-  allocate({ shape, dtype = 'float32' }: { shape: readonly number[]; dtype?: DType }): Tensor {
+  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
     this.#check();
+    checkKeys('allocate', options, ['shape', 'dtype']);
+    const { shape, dtype = 'float32' } = options;
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
     return new Tensor(new MemoryStorage(this, native().allocate(this.handle, bytes), bytes, false), [...shape], dtype);
   }

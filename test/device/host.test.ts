@@ -112,13 +112,17 @@ describe('host devices', () => {
     expect({ ...openHandles(), stream: 0 }).to.deep.equal({ ...before, stream: 0 });
   });
 
-  for (const [how, code] of [
-    ['exit', 3],
-    ['thread', 0],
-  ] as const) {
-    it(`copy on safely when memory that was lent to them goes with its ${how}`, () => {
+  const losses = {
+    'goes with its process': ['exit', 3],
+    'goes with its thread': ['thread', 0],
+    'goes with a thread whose pipeline runs a long graph': ['pipeline', 0],
+    'is closed while a copy is queued': ['closed', 0],
+    'is collected while a copy is queued': ['collected', 0],
+  } as const;
+  for (const [how, [argument, code]] of Object.entries(losses)) {
+    it(`touch no memory that is gone when what was lent to them ${how}`, () => {
       const script = fileURLToPath(new URL('./lender.js', import.meta.url));
-      const { status, signal, stderr } = spawnSync(process.execPath, [script, how], { encoding: 'utf8' });
+      const { status, signal, stderr } = spawnSync(process.execPath, [script, argument], { encoding: 'utf8' });
       expect({ status, signal, stderr }).to.deep.equal({ status: code, signal: null, stderr: '' });
     });
   }

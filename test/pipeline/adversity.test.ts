@@ -1,7 +1,16 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { DeviceError, openDevice, type PipelineError, WeightMailbox } from '../../src/index.ts';
+import {
+  buildReplayTransferBackend,
+  DeviceError,
+  DqnLearner,
+  openDevice,
+  type PipelineError,
+  RateLimiter,
+  ReplayBuffer,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { workersOf } from './crew.ts';
 import { closeAll, counter, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
 
@@ -146,6 +155,12 @@ describe('a pipeline in adversity', () => {
       () => pipeline({ trace: null } as never),
       () => pipeline({ placement: ['pack', 'submit', 'poll', 'replay'] } as never),
       () => pipeline({ placement: 'inline', restart: 1 }),
+      () => ReplayBuffer.create({ capacity: 4, fields: { x: { shape: [1] } }, limit: 3 } as never),
+      () => ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actionDim: 1, critic: 3 } as never),
+      () => RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9, gate: true } as never),
+      () => WeightMailbox.create({ length: 4, buffers: 2 } as never),
+      () => buildReplayTransferBackend({ device: 'cpu', ringDepth: 2, mode: 1 } as never),
+      () => new DqnLearner(openDevice('auto'), { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, lr: 1 } as never),
     ];
     for (const act of wrong) expect((await refusal(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
     await made.sampleLargeBatch(0, SAMPLE);

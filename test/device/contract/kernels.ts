@@ -31,6 +31,16 @@ export function kernelContract(device: () => Device): void {
     expect(launch({ tensors: [y, y], wholes: [2], reals: [1] })).to.include('takes 2 reals, got 1');
   });
 
+  it('refuse tensors of another dtype', () => {
+    using y = device().allocate({ shape: [4], dtype: 'int32' });
+    using x = device().allocate({ shape: [4] });
+    const error = refusal(() =>
+      device().currentStream.launch('axpby', { tensors: [y, x], wholes: [4], reals: [1, 1] }),
+    );
+    expect(error).to.be.instanceOf(TypeError);
+    expect(error.message).to.include("'axpby': tensor 0 must be float32");
+  });
+
   it('refuse tensors that are too small and numbers out of range, with the values', () => {
     using y = device().allocate({ shape: [4] });
     using x = device().allocate({ shape: [3] });
