@@ -2,7 +2,7 @@
  * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot: waits until the buffer
  * holds what the request asks for, then draws and gathers from what is there. Hosts the requester.
  */
-import { loadAddon } from '../src/addon.ts';
+import { answered, loadAddon } from '../src/addon.ts';
 import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { Gate, type Ring } from '../src/ring/ring.ts';
 import { Field, PARAMS_BYTES, Param, ROWS_AT, SlotState } from '../src/ring/slot.ts';
@@ -61,7 +61,7 @@ export class PackActor implements Actor {
     const record = ring.record(slot);
     const seed = record[Field.seed] as number;
     const rows = record[Field.rows] as number;
-    const packing = this.#packer.pack(slot, seed, rows, record[Field.leastPtr] as number);
+    const packing = answered(this.#packer.pack(slot, seed, rows, record[Field.leastPtr] as number));
     if (packing === Packing.waits) {
       ring.setGate(Gate.rows);
       return made;

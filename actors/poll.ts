@@ -2,6 +2,7 @@
  * Polls the slots' two events: `copied` makes a slot Ready, `spent` makes it Free again once its record and scalars are in
  * the journal. Submitted → Ready, Replaying → Free. While any event is pending its thread sleeps natively, in `wait`.
  */
+import { answered } from '../src/addon.ts';
 import type { WeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { native } from '../src/device/native.ts';
 import { Mode, type Ring } from '../src/ring/ring.ts';
@@ -102,7 +103,7 @@ export class PollActor implements Actor {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
         this.#watch[slot] = this.#setup.deferred ? Watch.done : Watch.pending;
-        if (this.#setup.deferred) this.#times[slot] = native().nowMs();
+        if (this.#setup.deferred) this.#times[slot] = answered(native().nowMs());
       } else if (state === SlotState.Replaying && this.#watch[depth + slot] === Watch.idle) {
         this.#watch[depth + slot] = Watch.pending;
       }

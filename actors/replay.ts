@@ -2,6 +2,7 @@
  * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in autonomous runs; manual ticks are
  * spent by the caller. An update is applied exactly once, whatever dies when (I8).
  */
+import { answered } from '../src/addon.ts';
 import type { VersionPlace, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { Mode, type Ring, Run } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
@@ -90,10 +91,10 @@ export class ReplayActor implements Actor {
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
     const applied = this.#unsure && (this.#marks[slot] as Float64Array)[0] === sequence + 1;
     this.#unsure = false;
-    if (applied) replayer.mark(slot, at);
+    if (applied) answered(replayer.mark(slot, at));
     else {
       this.#setup.backend.waitStreamForReady(slot, this.#setup.stream);
-      replayer.launch(slot, at);
+      answered(replayer.launch(slot, at));
     }
     record[Field.replayBegin] = this.#times[0] as number;
     record[Field.replayEnd] = this.#times[1] as number;

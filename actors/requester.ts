@@ -2,6 +2,7 @@
  * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot. Free → Requested.
  * The only writer of a Free slot's record.
  */
+import { answered } from '../src/addon.ts';
 import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { native } from '../src/device/native.ts';
 import { Gate, Mode, type Ring, Run } from '../src/ring/ring.ts';
@@ -81,6 +82,6 @@ export class Requester {
     record[Field.leastPtr] = manual ? (run[Run.leastPtr] as number) : 1;
     record[Field.publish] = !manual && every > 0 && (place + 1) % every === 0 ? 1 : 0;
     record[Field.version] = 0;
-    record[Field.requestedAt] = native().nowMs();
+    record[Field.requestedAt] = answered(native().nowMs());
   }
 }

@@ -1,4 +1,5 @@
 /** Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer backend. Packed → Submitted. */
+import { answered } from '../src/addon.ts';
 import { native } from '../src/device/native.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field, PARAMS_BYTES, SlotState } from '../src/ring/slot.ts';
@@ -25,11 +26,10 @@ export class SubmitActor implements Actor {
     while (ring.state(this.slot) === SlotState.Packed) {
       const { slot } = this;
       const record = ring.record(slot);
-      const end = native();
-      record[Field.submitBegin] = end.nowMs();
+      record[Field.submitBegin] = answered(native().nowMs());
       // A copy that a dead actor enqueued may still run: the same bytes once more change nothing (I8).
       this.#backend.submitSlot(slot, PARAMS_BYTES + (record[Field.rows] as number) * this.#rowBytes);
-      record[Field.submitEnd] = end.nowMs();
+      record[Field.submitEnd] = answered(native().nowMs());
       ring.handOver(slot, SlotState.Submitted, 'poll');
       this.slot = (slot + 1) % ring.depth;
       submitted++;

@@ -3,6 +3,7 @@
  * loop is not running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
  */
 import { parentPort } from 'node:worker_threads';
+import { ThreadEnding } from '../src/addon.ts';
 import { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
@@ -95,6 +96,8 @@ export class ActorThread {
         }
       }
     } catch (error) {
+      // Terminated: whoever did it is told by the thread's end, not by what it could not do any more.
+      if (error instanceof ThreadEnding) return ThreadState.dead;
       const slot = working?.slot ?? -1;
       const tick = slot < 0 ? -1 : (ring.record(slot)[Field.tick] as number);
       const failure = { role: working?.role ?? (setup.roles[0] as Role), slot, tick, error };

@@ -12,6 +12,24 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
 
+/** Thrown where a native call did not answer: the thread is being ended, and nothing it does now may count. */
+export class ThreadEnding extends Error {
+  constructor() {
+    super('this thread is being ended');
+    this.name = 'ThreadEnding';
+  }
+}
+
+/**
+ * The answer of a native call, or ThreadEnding. While a worker is being terminated there is a moment in which its native
+ * calls do nothing and return undefined, and its JavaScript still runs: a hand-over behind such a call would publish work
+ * that was never done. Every native function whose work is handed on therefore answers, and its answer is looked at.
+ */
+export function answered<T>(answer: T | undefined): T {
+  if (answer === undefined) throw new ThreadEnding();
+  return answer;
+}
+
 interface Linkable {
   /** Lends the addon a maker of errors and the core's table of functions. */
   link?(makeError: (code: ErrorCode, text: string, detail: DeviceErrorDetail) => Error, table?: unknown): void;

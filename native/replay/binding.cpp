@@ -36,21 +36,24 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   }
 
  private:
-  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`.
-  void launch(const Napi::CallbackInfo& info) {
+  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered() in
+  // src/addon.ts for when it was not.
+  Napi::Value launch(const Napi::CallbackInfo& info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     times_[0] = double(now_ns()) / 1e6;
     checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
     finish(info, slot);
+    return Napi::Boolean::New(info.Env(), true);
   }
 
   // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor died.
-  void mark(const Napi::CallbackInfo& info) {
+  Napi::Value mark(const Napi::CallbackInfo& info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     times_[0] = double(now_ns()) / 1e6;
     finish(info, slot);
+    return Napi::Boolean::New(info.Env(), true);
   }
 
   void finish(const Napi::CallbackInfo& info, size_t slot) {

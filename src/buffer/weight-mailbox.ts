@@ -2,6 +2,7 @@
  * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer, any number of
  * readers, no lock, never torn. The invariants (M1–M3) stand beside the words they govern, in native/rows/mailbox.hpp.
  */
+import { answered } from '../addon.ts';
 import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
@@ -99,7 +100,7 @@ export class WeightMailbox {
 
   /** Begins the next version: from now until publish() its bytes may be written. Null means not yet. Writer only. */
   begin(): VersionPlace | null {
-    const version = rowsAddon().mailboxBegin(this.#control);
+    const version = answered(rowsAddon().mailboxBegin(this.#control));
     return version === 0 ? this.#notYet() : this.#place(version);
   }
 
@@ -118,7 +119,7 @@ export class WeightMailbox {
    */
   publish(version: number): void {
     checkCount('version', version, 1, LAST_VERSION);
-    if (!rowsAddon().mailboxPublish(this.#control, version)) {
+    if (!answered(rowsAddon().mailboxPublish(this.#control, version))) {
       throw stateError(
         'BUSY',
         `version ${version} cannot be published: ${this.published} is published and ${this.begun} begun; versions go in order`,

@@ -3,7 +3,8 @@
  * `Ring` is the only one that writes the state word.
  *
  * I1  the state names the owner; nobody else writes the slot (record, host half, device half).
- * I2  one store of the state word hands the slot on, after every write it publishes.
+ * I2  one store of the state word hands the slot on, after every write it publishes. What native code was to write counts
+ *     only once its call has answered: a thread that is being ended may still run JavaScript whose native calls do nothing.
  * I3  every role passes slots in sequence order.
  * I4  whoever changes something another thread may wait for rings that thread's bell afterwards.
  * I5  Free means the device is done with the slot too: `spent` was seen before the store.

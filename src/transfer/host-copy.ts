@@ -2,6 +2,7 @@
  * The portable backend: copies on the device's own copy stream. Deferred mode is for devices that must be submitted to
  * from the consumer's thread; direct mode has pack write the device half itself, which only the host device allows.
  */
+import { answered } from '../addon.ts';
 import type { Device, DeviceEvent, HostMemory, Stream } from '../device/device.ts';
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
@@ -292,7 +293,7 @@ function describe(value: unknown): string {
 // arming has one writer at a time, its owner (I1).
 
 function submitArmed(submitter: Submitter, armed: Int32Array, slot: number, bytes: number): number {
-  const seconds = submitter.submit(slot, bytes);
+  const seconds = answered(submitter.submit(slot, bytes));
   Atomics.store(armed, slot, bytes);
   return seconds;
 }
@@ -305,7 +306,7 @@ function waitArmed(submitter: Submitter, armed: Int32Array, slot: number, stream
     submitter.waitReady(stream, slot, 0);
     return 0;
   }
-  const seconds = submitter.waitReady(stream, slot, bytes);
+  const seconds = answered(submitter.waitReady(stream, slot, bytes));
   Atomics.store(armed, slot, -bytes);
   return seconds;
 }

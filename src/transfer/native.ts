@@ -21,9 +21,10 @@ export interface Poller {
 }
 
 export interface Replayer {
-  launch(slot: number, mailboxOffset: number): void;
+  /** True: done. Like every answer here it must be looked at before the slot is handed on; see answered(). */
+  launch(slot: number, mailboxOffset: number): true;
   /** `spent` alone, for an update whose graph was launched before its actor died. */
-  mark(slot: number, mailboxOffset: number): void;
+  mark(slot: number, mailboxOffset: number): true;
   drained(): boolean;
   close(): void;
 }
