@@ -303,7 +303,7 @@ function waitArmed(submitter: Submitter, armed: Int32Array, slot: number, stream
   const bytes = Atomics.load(armed, slot);
   if (bytes === 0) return 0;
   if (mode !== TransferMode.deferred || bytes < 0) {
-    submitter.waitReady(stream, slot, 0);
+    answered(submitter.waitReady(stream, slot, 0));
     return 0;
   }
   const seconds = answered(submitter.waitReady(stream, slot, bytes));

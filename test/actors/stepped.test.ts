@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/make.ts';
+import { loadAddon, ThreadEnding } from '../../src/addon.ts';
 import { native } from '../../src/device/native.ts';
 import { openDevice, type ReplayBuffer } from '../../src/index.ts';
 import { captureSlots } from '../../src/pipeline/capture.ts';
@@ -152,6 +153,43 @@ describe('the actors, stepped', () => {
     }
     bench.close();
   });
+
+  const files = { Packer: 'pack', Submitter: 'submit', Replayer: 'replay' } as const;
+  // What a thread sees while it is being terminated: native calls that do nothing, and JavaScript that runs on.
+  const silent = {
+    pack: ['pack', 'Packer', 'pack', SlotState.Requested],
+    submit: ['submit', 'Submitter', 'submit', SlotState.Packed],
+    'replay’s wait': ['replay', 'Submitter', 'waitReady', SlotState.Ready],
+    'replay’s launch': ['replay', 'Replayer', 'launch', SlotState.Ready],
+  } as const;
+  for (const [what, [role, addon, method, state]] of Object.entries(silent)) {
+    it(`I2: nothing is handed on behind ${what}, when its native call did not answer`, () => {
+      const bench = new Bench(2, 4);
+      const which = roles.indexOf(role);
+      for (let n = 0; n < 100; n++) for (let each = 0; each < which; each++) bench.step(each);
+      if (role === 'replay') for (let n = 0; bench.ring.state(0) !== state && n < 1000; n++) bench.step(2);
+      const file = loadAddon<Record<string, new (...how: unknown[]) => object>>(files[addon]);
+      const Whole = file[addon] as new (...how: unknown[]) => object;
+      file[addon] = class extends Whole {
+        [method](): undefined {
+          return undefined;
+        }
+      };
+      try {
+        bench.actors[which]?.close();
+        bench.actors[which] = bench.make(role);
+        expect(() => bench.step(which)).to.throw(ThreadEnding);
+        expect(bench.ring.state(0)).to.equal(state);
+      } finally {
+        file[addon] = Whole;
+      }
+      bench.actors[which]?.close();
+      bench.actors[which] = bench.make(role);
+      for (let n = 0; bench.journal.length < 4 && n < 5000; n++) for (let each = 0; each < 4; each++) bench.step(each);
+      expect(bench.journal.map(({ count }) => count)).to.deep.equal([1, 2, 3, 4]);
+      bench.close();
+    });
+  }
 
   it('I8: an update that was launched before its actor died is not launched again', () => {
     const bench = new Bench(2, 10);
