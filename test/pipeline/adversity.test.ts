@@ -12,16 +12,7 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { workersOf } from './crew.ts';
-import { closeAll, counter, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
-
-async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
-  try {
-    await act();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was refused');
-}
+import { closeAll, counter, filled, pipeline, refusal, SAMPLE, SPREAD } from './fixture.ts';
 
 describe('a pipeline in adversity', () => {
   afterEach(closeAll);

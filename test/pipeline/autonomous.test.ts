@@ -1,16 +1,8 @@
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
-import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
+import { closeAll, counter, filled, pipeline, refusal, rows, SAMPLE, SPREAD } from './fixture.ts';
 
-async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
-  try {
-    await act();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was refused');
-}
 const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
 
 for (const [name, placement] of Object.entries(placements)) {

@@ -59,3 +59,13 @@ export function counter(made: ReplayPipeline): { count: Tensor; close(): void } 
     },
   };
 }
+
+/** The error that a call throws or rejects with; fails when it does neither. */
+export async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
+  try {
+    await act();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was refused');
+}

@@ -1,15 +1,7 @@
 import { expect } from 'chai';
 import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
-import { closeAll, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
+import { closeAll, filled, pipeline, refusal, rows, SAMPLE, SPREAD } from './fixture.ts';
 
-async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
-  try {
-    await act();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was refused');
-}
 const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
 
 for (const [name, placement] of Object.entries(placements)) {
