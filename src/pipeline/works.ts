@@ -134,7 +134,9 @@ export class Works {
     for (const [thread, hosted] of this.#options.placed.threads.entries()) {
       const state = this.ring.threadState(thread);
       if (state !== ThreadState.dead && state !== ThreadState.threw) continue;
-      const error = unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
+      const thrown = state === ThreadState.threw ? this.ring.thrown.read()?.cause : null;
+      const error =
+        thrown ?? unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
       this.ring.fail({ role: hosted[0] as Role, slot: -1, tick: -1, error });
       this.throwIfOver();
     }
