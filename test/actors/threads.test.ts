@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
+import { Control } from '../../src/control.ts';
 import { native } from '../../src/device/native.ts';
 import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
 import { roles } from '../../src/ring/slot.ts';
@@ -25,7 +26,7 @@ function expectExact(ticks: Tick[], count: number): void {
 
 /**
  * Brings a manual pipeline to a slot state that stays: no rows (Requested), a held copy stream (Submitted), an unsampled
- * batch (Ready), a held learner (Replaying). Packed cannot be held from outside; the random kills below meet it.
+ * batch (Ready), a held learner (Replaying). Packed needs a thread that is missing; it has tests of its own below.
  */
 const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>> = {
   Free: async () => {},
@@ -148,6 +149,58 @@ describe('actors in threads of their own', () => {
       });
     }
   }
+
+  describe('while the slot is Packed', () => {
+    const { call } = Control.prototype;
+    let release: () => void;
+    afterEach(() => {
+      Control.prototype.call = call;
+    });
+
+    /** Submit's thread is lost, and its successor kept from attaching: what pack hands on stays Packed. */
+    async function packed(): Promise<ReplayPipeline> {
+      const made = await pipeline({ placement: SPREAD, restart: 2 });
+      const held = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      Control.prototype.call = async function (this: Control<object>, ...how: Parameters<typeof call>) {
+        await held;
+        return call.apply(this, how);
+      } as typeof call;
+      await workersOf(made)[1]?.terminate();
+      made.startPrepare(0, SAMPLE);
+      await reached(made, 'Packed');
+      return made;
+    }
+
+    it('I6: stop releases everyone', async () => {
+      const made = await packed();
+      const waiting = refusal(made.waitUntilReady(0, SAMPLE));
+      const closing = made.close();
+      release();
+      await closing;
+      expect(await waiting).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+    });
+
+    for (const [thread, role] of roles.entries()) {
+      if (role === 'submit') continue;
+      it(`I8: a lost ${role} thread is replaced too, and the tick goes on`, async () => {
+        const made = await packed();
+        const both = new Promise<void>((resolve) => {
+          let restarts = 0;
+          made.on('restart', () => ++restarts === 2 && resolve());
+        });
+        await workersOf(made)[thread]?.terminate();
+        release();
+        await both;
+        for (const tick of [0, 1, 2, 3, 4, 5]) {
+          await made.sampleLargeBatch(tick, SAMPLE);
+          made.afterTick();
+        }
+        await made.close();
+      });
+    }
+  });
 
   it('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
     const kills = 24;
