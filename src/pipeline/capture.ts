@@ -3,7 +3,7 @@ import type { GraphExec, Stream } from '../device/device.ts';
 import { Tensor } from '../device/tensor.ts';
 import { checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
-import type { Batch, Slots } from './slots.ts';
+import { type Batch, lendStream, type Slots } from './slots.ts';
 
 export interface CaptureContext {
   /** enqueue here; it is also the device's current stream while the function runs */
@@ -76,11 +76,12 @@ function captureSlot(
   fn: CaptureFunction,
 ): { count: number; exec: GraphExec } {
   const stream = slots.compute;
-  const context = { stream, params: slots.params[slot] as Tensor, out: slots.scalars[slot] as Tensor, slot };
+  const lent = lendStream(stream);
+  const context = { stream: lent, params: slots.params[slot] as Tensor, out: slots.scalars[slot] as Tensor, slot };
   stream.beginCapture();
   let failed: { error: unknown } | null = null;
   try {
-    const result: unknown = slots.device.withStream(stream, () => fn(batch, context));
+    const result: unknown = slots.device.withStream(lent, () => fn(batch, context));
     if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
       void Promise.resolve(result).catch(() => {});
       throw typeError('the captured function returned a promise: it may only enqueue device work');

@@ -124,6 +124,21 @@ export class Slots {
   }
 }
 
+/** The compute stream as a capture sees it: everything but closing it. */
+export function lendStream(stream: Stream): Stream {
+  return new Proxy(stream, {
+    get(target, key) {
+      if (key === 'close' || key === Symbol.dispose) {
+        return () => {
+          throw stateError('BUSY', 'this stream belongs to the pipeline: close the pipeline instead');
+        };
+      }
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
 /** A storage that its borrower cannot close. */
 function lend(storage: Storage, device: Device): Storage {
   return {

@@ -110,6 +110,7 @@ for (const [name, placement] of Object.entries(placements)) {
         [/900|STREAM_CAPTURE/, () => device.allocate({ shape: [4] })],
         [/900|STREAM_CAPTURE/, (_, { stream }) => stream.query()],
         [/900|STREAM_CAPTURE/, (_, { out }) => out.write(new Float32Array(out.size))],
+        [/belongs to the pipeline/, (_, { stream }) => stream.close()],
         [/promise/, async () => {}],
         [
           /STREAM_CAPTURE_INVALIDATED/,
