@@ -1,6 +1,6 @@
 /**
- * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up and inspection come over comlink while the
- * loop is not running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
+ * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink while the loop is not
+ * running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
  */
 import { parentPort } from 'node:worker_threads';
 import { ThreadEnding } from '../src/addon.ts';
@@ -49,10 +49,6 @@ export class ActorThread {
   /** Returns at once; the loop starts when the reply is on its way. */
   start(): void {
     setImmediate(() => this.#run());
-  }
-
-  inspect(): { roles: readonly Role[]; slots: number[] } {
-    return { roles: this.#setup?.roles ?? [], slots: this.#actors.map((actor) => actor.slot) };
   }
 
   #run(): void {

@@ -6,6 +6,7 @@ import type { Benchmark, Figure, Options } from './harness.ts';
 const names = ['pack', 'sample', 'ring', 'graph', 'tick', 'learner', 'long'] as const;
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME]
 names: ${names.join(', ')} (all but 'long' by default)
+--device chooses the device of graph, tick, learner and long; pack, sample and ring use none.
 Ratios are against the baseline named in the case, measured in the same run; > 1 is better than the baseline.`;
 
 function options(): { chosen: string[]; json: boolean; options: Options } {

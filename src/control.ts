@@ -1,5 +1,5 @@
 /**
- * The control plane between the opener and its actors' threads: comlink calls for set-up, inspection and teardown. Never
+ * The control plane between the opener and its actors' threads: comlink calls for set-up. Never
  * on the hot path, never to a thread that is parked. A call is raced against the worker's end, and errors keep their class
  * name, code and cause.
  */

@@ -36,11 +36,6 @@ export function checkDType(name: string, value: unknown): DType {
   return value as DType;
 }
 
-/** A typed array of `dtype` over `buffer` (elements, not bytes). */
-export function viewOf(dtype: DType, buffer: ArrayBufferLike, byteOffset: number, length: number): TypedArray {
-  return new dtypes[dtype].array(buffer as ArrayBuffer, byteOffset, length) as TypedArray;
-}
-
 /** A fresh zeroed typed array of `length` elements. */
 export function arrayOf(dtype: DType, length: number): TypedArray {
   return new dtypes[dtype].array(length) as TypedArray;

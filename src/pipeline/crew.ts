@@ -61,11 +61,6 @@ export class Crew {
     return this.#controls[thread]?.worker;
   }
 
-  /** Workers hold the process only while somebody waits for them. */
-  hold(held: boolean): void {
-    for (const control of this.#controls) held ? control?.worker.ref() : control?.worker.unref();
-  }
-
   /** For an opener that cannot wait for its event loop: the threads have acknowledged and end by themselves. */
   abandon(): void {
     this.#stopping = true;

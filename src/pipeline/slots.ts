@@ -33,6 +33,8 @@ export class Slots {
   /** for the last drain: made now, because closing must not fail for want of it */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
+  /** what is closed with the slots, whole or half made */
+  readonly #made: { close(): void }[] = [];
   readonly #hostOuts: readonly Tensor[];
   #closed = false;
 
@@ -66,22 +68,22 @@ export class Slots {
       this.backend.registerHostSlots(halves);
       const bytes = PARAMS_BYTES + batchBytes;
       const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
-      this.compute = this.device.createStream();
-      this.last = this.device.createEvent();
-      this.spent = halves.map(() => this.device.createEvent());
+      this.compute = this.#keep(this.device.createStream());
+      this.last = this.#keep(this.device.createEvent());
+      this.spent = halves.map(() => this.#keep(this.device.createEvent()));
       // What callers get to see is lent, on a device object of their own: closing either harms nobody.
       const shown = openDevice(options.device);
       const lent = slots.map((slot) => lend(slot.storage, shown));
       this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
       this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
-      this.#outs = halves.map(() => this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' }));
+      this.#outs = halves.map(() => this.#keep(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
       this.scalars = this.#outs.map(
         (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
       );
       const hosts = this.backend.share().hosts;
       this.#hostOuts = halves.map((_, i) => this.#hostTensor(hosts[i] as number));
     } catch (error) {
-      this.backend.close();
+      this.close();
       throw error;
     }
   }
@@ -95,13 +97,16 @@ export class Slots {
     stream.copy(this.#hostOuts[slot] as Tensor, out);
   }
 
+  #keep<T extends { close(): void }>(each: T): T {
+    this.#made.push(each);
+    return each;
+  }
+
   close(): void {
     if (this.#closed) return;
     this.backend.close();
     this.#closed = true;
-    for (const out of this.#outs) out.close();
-    for (const event of [...this.spent, this.last]) event.close();
-    this.compute.close();
+    for (const each of this.#made) each.close();
   }
 
   /** `out` in a registered host half, as a copy's target: borrowed from the backend, which owns the registration. */

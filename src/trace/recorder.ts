@@ -22,9 +22,8 @@ const lanes = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', '
 type Lane = (typeof lanes)[number];
 
 export class TraceRecorder {
-  /** spans recorded and not yet written; null once finished */
+  /** null once finished */
   #file: WriteStream | null = null;
-  #spans = 0;
   #last = -1;
   readonly #deviceEvents: boolean;
   #failed: Error | null = null;
@@ -42,10 +41,6 @@ export class TraceRecorder {
       this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
       this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
     }
-  }
-
-  get spans(): number {
-    return this.#spans;
   }
 
   add({ record, slot }: JournalEntry, facts: Facts, shape: Shape): void {
@@ -103,6 +98,5 @@ export class TraceRecorder {
     this.#file?.write(
       `,\n{${shape},"pid":1,"tid":${lanes.indexOf(lane) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
     );
-    this.#spans++;
   }
 }
