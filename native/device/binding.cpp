@@ -78,6 +78,19 @@ Napi::Value open_device(Info info) {
   });
 }
 
+Napi::Value device_traits(Info info) {
+  return guard(info, [&] {
+    const DeviceTraits traits = device(info, 0)->traits();
+    auto out = Napi::Object::New(info.Env());
+    out.Set("description", traits.description);
+    out.Set("timingEvents", traits.timing_events);
+    out.Set("rings", traits.rings);
+    out.Set("submitter", traits.submitter);
+    out.Set("matrixProducts", traits.matrix_products);
+    return out;
+  });
+}
+
 Napi::Value memory_info(Info info) {
   return guard(info, [&] {
     const MemoryInfo facts = device(info, 0)->memory_info();
@@ -147,7 +160,12 @@ Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
-  return guard(info, [&] { return lender(info.Env()).lend(info[1].As<Napi::TypedArray>(), device(info, 0)->register_host(bytes.data, bytes.size)); });
+  return guard(info, [&] { return lender(info.Env()).lend(info[1].As<Napi::TypedArray>(), device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value())); });
+}
+
+// How the driver reaches it: 0 pageable, 1 registered, 2 imported.
+Napi::Value host_kind(Info info) {
+  return guard(info, [&] { return int(memory(number(info, 0))->host_kind); });
 }
 
 // True when it was open. Memory stays until queued work that touches it is done.
@@ -160,7 +178,7 @@ Napi::Value close(Info info) {
 }
 
 Napi::Value record(Info info) {
-  return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref()); });
+  return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref(), info[2].ToBoolean().Value()); });
 }
 Napi::Value wait(Info info) {
   return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref()); });
@@ -245,6 +263,14 @@ Napi::Value instantiate(Info info) {
   return guard(info, [&] {
     Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
     return handles().add(graph->instantiate());
+  });
+}
+// True: taken in place, false: made anew.
+Napi::Value update(Info info) {
+  return guard(info, [&] {
+    Pinned<Exec> exec(number(info, 0), Kind::exec, "graph");
+    Pinned<Graph> graph(number(info, 1), Kind::graph, "graph");
+    return exec->update(graph.ref());
   });
 }
 Napi::Value node_count(Info info) {
@@ -381,11 +407,13 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("gemmProvider", gemm_provider());
   add("listDevices", list_devices);
   add("openDevice", open_device);
+  add("deviceTraits", device_traits);
   add("memoryInfo", memory_info);
   add("createStream", create_stream);
   add("createEvent", create_event);
   add("allocate", allocate);
   add("registerHost", register_host);
+  add("hostKind", host_kind);
   add("close", close);
   add("record", record);
   add("wait", wait);
@@ -400,6 +428,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("endCapture", end_capture);
   add("capturing", capturing);
   add("instantiate", instantiate);
+  add("update", update);
   add("nodeCount", node_count);
   add("waitEvent", wait_event);
   add("waitEventAsync", wait_event_async);

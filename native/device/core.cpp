@@ -5,13 +5,12 @@
 #include <cstring>
 #include <thread>
 
-#include "device/host.hpp"
+#include "device/family.hpp"
 
 namespace hotslot {
 namespace {
 
-// Host devices host:0 … host:7: one machine, several separate memories.
-constexpr int host_devices = 8;
+const Family* const families[] = {&cuda_family(), &hip_family(), &level_zero_family(), &host_family()};
 
 thread_local std::string last_text;
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
@@ -41,6 +40,33 @@ Span span(void* memory, uint64_t offset, uint64_t bytes) {
   return Span{std::move(held), offset, bytes};
 }
 
+[[noreturn]] void unknown(const std::string& name) {
+  throw Error("ERR_HOTSLOT_UNKNOWN_DEVICE", "unknown device '" + name + "': say 'auto', 'cpu', 'host:0' to 'host:7', or 'cuda:0', 'rocm:0', 'xpu:0' and so on");
+}
+
+// 'cuda:1', 'cuda' (its first), 'cpu' (host:0), 'auto' (the first device of the first family that has one).
+std::pair<const Family*, int> resolve(const std::string& name) {
+  if (name == "auto") {
+    for (const Family* family : families)
+      if (auto& found = family->find(); !found.devices.empty() && !found.software) return {family, 0};
+  }
+  const std::string wanted = name == "cpu" ? "host:0" : name;
+  const size_t colon = wanted.find(':');
+  const std::string digits = colon == std::string::npos ? "0" : wanted.substr(colon + 1);
+  const bool number = !digits.empty() && digits.size() < 4 && digits.find_first_not_of("0123456789") == std::string::npos && (digits == "0" || digits[0] != '0');
+  for (const Family* family : families) {
+    if (wanted.substr(0, colon) != family->name || !number) continue;
+    const auto& found = family->find();
+    if (found.devices.empty()) throw Error("ERR_HOTSLOT_UNAVAILABLE", "device '" + name + "' is not available: " + found.reason);
+    const int index = std::atoi(digits.c_str());
+    if (size_t(index) < found.devices.size()) return {family, index};
+    if (family == &host_family()) break;
+    throw Error("ERR_HOTSLOT_UNKNOWN_DEVICE", "unknown device '" + name + "': there " + (found.devices.size() == 1 ? "is 1 device" : "are " + std::to_string(found.devices.size()) + " devices") +
+                                                  " of " + family->name + ", the last is '" + family->name + ":" + std::to_string(found.devices.size() - 1) + "'");
+  }
+  unknown(name);
+}
+
 const hotslot_api table{
     HOTSLOT_API_VERSION,
     sizeof(hotslot_api),
@@ -57,7 +83,7 @@ const hotslot_api table{
         return 0;
       });
     },
-    [](void* stream, void* event) { return guarded([&] { return static_cast<Stream*>(stream)->record(ref<Event>(event)), 0; }); },
+    [](void* stream, void* event) { return guarded([&] { return static_cast<Stream*>(stream)->record(ref<Event>(event), false), 0; }); },
     [](void* stream, void* event) { return guarded([&] { return static_cast<Stream*>(stream)->wait(ref<Event>(event)), 0; }); },
     [](void* stream, void* exec) { return guarded([&] { return static_cast<Stream*>(stream)->replay(ref<Exec>(exec)), 0; }); },
     [](void* stream) { return guarded([&] { return int(static_cast<Stream*>(stream)->query()); }); },
@@ -78,30 +104,23 @@ Core& Core::instance() {
 
 std::vector<DeviceFacts> Core::list() {
   std::vector<DeviceFacts> facts;
-  const std::string cores = std::to_string(std::thread::hardware_concurrency()) + " cores, matrix products by " + gemm_provider();
-  facts.push_back({"host:0", "host", "", cores, true});
-  for (const char* family : {"cuda", "rocm", "xpu"})
-    facts.push_back({family, family, "this version of Hotslot drives the host device only; use host:0", "", false});
+  for (const Family* family : families) {
+    const auto& found = family->find();
+    const size_t shown = family == &host_family() ? 1 : found.devices.size();  // its further devices are for tests of several
+    for (size_t i = 0; i < shown; ++i) facts.push_back({family->name + (":" + std::to_string(i)), family->name, "", found.devices[i], true});
+    if (found.devices.empty()) facts.push_back({family->name, family->name, found.reason, "", false});
+  }
   return facts;
 }
 
 const OpenDevice& Core::open(const std::string& name) {
-  std::string wanted = name == "auto" || name == "cpu" || name == "host" ? "host:0" : name;
+  const auto [family, index] = resolve(name);
+  const std::string wanted = family->name + (":" + std::to_string(index));
   std::lock_guard lock(mutex_);
   if (auto known = open_.find(wanted); known != open_.end()) return known->second;
-  const size_t colon = wanted.find(':');
-  const std::string family = wanted.substr(0, colon);
-  for (const char* later : {"cuda", "rocm", "xpu"})
-    if (family == later)
-      throw Error("ERR_HOTSLOT_UNAVAILABLE", "device '" + name + "' is not available: this version of Hotslot drives the host device only; use 'host:0' or 'auto'");
-  char* end = nullptr;
-  const long index = colon == std::string::npos ? -1 : strtol(wanted.c_str() + colon + 1, &end, 10);
-  const bool number = end && *end == 0 && end != wanted.c_str() + colon + 1;
-  if (family != "host" || !number || index < 0 || index >= host_devices || wanted != "host:" + std::to_string(index))
-    throw Error("ERR_HOTSLOT_UNKNOWN_DEVICE", "unknown device '" + name + "': say 'auto', 'cpu' or 'host:0' to 'host:" + std::to_string(host_devices - 1) + "'");
-  OpenDevice opened{host::open(int(index)), 0, 0};
-  opened.handle = handles.add(opened.device);
+  OpenDevice opened{family->open(index), 0, 0};
   opened.stream = handles.add(opened.device->create_stream(0));
+  opened.handle = handles.add(opened.device);
   return open_.emplace(wanted, std::move(opened)).first->second;
 }
 

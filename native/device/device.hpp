@@ -32,24 +32,34 @@ struct Error : std::runtime_error {
 enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec };
 
 // Whatever a handle can name. References keep it alive: queued work and graphs hold what they touch.
+// What belongs to one family is of no use to another: `family` is compared before anything is cast.
 class Object : public std::enable_shared_from_this<Object> {
  public:
-  explicit Object(Kind kind) : kind(kind) {}
+  Object(Kind kind, const char* family) : kind(kind), family(family) {}
   virtual ~Object() = default;
   const Kind kind;
+  const char* const family;
 };
+
+inline void require_family(const char* family, const Object& object, const char* what) {
+  if (object.family != family)
+    throw Error("ERR_HOTSLOT_ARGUMENT", std::string(what) + " of the " + object.family + " family cannot be used with a " + family + " device");
+}
 
 class Device;
 
-// Device memory, or host memory registered with the device. `address` is what kernels and copies of this family take.
+// How the driver reaches host memory: through a copy of its own, pinned in place, or imported in place.
+enum class HostKind : uint8_t { pageable, registered, imported };
+
+// Device memory, or host memory lent to the device. `address` is what kernels and copies of this family take.
 class Memory : public Object {
  public:
-  Memory(Device& device, uint8_t* address, size_t bytes, bool host)
-      : Object(Kind::memory), device(device), address(address), bytes(bytes), host(host) {}
+  Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind = HostKind::pageable);
   Device& device;
   uint8_t* const address;
   const size_t bytes;
   const bool host;
+  const HostKind host_kind;
   // The bytes are gone (see Device::revoke): work that refers to them must not begin.
   std::atomic<bool> revoked{false};
 };
@@ -73,7 +83,7 @@ inline void refuse_overlap(const Span& to, const Span& from) {
 // A point in a stream. Never recorded counts as done; recorded again, only the latest record counts.
 class Event : public Object {
  public:
-  explicit Event(bool timing) : Object(Kind::event), timing(timing) {}
+  Event(const char* family, bool timing) : Object(Kind::event, family), timing(timing) {}
   const bool timing;
   virtual bool query() = 0;
   virtual double elapsed_ms(Event& start) = 0;
@@ -86,14 +96,18 @@ struct Launch {
   KernelArgs args;
 };
 
+class Graph;
+
 class Exec : public Object {
  public:
-  Exec() : Object(Kind::exec) {}
+  explicit Exec(const char* family) : Object(Kind::exec, family) {}
+  // Later replays run `graph`; those enqueued before run what they were enqueued with. True: taken in place, false: made anew.
+  virtual bool update(const Ref<Graph>& graph) = 0;
 };
 
 class Graph : public Object {
  public:
-  Graph() : Object(Kind::graph) {}
+  explicit Graph(const char* family) : Object(Kind::graph, family) {}
   virtual size_t node_count() const = 0;
   virtual Ref<Exec> instantiate() = 0;
 };
@@ -101,8 +115,9 @@ class Graph : public Object {
 // An ordered queue. Every call returns at once; an error is sticky and surfaces at the next record, query or launch.
 class Stream : public Object {
  public:
-  Stream() : Object(Kind::stream) {}
-  virtual void record(const Ref<Event>& event) = 0;
+  explicit Stream(const char* family) : Object(Kind::stream, family) {}
+  // In a capture, `external` makes the record a node that every replay renews; otherwise it only marks a place in the capture.
+  virtual void record(const Ref<Event>& event, bool external) = 0;
   virtual void wait(const Ref<Event>& event) = 0;
   virtual void copy(const Span& to, const Span& from) = 0;
   virtual void fill(const Span& to, const void* pattern, size_t pattern_bytes) = 0;
@@ -118,20 +133,30 @@ struct MemoryInfo {
   uint64_t total, free;
 };
 
+// What a device is and can do, beyond the contract.
+struct DeviceTraits {
+  std::string description;         // what it calls itself, with its driver's version
+  bool timing_events = true;       // events can measure time
+  bool rings = false;              // completions ring the bell that attends
+  const char* submitter = "";      // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
+  const char* matrix_products = "";  // what gemm runs on
+};
+
 struct Bell;
 
 class Device : public Object {
  public:
-  Device(const char* family, int index) : Object(Kind::device), family(family), index(index) {}
-  const char* const family;
+  Device(const char* family, int index) : Object(Kind::device, family), index(index) {}
   const int index;
+  virtual DeviceTraits traits() = 0;
   virtual MemoryInfo memory_info() = 0;
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   virtual Ref<Memory> allocate(size_t bytes) = 0;
   // Host memory of the core's own, pinned where the family pins: staging for reads and writes of pageable arrays.
   virtual Ref<Memory> allocate_host(size_t bytes) = 0;
-  virtual Ref<Memory> register_host(void* address, size_t bytes) = 0;
+  // Throws when the driver refuses to pin; without `pin` the memory is used as it is.
+  virtual Ref<Memory> register_host(void* address, size_t bytes, bool pin) = 0;
   // Lends the calling thread to the device for about `ns`; true if it did something. GPUs need no help.
   virtual bool help(uint64_t ns) = 0;
   // Blocks until the event is done or `ns` are over; true when done.
@@ -143,5 +168,8 @@ class Device : public Object {
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;
 };
+
+inline Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind)
+    : Object(Kind::memory, device.family), device(device), address(address), bytes(bytes), host(host), host_kind(host_kind) {}
 
 }  // namespace hotslot

@@ -12,41 +12,8 @@
 namespace hotslot::host {
 namespace {
 
-// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events. Only
-// this thread can end them, so they end with it.
-struct OpenCaptures {
-  std::vector<std::weak_ptr<Capture>> list;
-  ~OpenCaptures() {
-    for (auto& weak : list)
-      if (auto capture = weak.lock()) capture->ended = true;
-  }
-  void prune() {
-    const auto over = [](auto& weak) {
-      auto capture = weak.lock();
-      return !capture || capture->ended;
-    };
-    list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
-  }
-};
-thread_local OpenCaptures open_captures;
-
 [[noreturn]] void refuse(const char* call, int status, const char* status_name, const std::string& why, const char* advice) {
-  throw Error("host", call, status, status_name, std::string("host: ") + call + " refused with " + status_name + ": " + why, advice);
-}
-
-void forbid_in_capture(const char* call) {
-  for (auto& weak : open_captures.list)
-    if (auto capture = weak.lock(); capture && !capture->ended) {
-      capture->invalidate();
-      refuse(call, 900, "STREAM_CAPTURE_UNSUPPORTED", "this thread has a capture open, which may only enqueue work",
-             "allocate, register, query and synchronise before the capture begins or after it ends");
-    }
-}
-
-// Under the capture's lock.
-void refuse_broken(const Capture& capture, const char* call) {
-  if (capture.invalid || capture.ended)
-    refuse(call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
+  hotslot::refuse(family_name, call, status, status_name, why, advice);
 }
 
 [[noreturn]] void stream_failed(const char* call, const char* why) {
@@ -97,6 +64,8 @@ const char* Node::run() const {
         for (size_t at = 0; at + pattern_bytes <= bytes; at += pattern_bytes) memcpy(to + at, &pattern, pattern_bytes);
       }
       return nullptr;
+    case record:
+      break;  // the executor's: a replay has its own points
   }
   return "impossible: a node is a kernel, a copy or a fill";
 }
@@ -115,9 +84,9 @@ bool finished(const Point& point, const char* call) {
 }  // namespace
 
 Ref<Point> HostEvent::latest(const char* call) {
-  forbid_in_capture(call);
-  std::lock_guard guard(lock_);
-  if (captured_) refuse(call, 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
+  forbid_in_capture(family_name, call);
+  std::lock_guard guard(mark_.lock);
+  forbid_captured(family_name, call, mark_);
   return latest_;
 }
 
@@ -127,6 +96,7 @@ bool HostEvent::query() {
 }
 
 double HostEvent::elapsed_ms(Event& start) {
+  require_family(family_name, start, "an event");
   auto& from = static_cast<HostEvent&>(start);
   if (!timing || !from.timing) throw Error("ERR_HOTSLOT_ARGUMENT", "elapsedMs needs two events created with timing: true");
   const char* call = "eventElapsedTime";
@@ -138,44 +108,70 @@ double HostEvent::elapsed_ms(Event& start) {
 
 // ---- graphs ----------------------------------------------------------------------------------------------------------
 
-Ref<Exec> HostGraph::instantiate() {
-  auto exec = std::make_shared<HostExec>();
-  exec->capture = capture;
-  for (auto& object : capture->keep) {
-    if (object->kind != Kind::memory) continue;
-    auto* memory = static_cast<Memory*>(object.get());
-    if (memory->host && std::find(exec->lent.begin(), exec->lent.end(), memory) == exec->lent.end()) exec->lent.push_back(memory);
+namespace {
+
+Node node_of(const Work& work) {
+  Node node;
+  if (work.to.memory) node.to = work.to.address(), node.bytes = work.to.bytes;
+  switch (work.type) {
+    case Work::kernel:
+      node.type = Node::kernel;
+      node.kernel_run = work.launch.kernel->run;
+      node.args = work.launch.args;
+      for (size_t i = 0; i < work.launch.spans.size(); ++i) node.args.pointer[i] = work.launch.spans[i].address();
+      for (auto& kernel : test_kernels()) node.may_hold |= kernel.run == node.kernel_run;
+      break;
+    case Work::copy:
+      node.type = Node::copy;
+      node.from = work.from.address();
+      break;
+    case Work::fill:
+      node.type = Node::fill;
+      node.pattern = work.pattern;
+      node.pattern_bytes = work.pattern_bytes;
+      break;
+    case Work::record:
+      node.type = Node::record;
+      break;
   }
-  for (auto& node : capture->nodes) exec->may_hold |= node.may_hold;
-  return exec;
+  return node;
+}
+
+}  // namespace
+
+Program::Program(Ref<Capture> source) : capture(std::move(source)), lent(capture->lent()) {
+  for (auto& work : capture->nodes) {
+    nodes.push_back(node_of(work));
+    may_hold |= nodes.back().may_hold;
+    if (work.type != Work::record) continue;
+    nodes.back().point = uint32_t(events.size());
+    events.push_back(work.event);
+  }
+}
+
+Ref<Exec> HostGraph::instantiate() { return std::make_shared<HostExec>(std::make_shared<Program>(capture)); }
+
+bool HostExec::update(const Ref<Graph>& graph) {
+  require_family(family_name, *graph, "a graph");
+  auto next = std::make_shared<Program>(static_cast<HostGraph&>(*graph).capture);
+  std::lock_guard guard(lock_);
+  const auto& had = program_->nodes;
+  const bool same = std::equal(had.begin(), had.end(), next->nodes.begin(), next->nodes.end(), [](auto& a, auto& b) { return a.type == b.type; });
+  program_ = std::move(next);
+  return same;
 }
 
 // ---- streams ---------------------------------------------------------------------------------------------------------
 
 HostStream::HostStream(Device& device, Executor& executor, int priority)
-    : device_(device), executor_(executor), queue_(std::make_shared<Queue>()) {
+    : Stream(family_name), device_(device), executor_(executor), queue_(std::make_shared<Queue>()), lane_(std::make_shared<Lane>(family_name, queue_)) {
   queue_->priority = priority;
   executor_.add(queue_);
 }
 
 HostStream::~HostStream() {
   queue_->closed.store(true);
-  // Nobody else can end it: whoever joined is free again.
-  if (capture_ && capture_->origin == queue_) capture_->ended = true;
-}
-
-// The capture this stream takes part in now; it may have been ended from elsewhere. Under capture_lock_.
-Capture* HostStream::open_capture() {
-  if (capture_ && capture_->ended) capture_.reset();
-  return capture_.get();
-}
-
-// Under capture_lock_.
-void HostStream::forbid_while_capturing(const char* call, const char* why, const char* advice) {
-  Capture* capture = open_capture();
-  if (!capture) return;
-  capture->invalidate();
-  refuse(call, 900, "STREAM_CAPTURE_UNSUPPORTED", why, advice);
+  lane_->abandon();
 }
 
 void HostStream::check(const char* call) {
@@ -193,41 +189,39 @@ void HostStream::push(Op&& op) {
   if (!queue_->claimed.load()) executor_.notify();
 }
 
-void HostStream::add_node(Node&& node, std::vector<Ref<Object>>&& keep, const char* call) {
+void HostStream::enqueue(Work&& work, const char* call) {
+  if (work.to.memory) require_family(family_name, *work.to.memory, "memory");
+  if (work.from.memory) require_family(family_name, *work.from.memory, "memory");
+  for (auto& span : work.launch.spans) require_family(family_name, *span.memory, "memory");
   check(call);
-  std::lock_guard guard(capture_lock_);
-  if (Capture* capture = open_capture()) {
-    std::lock_guard inside(capture->lock);
-    refuse_broken(*capture, call);
-    Frontier& frontier = capture->streams[queue_];
-    const uint32_t index = uint32_t(capture->nodes.size());
-    capture->nodes.push_back(node);
-    capture->needs.emplace_back(frontier.begin(), frontier.end());
-    for (auto& object : keep) capture->keep.push_back(std::move(object));
-    frontier = {index};
-    return;
-  }
+  std::lock_guard guard(lane_->lock);
   Op op;
-  op.type = Op::node;
-  op.work = std::make_unique<Node>(node);
-  op.keep = std::move(keep);
-  push(std::move(op));
+  if (!lane_->open()) {
+    op.type = Op::node;
+    op.work = std::make_unique<Node>(node_of(work));
+    if (work.to.memory) op.keep.push_back(std::move(work.to.memory));
+    if (work.from.memory) op.keep.push_back(std::move(work.from.memory));
+    for (auto& span : work.launch.spans) op.keep.push_back(std::move(span.memory));
+    push(std::move(op));
+  } else {
+    lane_->add(std::move(work), call);
+  }
 }
 
-void HostStream::record(const Ref<Event>& ref) {
+void HostStream::record(const Ref<Event>& ref, bool external) {
+  require_family(family_name, *ref, "an event");
   check("eventRecord");
   auto& event = static_cast<HostEvent&>(*ref);
-  std::lock_guard guard(capture_lock_);
-  std::lock_guard event_guard(event.lock_);
-  if (Capture* capture = open_capture()) {
-    std::lock_guard inside(capture->lock);
-    refuse_broken(*capture, "eventRecord");
-    event.captured_ = true;
-    event.capture_ = capture_;
-    event.frontier_ = capture->streams[queue_];
-    return;
+  std::lock_guard guard(lane_->lock);
+  if (external) {
+    Work work;
+    work.type = Work::record;
+    work.event = ref;
+    if (lane_->add(std::move(work), "eventRecord")) return;
+    refuse("eventRecord", 1, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
   }
-  event.captured_ = false;
+  std::lock_guard event_guard(event.mark_.lock);
+  if (lane_->record(event.mark_, "eventRecord")) return;
   event.latest_ = std::make_shared<Point>();
   Op op;
   op.type = Op::record;
@@ -237,32 +231,13 @@ void HostStream::record(const Ref<Event>& ref) {
 
 void HostStream::wait(const Ref<Event>& ref) {
   const char* call = "streamWaitEvent";
+  require_family(family_name, *ref, "an event");
   check(call);
   auto& event = static_cast<HostEvent&>(*ref);
-  std::lock_guard guard(capture_lock_);
-  std::lock_guard event_guard(event.lock_);
-  Capture* const mine = open_capture();
-  if (event.captured_) {
-    const Ref<Capture> theirs = event.capture_.lock();
-    if (!theirs || theirs->ended) refuse(call, 907, "CAPTURED_EVENT", "the event was recorded inside a capture that has ended", "record it again before waiting for it");
-    if (mine && mine != theirs.get()) {
-      mine->invalidate();
-      theirs->invalidate();
-      refuse(call, 902, "STREAM_CAPTURE_MERGE", "the event belongs to another capture", "keep two captures apart, or capture both in one");
-    }
-    // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
-    std::lock_guard inside(theirs->lock);
-    refuse_broken(*theirs, call);
-    theirs->streams[queue_].insert(event.frontier_.begin(), event.frontier_.end());
-    capture_ = theirs;
-    return;
-  }
-  if (!event.latest_) return;
-  if (mine) {
-    mine->invalidate();
-    refuse(call, 905, "STREAM_CAPTURE_ISOLATION", "the event was recorded outside this capture", "record it inside the capture, or wait for it before the capture begins");
-  }
-  if (event.latest_->done.load() && !event.latest_->error) return;
+  std::lock_guard guard(lane_->lock);
+  std::lock_guard event_guard(event.mark_.lock);
+  if (lane_->wait(event.mark_, event.latest_ != nullptr, call)) return;
+  if (!event.latest_ || (event.latest_->done.load() && !event.latest_->error)) return;
   Op op;
   op.type = Op::wait;
   op.point = event.latest_;
@@ -271,52 +246,51 @@ void HostStream::wait(const Ref<Event>& ref) {
 
 void HostStream::copy(const Span& to, const Span& from) {
   refuse_overlap(to, from);
-  Node node;
-  node.type = Node::copy;
-  node.to = to.address();
-  node.from = from.address();
-  node.bytes = to.bytes;
-  add_node(std::move(node), {to.memory, from.memory}, "memcpyAsync");
+  Work work;
+  work.type = Work::copy;
+  work.to = to;
+  work.from = from;
+  enqueue(std::move(work), "memcpyAsync");
 }
 
 void HostStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
-  Node node;
-  node.type = Node::fill;
-  node.to = to.address();
-  node.bytes = to.bytes;
-  memcpy(&node.pattern, pattern, pattern_bytes);
-  node.pattern_bytes = uint32_t(pattern_bytes);
-  add_node(std::move(node), {to.memory}, "memsetAsync");
+  Work work;
+  work.type = Work::fill;
+  work.to = to;
+  memcpy(&work.pattern, pattern, pattern_bytes);
+  work.pattern_bytes = uint32_t(pattern_bytes);
+  enqueue(std::move(work), "memsetAsync");
 }
 
 void HostStream::launch(Launch&& launch) {
-  Node node;
-  node.type = Node::kernel;
-  node.kernel_run = launch.kernel->run;
-  node.args = launch.args;
-  for (auto& kernel : test_kernels()) node.may_hold |= kernel.run == launch.kernel->run;
-  std::vector<Ref<Object>> keep;
-  for (size_t i = 0; i < launch.spans.size(); ++i) {
-    node.args.pointer[i] = launch.spans[i].address();
-    keep.push_back(launch.spans[i].memory);
-  }
-  add_node(std::move(node), std::move(keep), "launchKernel");
+  Work work;
+  work.type = Work::kernel;
+  work.launch = std::move(launch);
+  enqueue(std::move(work), "launchKernel");
 }
 
 void HostStream::replay(const Ref<Exec>& exec) {
+  require_family(family_name, *exec, "a graph");
   check("graphLaunch");
-  std::lock_guard guard(capture_lock_);
-  forbid_while_capturing("graphLaunch", "a graph cannot be replayed into a capture", "capture its work directly");
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid("graphLaunch", "a graph cannot be replayed into a capture", "capture its work directly");
   Op op;
   op.type = Op::graph;
   op.exec = std::static_pointer_cast<HostExec>(exec);
+  op.program = op.exec->program();
+  for (auto& each : op.program->events) {
+    auto& event = static_cast<HostEvent&>(*each);
+    std::lock_guard event_guard(event.mark_.lock);
+    event.mark_.captured = false;
+    event.latest_ = op.points.emplace_back(std::make_shared<Point>());
+  }
   push(std::move(op));
 }
 
 bool HostStream::query() {
-  forbid_in_capture("streamQuery");
-  std::lock_guard guard(capture_lock_);
-  forbid_while_capturing("streamQuery", "the stream is capturing", "end the capture first");
+  forbid_in_capture(family_name, "streamQuery");
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid("streamQuery", "the stream is capturing", "end the capture first");
   check("streamQuery");
   if (queue_->pending.load() != 0) return false;
   // The last op may have failed between the two looks.
@@ -326,65 +300,34 @@ bool HostStream::query() {
 
 void HostStream::begin_capture() {
   check("streamBeginCapture");
-  std::lock_guard guard(capture_lock_);
-  if (open_capture()) refuse("streamBeginCapture", 1, "INVALID_VALUE", "the stream is capturing already", "end that capture first");
-  capture_ = std::make_shared<Capture>();
-  capture_->origin = queue_;
-  capture_->thread = std::this_thread::get_id();
-  capture_->streams[queue_];
-  open_captures.prune();
-  open_captures.list.push_back(capture_);
+  std::lock_guard guard(lane_->lock);
+  lane_->begin();
 }
 
 Ref<Graph> HostStream::end_capture() {
-  const char* call = "streamEndCapture";
-  Ref<Capture> capture;
-  std::map<Ref<Queue>, Frontier> streams;
-  bool broken;
-  {
-    std::lock_guard guard(capture_lock_);
-    if (!open_capture()) refuse(call, 1, "INVALID_VALUE", "no capture is open on this stream", "begin one first");
-    if (capture_->origin != queue_) {
-      capture_->invalidate();
-      refuse(call, 903, "STREAM_CAPTURE_UNMATCHED", "the capture began on another stream", "end it on the stream it began on");
-    }
-    if (capture_->thread != std::this_thread::get_id())
-      refuse(call, 908, "STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread", "end it in the thread that began it");
-    capture.swap(capture_);
-    std::lock_guard inside(capture->lock);
-    // From here on nobody adds to it, and whoever joined finds out at the next call.
-    capture->ended = true;
-    streams.swap(capture->streams);
-    broken = capture->invalid;
-  }
-  open_captures.prune();
-  if (broken) refuse(call, 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
-  // Walk back from the origin's last work: what it does not reach was forked off and never joined.
-  std::vector<bool> seen(capture->nodes.size());
-  std::vector<uint32_t> stack(streams[queue_].begin(), streams[queue_].end());
-  while (!stack.empty()) {
-    const uint32_t index = stack.back();
-    stack.pop_back();
-    if (seen[index]) continue;
-    seen[index] = true;
-    stack.insert(stack.end(), capture->needs[index].begin(), capture->needs[index].end());
-  }
-  for (auto& [queue, frontier] : streams)
-    for (uint32_t index : frontier)
-      if (!seen[index]) refuse(call, 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back", "record an event there and wait for it on the first stream");
-  return std::make_shared<HostGraph>(std::move(capture));
+  return std::make_shared<HostGraph>(lane_->end([] {}));
 }
 
 bool HostStream::capturing() {
-  std::lock_guard guard(capture_lock_);
-  return open_capture() != nullptr;
+  std::lock_guard guard(lane_->lock);
+  return lane_->open() != nullptr;
 }
 
 // ---- the device ------------------------------------------------------------------------------------------------------
 
+std::string describe() { return std::to_string(std::thread::hardware_concurrency()) + " cores, matrix products by " + gemm_provider(); }
+
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(int index) : Device("host", index) {}
+  explicit HostDevice(int index) : Device(family_name, index) {}
+  DeviceTraits traits() override {
+    DeviceTraits traits;
+    traits.description = describe();
+    traits.rings = true;
+    traits.submitter = "host_stream";
+    traits.matrix_products = gemm_provider();
+    return traits;
+  }
   MemoryInfo memory_info() override {
     MemoryInfo info{};
     info.free = available_bytes(&info.total);
@@ -395,7 +338,7 @@ class HostDevice final : public Device {
   Ref<Memory> allocate(size_t bytes) override { return map(bytes, false); }
   Ref<Memory> allocate_host(size_t bytes) override { return map(bytes, true); }
   Ref<Memory> map(size_t bytes, bool host) {
-    forbid_in_capture("memAlloc");
+    forbid_in_capture(family_name, "memAlloc");
     const size_t mapped = (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095);
     const bool fits = bytes < (16u << 20) || bytes < available_bytes(nullptr);
     void* address = fits ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
@@ -404,12 +347,13 @@ class HostDevice final : public Device {
     if (bytes >= (4u << 20)) madvise(address, mapped, MADV_HUGEPAGE);
     return std::make_shared<OwnMemory>(*this, static_cast<uint8_t*>(address), bytes, mapped, host);
   }
-  Ref<Memory> register_host(void* address, size_t bytes) override {
-    forbid_in_capture("memHostRegister");
+  Ref<Memory> register_host(void* address, size_t bytes, bool) override {
+    forbid_in_capture(family_name, "memHostRegister");
     return std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, true);
   }
   bool help(uint64_t ns) override { return executor_.help(ns); }
   bool wait_event(Event& event, uint64_t ns) override {
+    require_family(family_name, event, "an event");
     return executor_.wait([&event] { return event.query(); }, ns);
   }
   void revoke(const Ref<Memory>& memory, uint64_t ns) override { executor_.revoke(memory, ns); }

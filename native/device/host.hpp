@@ -1,19 +1,16 @@
 // The host device's parts: plain memory of its own, streams as queues, and the executor that drains them. host.cpp has the
 // words; this page has the shapes. Enqueueing never executes: a small pool and whoever waits natively do.
 #pragma once
-#include <sched.h>
-
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
-#include <set>
-#include <thread>
 
-#include "device/device.hpp"
+#include "device/capture.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot::host {
+
+inline constexpr char family_name[] = "host";
 
 // The longest sleep is a net under a lost wake that nothing may need. The stress harness takes it away and pauses where a
 // wake could get lost.
@@ -25,22 +22,9 @@ inline void stress_pause() {}
 constexpr uint64_t longest_sleep_ns = 1'000'000'000;
 #endif
 
-// Short critical sections between enqueuers and drainers; a preempted holder is waited for by yielding.
-class SpinLock {
- public:
-  void lock() {
-    for (int spins = 0; flag_.exchange(true, std::memory_order_acquire); ++spins)
-      if (spins > 64) sched_yield();
-  }
-  void unlock() { flag_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> flag_{false};
-};
-
 // One node of a graph: everything resolved, nothing looked up at replay.
 struct Node {
-  enum Type : uint8_t { kernel, copy, fill } type;
+  enum Type : uint8_t { kernel, copy, fill, record } type;
   // The function, not its registry entry: pool threads may outlive the registry when the process exits.
   const char* (*kernel_run)(const KernelArgs&) = nullptr;
   KernelArgs args{};
@@ -50,6 +34,7 @@ struct Node {
   size_t bytes = 0;
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
+  uint32_t point = 0;  // of a record: which of its replay's points
   // Null when it went well, else why not.
   const char* run() const;
 };
@@ -63,31 +48,9 @@ struct Point {
   uint64_t time_ns = 0;
 };
 
-struct Queue;
-using Frontier = std::set<uint32_t>;
-
-// A capture: nodes in the order they were enqueued (which is topological) and, per node, what it depends on. Streams of
-// several threads may take part. Frozen once `ended`: graphs read the nodes without the lock.
-struct Capture {
-  Ref<Queue> origin;
-  std::thread::id thread;
-  std::atomic<bool> ended{false};
-  SpinLock lock;  // guards what follows; taken after a stream's and an event's
-  bool invalid = false;
-  std::vector<Node> nodes;
-  std::vector<std::vector<uint32_t>> needs;
-  std::vector<Ref<Object>> keep;
-  // Who takes part, and the nodes its next one depends on. Kept for streams that were closed meanwhile: their work counts.
-  std::map<Ref<Queue>, Frontier> streams;
-  void invalidate() {
-    std::lock_guard guard(lock);
-    invalid = true;
-  }
-};
-
 class HostEvent final : public Event {
  public:
-  explicit HostEvent(bool timing) : Event(timing) {}
+  explicit HostEvent(bool timing) : Event(family_name, timing) {}
   bool query() override;
   double elapsed_ms(Event& start) override;
 
@@ -95,16 +58,24 @@ class HostEvent final : public Event {
   friend class HostStream;
   // The latest record; null when there is none.
   Ref<Point> latest(const char* call);
-  SpinLock lock_;
-  Ref<Point> latest_;      // null: never recorded, which counts as done
-  bool captured_ = false;  // last recorded in a capture: this one, if it still exists, and where in it
-  std::weak_ptr<Capture> capture_;
-  Frontier frontier_;
+  CaptureMark mark_;
+  Ref<Point> latest_;  // guarded by the mark's lock; null: never recorded, which counts as done
+};
+
+// A graph made ready: what a replay runs. Never changed, so replays enqueued before an update keep theirs.
+struct Program {
+  explicit Program(Ref<Capture> capture);
+  const Ref<Capture> capture;  // holds what the nodes touch
+  std::vector<Node> nodes;
+  std::vector<Ref<Event>> events;     // recorded by every replay: one point each
+  const std::vector<Memory*> lent;    // see Device::revoke
+  bool may_hold = false;              // a node does
+  std::atomic<uint64_t> last_run_ns{0};
 };
 
 class HostGraph final : public Graph {
  public:
-  explicit HostGraph(Ref<Capture> capture) : capture(std::move(capture)) {}
+  explicit HostGraph(Ref<Capture> capture) : Graph(family_name), capture(std::move(capture)) {}
   size_t node_count() const override { return capture->nodes.size(); }
   Ref<Exec> instantiate() override;
   Ref<Capture> capture;
@@ -112,20 +83,27 @@ class HostGraph final : public Graph {
 
 class HostExec final : public Exec {
  public:
-  Ref<Capture> capture;
-  // The memory among what the capture keeps that can be revoked.
-  std::vector<Memory*> lent;
+  explicit HostExec(Ref<Program> program) : Exec(family_name), program_(std::move(program)) {}
+  bool update(const Ref<Graph>& graph) override;
+  Ref<Program> program() {
+    std::lock_guard guard(lock_);
+    return program_;
+  }
   // Replays of one exec run one at a time, whatever streams they are on.
   std::atomic<bool> running{false};
-  std::atomic<uint64_t> last_run_ns{0};
-  bool may_hold = false;  // a node of it does
+
+ private:
+  SpinLock lock_;
+  Ref<Program> program_;
 };
 
 struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
   Ref<Point> point;       // of a record, or of the record to wait for
-  Ref<HostExec> exec;
+  Ref<HostExec> exec;     // of a graph, with what it was when it was enqueued
+  Ref<Program> program;
+  std::vector<Ref<Point>> points;  // of the graph's own records
   size_t next_node = 0;   // how far a graph has come; guarded by the queue's lock
   uint64_t spent_ns = 0;  // on the graph so far
   std::vector<Ref<Object>> keep;
@@ -148,7 +126,7 @@ class HostStream final : public Stream {
  public:
   HostStream(Device& device, Executor& executor, int priority);
   ~HostStream() override;
-  void record(const Ref<Event>& event) override;
+  void record(const Ref<Event>& event, bool external) override;
   void wait(const Ref<Event>& event) override;
   void copy(const Span& to, const Span& from) override;
   void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
@@ -161,16 +139,13 @@ class HostStream final : public Stream {
 
  private:
   void push(Op&& op);
-  void add_node(Node&& node, std::vector<Ref<Object>>&& keep, const char* call);
+  void enqueue(Work&& work, const char* call);
   void check(const char* call);
-  Capture* open_capture();
-  void forbid_while_capturing(const char* call, const char* why, const char* advice);
 
   Device& device_;
   Executor& executor_;
   const Ref<Queue> queue_;
-  SpinLock capture_lock_;
-  Ref<Capture> capture_;  // the last one it took part in; see open_capture
+  const Ref<Lane> lane_;
 };
 
 // Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is woken only when nobody
@@ -223,6 +198,8 @@ class Executor {
 };
 
 // host:0, host:1, …: separate devices of one machine, with their own memory and one executor between them.
+constexpr int devices = 8;
+std::string describe();
 Ref<Device> open(int index);
 
 }  // namespace hotslot::host

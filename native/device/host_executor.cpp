@@ -22,13 +22,13 @@ constexpr int most_pool_threads = 16;
 // A graph that never ran may take any time; so may a kernel.
 bool may_take_long(const Op& op) {
   if (op.type == Op::graph) {
-    const uint64_t last = op.exec->last_run_ns.load();
-    return last == 0 || last > long_graph_ns || op.exec->may_hold;
+    const uint64_t last = op.program->last_run_ns.load();
+    return last == 0 || last > long_graph_ns || op.program->may_hold;
   }
   return op.type == Op::node && (op.work->type == Node::kernel || op.work->bytes > long_copy_bytes);
 }
 // Only the pool starts what waits for the outside: whoever else helps has promised to be back in time.
-bool for_pool(const Op& op) { return op.type == Op::node ? op.work->may_hold : op.type == Op::graph && op.exec->may_hold; }
+bool for_pool(const Op& op) { return op.type == Op::node ? op.work->may_hold : op.type == Op::graph && op.program->may_hold; }
 
 constexpr const char* lender_gone = "it touches host memory that a thread lent which has ended";
 
@@ -37,6 +37,18 @@ const char* revoked(const std::vector<Memory*>& lent) {
     if (memory->revoked.load()) return lender_gone;
   return nullptr;
 }
+// Publishes everything done before the record to whoever finds it done.
+void finish(Point& point, const char* failed) {
+  point.error = failed;
+  point.time_ns = now_ns();
+  point.done.store(true);
+}
+// A replay's own records that it never came to.
+void settle(const Op& op, const char* failed) {
+  for (auto& point : op.points)
+    if (!point->done.load()) finish(*point, failed);
+}
+
 const char* revoked(const std::vector<Ref<Object>>& keep) {
   for (auto& object : keep)
     if (object->kind == Kind::memory && static_cast<Memory&>(*object).revoked.load()) return lender_gone;
@@ -201,10 +213,7 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
         }
         break;
       case Op::record:
-        op->point->error = failed;
-        op->point->time_ns = now_ns();
-        // Publishes everything this queue did before the record to whoever finds it done.
-        op->point->done.store(true);
+        finish(*op->point, failed);
         break;
       case Op::wait:
         if (!op->point->done.load()) return any;
@@ -212,18 +221,27 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
         break;
       case Op::graph: {
         auto& exec = *op->exec;
+        auto& program = *op->program;
         if (failed) {
           if (op->next_node > 0) exec.running.store(false);
+          settle(*op, failed);
           break;
         }
         if (op->next_node == 0 && exec.running.exchange(true)) return any;
         const LongOp held(*this, may_take_long(*op));
-        const auto& nodes = exec.capture->nodes;
+        const auto& nodes = program.nodes;
         const uint64_t begin = now_ns();
         size_t next = op->next_node;
         while (next < nodes.size() && !failed) {
-          failed = revoked(exec.lent);
-          if (!failed) failed = nodes[next++].run();
+          failed = revoked(program.lent);
+          if (failed) break;
+          if (const Node& node = nodes[next++]; node.type == Node::record) {
+            finish(*op->points[node.point], nullptr);
+            completed();
+            if (runnable()) wake_pool();
+          } else {
+            failed = node.run();
+          }
           if (next % clock_every_nodes == 0 && now_ns() >= deadline) break;
         }
         op->spent_ns += now_ns() - begin;
@@ -232,13 +250,14 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
           op->next_node = next;
           return true;
         }
-        exec.last_run_ns.store(std::max<uint64_t>(op->spent_ns, 1));
+        program.last_run_ns.store(std::max<uint64_t>(op->spent_ns, 1));
         exec.running.store(false);
+        settle(*op, failed);
         break;
       }
     }
     if (failed) queue.error.store(failed);
-    const bool record = op->type == Op::record;
+    const bool record = op->type == Op::record || (op->type == Op::graph && !op->points.empty());
     Op finished;
     {
       std::lock_guard guard(queue.lock);
@@ -284,8 +303,8 @@ bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
 
 void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
   const auto touches = [&](const Op& op) {
-    const auto& keep = op.type == Op::graph ? op.exec->capture->keep : op.keep;
-    return std::find(keep.begin(), keep.end(), memory) != keep.end();
+    if (op.type == Op::graph) return std::find(op.program->lent.begin(), op.program->lent.end(), memory.get()) != op.program->lent.end();
+    return std::find(op.keep.begin(), op.keep.end(), memory) != op.keep.end();
   };
   const auto in_use = [&](bool running_only) {
     const auto all = queues();

@@ -3,6 +3,7 @@
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
 import type { DType, TypedArray } from '../dtype.ts';
+import type { DeviceTraits, HostKind } from './native.ts';
 import type { Tensor } from './tensor.ts';
 
 export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
@@ -56,6 +57,11 @@ export interface Graph extends Disposable {
 /** A graph made ready: replay it on a stream as often as wanted. */
 export interface GraphExec extends Disposable {
   readonly handle: number;
+  /**
+   * Later replays run `graph`; those enqueued before run what they were enqueued with. True when the driver took the change
+   * in place (the same operations, other arguments), false when the exec had to be made anew, which costs more.
+   */
+  update(graph: Graph): boolean;
   close(): void;
 }
 
@@ -64,7 +70,11 @@ export interface Stream extends Disposable {
   readonly handle: number;
   readonly device: Device;
   readonly priority: number;
-  record(event: DeviceEvent): void;
+  /**
+   * In a capture a record only marks a place, for other streams to join there. With `external` it becomes an operation of
+   * the graph: each replay records the event anew, and outsiders can ask for it and measure with it.
+   */
+  record(event: DeviceEvent, options?: { external?: boolean }): void;
   wait(event: DeviceEvent): void;
   /** Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between peers. */
   copy(to: Tensor, from: Tensor): void;
@@ -88,6 +98,8 @@ export interface Stream extends Disposable {
 export interface HostMemory extends Disposable {
   readonly handle: number;
   readonly bytes: number;
+  /** how the driver reaches it: pinned in place, imported in place, or through copies of its own */
+  readonly kind: HostKind;
   /** A tensor over a part of it, for copies. */
   tensor(options: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor;
   close(): void;
@@ -99,13 +111,17 @@ export interface Device extends Disposable {
   readonly family: DeviceFamily;
   readonly index: number;
   readonly handle: number;
+  readonly traits: DeviceTraits;
   memoryInfo(): MemoryInfo;
   createStream(options?: { priority?: number }): Stream;
   createEvent(options?: { timing?: boolean }): DeviceEvent;
   /** Zeroed device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. */
   allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor;
-  /** Registers `view`'s bytes in place; the view stays referenced until close(). */
-  registerHost(view: TypedArray): HostMemory;
+  /**
+   * Lends `view`'s bytes to the device, pinned in place; the view stays referenced until close(). Throws DeviceError when
+   * the driver refuses to pin them; with `pin: false` they are lent as they are, and copies take longer.
+   */
+  registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /** This thread's current stream on this device; at first the device's default compute stream. */
   readonly currentStream: Stream;
   withStream<T>(stream: Stream, fn: () => T): T;

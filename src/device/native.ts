@@ -3,17 +3,37 @@ import { loadAddon } from '../addon.ts';
 import type { TypedArray } from '../dtype.ts';
 import type { DeviceFamily, DeviceInfo, MemoryInfo } from './device.ts';
 
+/** What a device is and can do, beyond the contract. */
+export interface DeviceTraits {
+  readonly description: string;
+  /** events can measure time */
+  readonly timingEvents: boolean;
+  /** completions ring the bell of whoever polls; otherwise it must look again soon */
+  readonly rings: boolean;
+  readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
+  /** what the kernel `gemm` runs on */
+  readonly matrixProducts: string;
+}
+
+/** How a driver reaches host memory, as native/device/device.hpp numbers it. */
+export const hostKinds = ['pageable', 'registered', 'imported'] as const;
+export type HostKind = (typeof hostKinds)[number];
+
 export interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
   openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
+  deviceTraits(device: number): DeviceTraits;
   memoryInfo(device: number): MemoryInfo;
   createStream(device: number, priority: number): number;
   createEvent(device: number, timing: boolean): number;
   allocate(device: number, bytes: number): number;
-  registerHost(device: number, view: TypedArray): number;
+  /** Without `pin` the driver uses the memory as it is. */
+  registerHost(device: number, view: TypedArray, pin: boolean): number;
+  /** How the driver reaches a registered memory: an index into hostKinds. */
+  hostKind(memory: number): number;
   close(handle: number): boolean;
-  record(stream: number, event: number): void;
+  record(stream: number, event: number, external?: boolean): void;
   wait(stream: number, event: number): void;
   copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
@@ -26,6 +46,8 @@ export interface NativeDevice {
   endCapture(stream: number): number;
   capturing(stream: number): boolean;
   instantiate(graph: number): number;
+  /** True: taken in place, false: made anew. */
+  update(exec: number, graph: number): boolean;
   nodeCount(graph: number): number;
   waitEvent(device: number, event: number, ms: number): boolean;
   waitEventAsync(device: number, event: number): Promise<boolean>;

@@ -12,7 +12,7 @@ import type {
   LaunchArguments,
   Stream,
 } from './device.ts';
-import { native } from './native.ts';
+import { type DeviceTraits, type HostKind, hostKinds, native } from './native.ts';
 import { type Storage, Tensor } from './tensor.ts';
 
 /** Every family with what it has or why it is unavailable. */
@@ -70,6 +70,10 @@ class OpenedDevice implements Device {
     this.#main = new OpenedStream(this, opened.stream, 0, true);
   }
 
+  get traits(): DeviceTraits {
+    return native().deviceTraits(this.handle);
+  }
+
   memoryInfo() {
     this.#check();
     return native().memoryInfo(this.handle);
@@ -103,9 +107,12 @@ class OpenedDevice implements Device {
     return new Tensor(new MemoryStorage(this, native().allocate(this.handle, bytes), bytes, false), [...shape], dtype);
   }
 
-  registerHost(view: TypedArray): HostMemory {
+  registerHost(view: TypedArray, options: { pin?: boolean } = {}): HostMemory {
     this.#check();
-    return new RegisteredHost(this, view);
+    checkKeys('registerHost', options, ['pin']);
+    const { pin = true } = options;
+    if (typeof pin !== 'boolean') throw typeError(`pin must be a boolean, got ${String(pin)}`);
+    return new RegisteredHost(this, view, pin);
   }
 
   get currentStream(): Stream {
@@ -173,8 +180,9 @@ class OpenedStream extends Handle implements Stream {
     this.#permanent = permanent;
   }
 
-  record(event: DeviceEvent): void {
-    native().record(this.handle, event.handle);
+  record(event: DeviceEvent, options: { external?: boolean } = {}): void {
+    checkKeys('record', options, ['external']);
+    native().record(this.handle, event.handle, options.external === true);
   }
   wait(event: DeviceEvent): void {
     native().wait(this.handle, event.handle);
@@ -232,7 +240,13 @@ class CapturedGraph extends Handle implements Graph {
     return native().nodeCount(this.handle);
   }
   instantiate(): GraphExec {
-    return new Handle(native().instantiate(this.handle));
+    return new ReadyGraph(native().instantiate(this.handle));
+  }
+}
+
+class ReadyGraph extends Handle implements GraphExec {
+  update(graph: Graph): boolean {
+    return native().update(this.handle, graph.handle);
   }
 }
 
@@ -264,8 +278,10 @@ class MemoryStorage extends Handle implements Storage {
 class RegisteredHost extends MemoryStorage implements HostMemory {
   /** keeps the bytes from being collected while they are registered */
   view: TypedArray | null;
-  constructor(device: Device, view: TypedArray) {
-    super(device, native().registerHost(device.handle, view), view.byteLength, true);
+  readonly kind: HostKind;
+  constructor(device: Device, view: TypedArray, pin: boolean) {
+    super(device, native().registerHost(device.handle, view, pin), view.byteLength, true);
+    this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
   tensor({ shape, dtype, byteOffset = 0 }: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {

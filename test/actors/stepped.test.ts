@@ -216,5 +216,5 @@ describe('the actors, stepped', () => {
 
 function captured(bench: Bench) {
   const handle = bench.ring.run[Run.graphs] as number;
-  return { handle, close() {}, [Symbol.dispose]() {} };
+  return { handle, update: () => false, close() {}, [Symbol.dispose]() {} };
 }

@@ -127,13 +127,13 @@ void chain(int id, const std::function<void(Event&)>& done) {
     // Last first: the streams behind are blocked when the work in front arrives.
     s[0]->wait(e[2]);
     fill(*s[0], a, value);
-    s[0]->record(e[0]);
+    s[0]->record(e[0], false);
     s[1]->wait(e[0]);
     s[1]->copy(b.span(), a.span());
-    s[1]->record(e[1]);
+    s[1]->record(e[1], false);
     s[2]->wait(e[1]);
     s[2]->copy(c.span(), b.span());
-    s[2]->record(e[2]);
+    s[2]->record(e[2], false);
     done(*e[2]);
     for (int i = 0; i < n; ++i)
       if (c.read()[i] != value) violation("a stream ran ahead of its event", c.read()[i], value);
@@ -184,13 +184,13 @@ void graphs() {
   auto fork = device()->create_event(false), join = device()->create_event(false);
   origin->begin_capture();
   fill(*origin, one, 1);
-  origin->record(fork);
+  origin->record(fork, false);
   side->wait(fork);
   add(*origin, sum, one);
   // The side stream's part is captured by another thread at the same time.
   std::thread([&] {
     for (int i = 0; i < 40; ++i) side->copy(copy.span(), one.span());
-    side->record(join);
+    side->record(join, false);
   }).join();
   origin->wait(join);
   auto graph = origin->end_capture();
@@ -203,7 +203,7 @@ void graphs() {
     auto event = device()->create_event(false);
     during(second_ns / 2, [&] {
       for (int i = 0; i < 5; ++i, ++replays) stream->replay(exec);
-      stream->record(event);
+      stream->record(event, false);
       if (id % 2) wait(*event);
       else ask(*event);
     });
@@ -223,11 +223,11 @@ void captures() {
       Floats a, b;
       origin->begin_capture();
       fill(*origin, a, float(id));
-      origin->record(fork);
+      origin->record(fork, false);
       std::thread helper([&] {
         side->wait(fork);
         for (int i = 0; i < 10; ++i) side->copy(b.span(), a.span());
-        side->record(join);
+        side->record(join, false);
       });
       for (int i = 0; i < 10; ++i) fill(*origin, a, float(id + i));
       helper.join();
@@ -242,7 +242,7 @@ void captures() {
       try {
         auto graph = origin->end_capture();
         other->replay(graph->instantiate());
-        other->record(plain);
+        other->record(plain, false);
       } catch (const Error& error) {
         status = error.status;
       }
@@ -265,19 +265,19 @@ void held_streams() {
       auto passed = device()->create_event(false);
       auto behind = device()->create_stream(0);
       // Blocked first, then released by an op whose stream goes on into a latch.
-      held[size_t(i)]->record(passed);
+      held[size_t(i)]->record(passed, false);
       latch.hold(*held[size_t(i)]);
       behind->wait(passed);
       Floats floats;
       fill(*behind, floats, 3);
-      behind->record(tail);
+      behind->record(tail, false);
       ask(*tail);
       if (floats.read()[0] != 3) violation("done before it was done");
       if (held[size_t(i)]->query()) violation("a held stream says it is done");
     }
     latch.open();
     for (auto& stream : held) {
-      stream->record(tail);
+      stream->record(tail, false);
       ask(*tail);
     }
   }
@@ -290,14 +290,14 @@ void released_late() {
     auto a = device()->create_stream(0), b = device()->create_stream(0);
     auto free = device()->create_event(false), done = device()->create_event(false);
     first.hold(*a);
-    a->record(free);
+    a->record(free, false);
     second.hold(*a);
     b->wait(free);
-    b->record(done);
+    b->record(done, false);
     first.open();
     ask(*done);
     second.open();
-    a->record(done);
+    a->record(done, false);
     ask(*done);
   }
 }
@@ -310,9 +310,9 @@ void given_back() {
     Floats floats;
     during(second_ns, [&] {
       fill(*front, floats, 1);
-      front->record(free);
+      front->record(free, false);
       behind->wait(free);
-      behind->record(done);
+      behind->record(done, false);
       // Helps until the first stream is done, and leaves; the second is the pool's.
       wait(*free);
       ask(*done);
@@ -325,7 +325,7 @@ void back_to_back() {
   auto stream = device()->create_stream(0);
   auto event = device()->create_event(false);
   during(second_ns / 2, [&] {
-    stream->record(event);
+    stream->record(event, false);
     ask(*event);
   });
 }
@@ -344,7 +344,7 @@ void promise_broken() {
       attendant.attend(false);
     });
     while (step != 1) std::this_thread::yield();
-    stream->record(event);
+    stream->record(event, false);
     step = 2;
     ask(*event);
     keeper.join();
@@ -359,9 +359,9 @@ void helper_leaves() {
   for (int round = 0; round < 20; ++round, progress++) {
     Attendant attendant;
     attendant.attend(true);  // here only: the pool is not woken
-    stream->record(entered);
+    stream->record(entered, false);
     for (int i = 0; i < 3; ++i) stream->fill(large, &round, 1);
-    stream->record(event);
+    stream->record(event, false);
     std::thread helper([] { device()->help(1'000'000); });
     ask(*entered);
     attendant.attend(false);
@@ -379,7 +379,7 @@ void woken_by_completion() {
     Latch latch;
     attendant.attend(true);
     latch.hold(*stream);  // the pool's, as every op that waits for the outside
-    stream->record(event);
+    stream->record(event, false);
     std::thread opener([&] {
       // Once it sleeps; a ring that comes a little earlier only makes the round easier.
       while (word_at(&attendant.bell.parked).load() != Bell::native) std::this_thread::yield();
@@ -398,7 +398,7 @@ void no_starvation() {
   Attendant attendant;
   attendant.attend(true);
   for (int round = 0; round < 5; ++round, progress++) {
-    other->record(event);
+    other->record(event, false);
     while (!event->query()) {
       for (int i = 0; i < 2000; ++i) fill(*busy, floats, 1);
       device()->help(50'000);
@@ -413,14 +413,14 @@ void not_trapped() {
     auto held = device()->create_stream(-1), free = device()->create_stream(0);
     auto event = device()->create_event(false);
     latch.hold(*held);
-    free->record(event);
+    free->record(event, false);
     wait(*event);
     Attendant attendant;
-    free->record(event);
+    free->record(event, false);
     attendant.until_done(*event);
     if (held->query()) violation("the latch did not hold");
     latch.open();
-    held->record(event);
+    held->record(event, false);
     attendant.until_done(*event);
   }
 }
@@ -435,14 +435,14 @@ void failures() {
       auto event = device()->create_event(false);
       bad->launch(Launch(fail));
       try {
-        bad->record(event);
+        bad->record(event, false);
         for (; !event->query();) std::this_thread::yield();
         violation("an event of a failed stream said it was well");
       } catch (const Error& error) {
         if (error.status != 719) violation("another error than the kernel's", error.status);
       }
       // The latest record counts, and it is a healthy one.
-      good->record(event);
+      good->record(event, false);
       ask(*event);
       chain(id, wait);
     });
@@ -451,7 +451,7 @@ void failures() {
 
 class Canary final : public Object {
  public:
-  explicit Canary(Kind kind) : Object(kind) {}
+  explicit Canary(Kind kind) : Object(kind, "canary") {}
   ~Canary() override { alive = 0; }
   std::atomic<uint64_t> alive{0x5afe};
 };

@@ -16,7 +16,13 @@ const kernels = readdirSync(`${root}native/kernels`)
   .map((file) => `native/kernels/${file}`);
 /** What each harness needs beside itself. */
 const needs = {
-  core: ['test/native/stress_pause.cpp', 'native/device/host.cpp', 'native/device/host_executor.cpp', ...kernels],
+  core: [
+    'test/native/stress_pause.cpp',
+    'native/device/capture.cpp',
+    'native/device/host.cpp',
+    'native/device/host_executor.cpp',
+    ...kernels,
+  ],
   rows: ['copy', 'rows', 'sampler'].map((file) => `native/rows/${file}.cpp`),
   kernels,
 } as const;

@@ -1,7 +1,7 @@
 /** Graphs: captured once, replayed as often as wanted. */
 import { expect } from 'chai';
 import type { Device, GraphExec, Stream } from '../../../src/index.ts';
-import { add, Latch, tensorOf, until, valuesOf } from '../rig.ts';
+import { add, Latch, refusesWith, tensorOf, until, valuesOf } from '../rig.ts';
 
 /** Captures what `work` enqueues and makes it ready; the graph itself is closed at once. */
 export function captured(stream: Stream, work: () => void): GraphExec {
@@ -136,5 +136,82 @@ export function graphContract(device: () => Device): void {
     expect(stream.query()).to.equal(false);
     latch.open();
     await stream.synchronize();
+  });
+
+  it('record events for outsiders at every replay, and measure with them', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device());
+    using begin = device().createEvent({ timing: true });
+    using end = device().createEvent({ timing: true });
+    stream.beginCapture();
+    stream.record(begin, { external: true });
+    stream.launch('spin', { wholes: [2000] });
+    stream.record(end, { external: true });
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    expect(graph.nodeCount).to.equal(3);
+    expect([begin.query(), end.query()], 'not recorded by the capture').to.deep.equal([true, true]);
+    for (let i = 0; i < 2; i++) {
+      latch.shut();
+      latch.hold(stream);
+      stream.replay(exec);
+      expect([begin.query(), end.query()]).to.deep.equal([false, false]);
+      latch.open();
+      await end.done();
+      expect(begin.query()).to.equal(true);
+      expect(end.elapsedMs(begin)).to.be.at.least(1.9);
+      await stream.synchronize();
+    }
+    refusesWith(1, 'INVALID_VALUE', () => stream.record(begin, { external: true }));
+  });
+
+  it('free a stream that waits for an event inside, before the graph is over', async () => {
+    using stream = device().createStream();
+    using behind = device().createStream();
+    using latch = new Latch(device());
+    using event = device().createEvent();
+    using tensor = device().allocate({ shape: [1], dtype: 'int32' });
+    stream.beginCapture();
+    stream.record(event, { external: true });
+    latch.hold(stream);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    behind.wait(event);
+    behind.fill(tensor, 3);
+    await until('the waiting stream is done', () => behind.query());
+    expect(stream.query()).to.equal(false);
+    latch.open();
+    expect(await valuesOf(tensor, behind)).to.deep.equal([3]);
+    await stream.synchronize();
+  });
+
+  it('take another capture of the same work, or are made anew; what was enqueued before keeps the old one', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device());
+    using value = await tensorOf(device(), [1]);
+    using one = await tensorOf(device(), [1]);
+    using ten = await tensorOf(device(), [10]);
+    const capture = (work: () => void) => {
+      stream.beginCapture();
+      work();
+      return stream.endCapture();
+    };
+    using first = capture(() => add(stream, value, one));
+    using same = capture(() => add(stream, value, ten));
+    using other = capture(() => {
+      add(stream, value, ten);
+      stream.fill(one, 5);
+    });
+    using exec = first.instantiate();
+    latch.hold(stream);
+    stream.replay(exec);
+    expect(exec.update(same)).to.equal(true);
+    stream.replay(exec);
+    expect(exec.update(other)).to.equal(false);
+    stream.replay(exec);
+    latch.open();
+    expect(await valuesOf(value, stream)).to.deep.equal([22]);
+    expect(await valuesOf(one, stream)).to.deep.equal([5]);
   });
 }

@@ -1,0 +1,203 @@
+// The rules of capture. capture.hpp has the words.
+#include "device/capture.hpp"
+
+#include <algorithm>
+
+namespace hotslot {
+namespace {
+
+// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events. Only
+// this thread can end them, so they end with it.
+struct OpenCaptures {
+  std::vector<std::weak_ptr<Capture>> list;
+  ~OpenCaptures() {
+    for (auto& weak : list)
+      if (auto capture = weak.lock()) capture->abandon();
+  }
+  void prune() {
+    const auto over = [](auto& weak) {
+      auto capture = weak.lock();
+      return !capture || capture->ended;
+    };
+    list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
+  }
+};
+thread_local OpenCaptures open_captures;
+
+const char* const end_call = "streamEndCapture";
+
+}  // namespace
+
+void refuse(const char* family, const char* call, int status, const char* status_name, const std::string& why, const char* advice) {
+  throw Error(family, call, status, status_name, std::string(family) + ": " + call + " refused with " + status_name + ": " + why, advice);
+}
+
+void forbid_in_capture(const char* family, const char* call) {
+  for (auto& weak : open_captures.list)
+    if (auto capture = weak.lock(); capture && !capture->ended) {
+      capture->invalidate();
+      refuse(family, call, 900, "STREAM_CAPTURE_UNSUPPORTED", "this thread has a capture open, which may only enqueue work",
+             "allocate, register, query and synchronise before the capture begins or after it ends");
+    }
+}
+
+void forbid_captured(const char* family, const char* call, const CaptureMark& mark) {
+  if (mark.captured)
+    refuse(family, call, 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
+}
+
+void Capture::abandon() {
+  std::map<Ref<Lane>, Frontier> gone;  // dropped without the lock: lanes hold captures
+  std::function<void()> last;
+  {
+    std::lock_guard guard(lock);
+    if (ended.exchange(true)) return;
+    gone.swap(lanes);
+    last.swap(abandoned);
+  }
+  if (last) last();
+}
+
+std::vector<Memory*> Capture::lent() const {
+  std::vector<Memory*> found;
+  const auto see = [&](const Span& span) {
+    Memory* memory = span.memory.get();
+    if (memory && memory->host && std::find(found.begin(), found.end(), memory) == found.end()) found.push_back(memory);
+  };
+  for (auto& node : nodes) {
+    see(node.to), see(node.from);
+    for (auto& span : node.launch.spans) see(span);
+  }
+  return found;
+}
+
+Ref<Capture> Lane::open() {
+  if (capture_ && capture_->ended) capture_.reset();
+  return capture_;
+}
+
+// Under the capture's lock.
+void Lane::refuse_broken(const Capture& capture, const char* call) const {
+  if (capture.invalid || capture.ended)
+    refuse(family_, call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
+}
+
+bool Lane::add(Work&& work, const char* call) {
+  const Ref<Capture> capture = open();
+  if (!capture) return false;
+  std::lock_guard inside(capture->lock);
+  refuse_broken(*capture, call);
+  Frontier& frontier = capture->lanes[shared_from_this()];
+  const uint32_t index = uint32_t(capture->nodes.size());
+  capture->nodes.push_back(std::move(work));
+  capture->needs.emplace_back(frontier.begin(), frontier.end());
+  frontier = {index};
+  return true;
+}
+
+bool Lane::record(CaptureMark& mark, const char* call) {
+  const Ref<Capture> capture = open();
+  if (!capture) return mark.captured = false;
+  std::lock_guard inside(capture->lock);
+  refuse_broken(*capture, call);
+  mark.captured = true;
+  mark.capture = capture;
+  mark.frontier = capture->lanes[shared_from_this()];
+  return true;
+}
+
+bool Lane::wait(CaptureMark& mark, bool recorded, const char* call) {
+  const Ref<Capture> mine = open();
+  if (mark.captured) {
+    const Ref<Capture> theirs = mark.capture.lock();
+    if (!theirs || theirs->ended)
+      refuse(family_, call, 907, "CAPTURED_EVENT", "the event was recorded inside a capture that has ended", "record it again before waiting for it");
+    if (mine && mine != theirs) {
+      mine->invalidate();
+      theirs->invalidate();
+      refuse(family_, call, 902, "STREAM_CAPTURE_MERGE", "the event belongs to another capture", "keep two captures apart, or capture both in one");
+    }
+    // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
+    std::lock_guard inside(theirs->lock);
+    refuse_broken(*theirs, call);
+    theirs->lanes[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
+    capture_ = theirs;
+    return true;
+  }
+  if (mine && recorded) {
+    mine->invalidate();
+    refuse(family_, call, 905, "STREAM_CAPTURE_ISOLATION", "the event was recorded outside this capture",
+           "record it inside the capture, or wait for it before the capture begins");
+  }
+  return mine != nullptr;
+}
+
+void Lane::forbid(const char* call, const char* why, const char* advice) {
+  const Ref<Capture> capture = open();
+  if (!capture) return;
+  capture->invalidate();
+  refuse(family_, call, 900, "STREAM_CAPTURE_UNSUPPORTED", why, advice);
+}
+
+void Lane::begin() {
+  if (open()) refuse(family_, "streamBeginCapture", 1, "INVALID_VALUE", "the stream is capturing already", "end that capture first");
+  capture_ = std::make_shared<Capture>();
+  capture_->origin = this;
+  capture_->thread = std::this_thread::get_id();
+  capture_->lanes[shared_from_this()];
+  open_captures.prune();
+  open_captures.list.push_back(capture_);
+}
+
+Lane::Ending Lane::take() {
+  Ending ending;
+  std::lock_guard guard(lock);
+  if (!open()) refuse(family_, end_call, 1, "INVALID_VALUE", "no capture is open on this stream", "begin one first");
+  if (capture_->origin != this) {
+    capture_->invalidate();
+    refuse(family_, end_call, 903, "STREAM_CAPTURE_UNMATCHED", "the capture began on another stream", "end it on the stream it began on");
+  }
+  if (capture_->thread != std::this_thread::get_id())
+    refuse(family_, end_call, 908, "STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread", "end it in the thread that began it");
+  ending.capture.swap(capture_);
+  std::lock_guard inside(ending.capture->lock);
+  // From here on nobody adds to it, and whoever joined finds out at the next call.
+  ending.capture->ended = true;
+  ending.lanes.swap(ending.capture->lanes);
+  ending.broken = ending.capture->invalid;
+  return ending;
+}
+
+Ref<Capture> Lane::judge(const Ending& ending) {
+  open_captures.prune();
+  const Capture& capture = *ending.capture;
+  if (ending.broken) refuse(family_, end_call, 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
+  // Walk back from the origin's last work: what it does not reach was forked off and never joined.
+  const Frontier& last = ending.lanes.at(shared_from_this());
+  std::vector<bool> seen(capture.nodes.size());
+  std::vector<uint32_t> stack(last.begin(), last.end());
+  while (!stack.empty()) {
+    const uint32_t index = stack.back();
+    stack.pop_back();
+    if (seen[index]) continue;
+    seen[index] = true;
+    stack.insert(stack.end(), capture.needs[index].begin(), capture.needs[index].end());
+  }
+  for (auto& [lane, frontier] : ending.lanes)
+    for (uint32_t index : frontier)
+      if (!seen[index])
+        refuse(family_, end_call, 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back",
+               "record an event there and wait for it on the first stream");
+  return ending.capture;
+}
+
+void Lane::abandon() {
+  Ref<Capture> capture;
+  {
+    std::lock_guard guard(lock);
+    capture = open();
+  }
+  if (capture && capture->origin == this) capture->abandon();
+}
+
+}  // namespace hotslot
