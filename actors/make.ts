@@ -4,8 +4,8 @@ import { type SharedWeightMailbox, WeightMailbox } from '../src/buffer/weight-ma
 import { openDevice } from '../src/device/open.ts';
 import type { Ring, RingShare } from '../src/ring/ring.ts';
 import { type Role, roles } from '../src/ring/slot.ts';
+import { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { SharedTransferBackend } from '../src/transfer/backend.ts';
-import { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
 import { TransferMode } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
@@ -24,6 +24,8 @@ export interface ActorSetup {
   backend: SharedTransferBackend;
   computeStream: number;
   spent: readonly number[];
+  /** recorded before each update; empty when nothing is timed */
+  updateBegins: readonly number[];
   host: Uint8Array;
   hostStride: number;
   /** where `out` lies in a host half */
@@ -34,18 +36,21 @@ export interface ActorSetup {
 
 /** Makes the actors of these roles; `inline` for a caller that steps them itself and so helps the device in its looks. */
 export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
-  const { host, hostStride, out, spent, backend: shared } = setup;
+  const { host, hostStride, out, spent, updateBegins, backend: shared } = setup;
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
   const make: Record<Role, () => Actor> = {
     pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), host, hostStride }),
     submit: () =>
       new SubmitActor({ ring, backend: new AttachedTransferBackend(shared), rowBytes: setup.buffer.layout.rowBytes }),
-    poll: () =>
-      new PollActor({
+    poll: () => {
+      const device = openDevice(shared.device);
+      return new PollActor({
         ring,
-        device: openDevice(shared.device).handle,
+        device: device.handle,
         copied: shared.copied,
         spent,
+        copyBegins: shared.begins,
+        updateBegins,
         deferred: shared.mode === TransferMode.deferred,
         host,
         hostStride,
@@ -53,15 +58,17 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         mailbox,
         bell,
         helpNs: bell ? 0 : 1_000_000,
-        sleepNs: 50_000_000,
-        spinNs: 0,
-      }),
+        // A driver does not ring: look again soon.
+        ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : { sleepNs: 50_000, spinNs: 20_000 }),
+      });
+    },
     replay: () =>
       new ReplayActor({
         ring,
         backend: new AttachedTransferBackend(shared),
         stream: setup.computeStream,
         spent,
+        begins: updateBegins,
         host,
         hostStride,
         out,

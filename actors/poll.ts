@@ -17,6 +17,9 @@ export interface PollSetup {
   /** handles, one per slot; deferred copies have no `copied` of their own */
   copied: readonly number[];
   spent: readonly number[];
+  /** events recorded before each copy and each update; empty when nothing is timed */
+  copyBegins: readonly number[];
+  updateBegins: readonly number[];
   deferred: boolean;
   /** every slot's host half, the bytes from one to the next, and where `out` lies in each */
   host: Uint8Array;
@@ -116,13 +119,20 @@ export class PollActor implements Actor {
     while (this.#watch[this.#ready] === Watch.done) {
       const slot = this.#ready;
       this.#watch[slot] = Watch.idle;
-      ring.record(slot)[Field.readyAt] = this.#times[slot] as number;
+      const record = ring.record(slot);
+      record[Field.readyAt] = this.#times[slot] as number;
+      record[Field.copyMs] = this.#elapsed(this.#setup.copyBegins, this.#setup.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
       if (ring.mode !== Mode.autonomous) ring.client.ring();
       this.#ready = (slot + 1) % ring.depth;
       passed++;
     }
     return passed;
+  }
+
+  #elapsed(begins: readonly number[], ends: readonly number[], slot: number): number {
+    const begin = begins[slot];
+    return begin === undefined ? -1 : native().elapsedMs(begin, ends[slot] as number);
   }
 
   #passFree(): number {
@@ -133,6 +143,9 @@ export class PollActor implements Actor {
       this.#watch[ring.depth + slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
+      // Manual updates are the caller's: nobody recorded their begin.
+      if ((record[Field.updateMs] as number) >= 0)
+        record[Field.updateMs] = this.#elapsed(this.#setup.updateBegins, this.#setup.spent, slot);
       const { mailbox } = this.#setup;
       const version = record[Field.version] as number;
       // A dead poll actor may have published it already: versions go up by one, so the count tells.

@@ -6,7 +6,7 @@ import { answered } from '../src/addon.ts';
 import type { VersionPlace, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { Mode, type Ring, Run } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
-import type { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
+import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import { newReplayer, type Replayer } from '../src/transfer/native.ts';
 import type { Actor } from './actor.ts';
 
@@ -16,6 +16,8 @@ export interface ReplaySetup {
   backend: AttachedTransferBackend;
   stream: number;
   spent: readonly number[];
+  /** recorded before each update; empty when nothing is timed */
+  begins: readonly number[];
   /** every slot's host half, the bytes from one to the next, and where `out` lies in each */
   host: Uint8Array;
   hostStride: number;
@@ -96,6 +98,7 @@ export class ReplayActor implements Actor {
       this.#setup.backend.waitStreamForReady(slot, this.#setup.stream);
       answered(replayer.launch(slot, at));
     }
+    record[Field.updateMs] = 0;
     record[Field.replayBegin] = this.#times[0] as number;
     record[Field.replayEnd] = this.#times[1] as number;
     ring.handOver(slot, SlotState.Replaying, 'poll');
@@ -137,7 +140,7 @@ export class ReplayActor implements Actor {
   #make(): Replayer {
     if (this.#ring.mode === Mode.paused) this.#ring.withdrawPause('replay');
     const { run, depth } = this.#ring;
-    const { stream, spent } = this.#setup;
+    const { stream, spent, begins } = this.#setup;
     const graphs = [...run.subarray(Run.graphs, Run.graphs + depth)];
     const weights = run[Run.weights] as number;
     const published =
@@ -149,7 +152,7 @@ export class ReplayActor implements Actor {
             weightsBytes: run[Run.weightsBytes] as number,
             mailbox: run[Run.mailbox] as number,
           };
-    return newReplayer({ stream, spent, graphs, times: this.#times, ...published });
+    return newReplayer({ stream, spent, graphs, begins, times: this.#times, ...published });
   }
 
   #drop(): void {

@@ -3,7 +3,7 @@ import { answered } from '../src/addon.ts';
 import { native } from '../src/device/native.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field, PARAMS_BYTES, SlotState } from '../src/ring/slot.ts';
-import type { AttachedTransferBackend } from '../src/transfer/host-copy.ts';
+import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { Actor } from './actor.ts';
 
 export class SubmitActor implements Actor {

@@ -46,5 +46,7 @@ export type {
   SubmitH2dOptions,
 } from './transfer/backend.ts';
 export { buildReplayTransferBackend } from './transfer/build.ts';
+export { CudaLikeReplayTransferBackend } from './transfer/cuda-like.ts';
 export { HostCopyReplayTransferBackend } from './transfer/host-copy.ts';
 export { TransferMode } from './transfer/native.ts';
+export { XpuReplayTransferBackend } from './transfer/xpu.ts';

@@ -66,6 +66,11 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const pipeline = new ReplayPipeline(checkOptions(options));
     try {
       await pipeline.#works.crew?.start();
+      // After the caller had a chance to listen.
+      const { warnings } = pipeline.#works;
+      setImmediate(() => {
+        for (const warning of warnings) pipeline.emit('warning', warning);
+      });
     } catch (error) {
       await pipeline.close();
       throw error;
@@ -179,6 +184,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       on.wait(last);
     }
     const record = ring.record(hot.slot);
+    record[Field.updateMs] = -1;
     record[Field.replayBegin] = native().nowMs();
     on.record(spent[hot.slot] as (typeof spent)[number]);
     record[Field.replayEnd] = native().nowMs();

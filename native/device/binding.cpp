@@ -84,6 +84,7 @@ Napi::Value device_traits(Info info) {
     auto out = Napi::Object::New(info.Env());
     out.Set("description", traits.description);
     out.Set("timingEvents", traits.timing_events);
+    out.Set("graphEvents", traits.graph_events);
     out.Set("rings", traits.rings);
     out.Set("submitter", traits.submitter);
     out.Set("matrixProducts", traits.matrix_products);
@@ -145,7 +146,7 @@ class Lender : public Instance {
   // Forgets what nobody can reach any more: only this list holds it.
   void sweep() {
     for (size_t i = lent_.size(); i-- > 0;) {
-      if (lent_[i].memory.use_count() > 1) continue;
+      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
       std::swap(lent_[i], lent_.back());
       lent_.pop_back();
     }

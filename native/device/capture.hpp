@@ -88,7 +88,15 @@ class Lane : public std::enable_shared_from_this<Lane> {
   Lane(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
   // Taken by every operation of the stream, so that beginning and ending a capture fall between two of them.
-  SpinLock lock;
+  struct Lock : SpinLock {
+    void lock() { SpinLock::lock(), ++held(); }
+    void unlock() { --held(), SpinLock::unlock(); }
+  } lock;
+  // How many lanes the calling thread has locked: whoever takes them all (Retired) has to wait until it has none.
+  static int& held() {
+    thread_local int count = 0;
+    return count;
+  }
 
   // Under lock, each of the following:
 

@@ -57,7 +57,7 @@ std::pair<const Family*, int> resolve(const std::string& name) {
   for (const Family* family : families) {
     if (wanted.substr(0, colon) != family->name || !number) continue;
     const auto& found = family->find();
-    if (found.devices.empty()) throw Error("ERR_HOTSLOT_UNAVAILABLE", "device '" + name + "' is not available: " + found.reason);
+    if (found.devices.empty()) throw Error("ERR_HOTSLOT_UNAVAILABLE", "device '" + name + "' is not available: " + found.reason + "; or use 'host:0'");
     const int index = std::atoi(digits.c_str());
     if (size_t(index) < found.devices.size()) return {family, index};
     if (family == &host_family()) break;

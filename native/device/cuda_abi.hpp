@@ -126,9 +126,19 @@ using Init = Status (*)(unsigned);
 using DriverGetVersion = Status (*)(int*);
 using GetProcAddress = Status (*)(const char*, void**, int, uint64_t, int*);
 
-// The driver's calls, resolved. A missing optional one is null.
+// One call of the driver: its name there, for errors, and where it is; null when an optional one is missing.
+template <class>
+struct Call;
+template <class... P>
+struct Call<Status(P...)> {
+  const char* name;
+  Status (*function)(P...) = nullptr;
+  Status operator()(P... p) const { return function(p...); }
+  explicit operator bool() const { return function != nullptr; }
+};
+
 struct Table {
-#define HOTSLOT_ENTRY(name, symbol, version, parameters) Status(*name) parameters = nullptr;
+#define HOTSLOT_ENTRY(name, symbol, version, parameters) Call<Status parameters> name{#symbol};
   HOTSLOT_CUDA_ENTRIES(HOTSLOT_ENTRY, HOTSLOT_ENTRY)
 #undef HOTSLOT_ENTRY
 };

@@ -62,6 +62,8 @@ class Memory : public Object {
   const HostKind host_kind;
   // The bytes are gone (see Device::revoke): work that refers to them must not begin.
   std::atomic<bool> revoked{false};
+  // For host memory that nobody refers to any more: true once the device is done with it and has let go of its pages.
+  virtual bool release() { return true; }
 };
 
 // A range of one memory.
@@ -137,6 +139,7 @@ struct MemoryInfo {
 struct DeviceTraits {
   std::string description;         // what it calls itself, with its driver's version
   bool timing_events = true;       // events can measure time
+  bool graph_events = true;        // graphs can record events for outsiders
   bool rings = false;              // completions ring the bell that attends
   const char* submitter = "";      // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
   const char* matrix_products = "";  // what gemm runs on

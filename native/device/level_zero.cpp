@@ -6,7 +6,7 @@ namespace hotslot {
 const Family& level_zero_family() {
   static const Family family{"xpu",
                              []() -> const Family::Found& {
-                               static const Family::Found found{{}, "this version of Hotslot drives the host device only; use host:0", false};
+                               static const Family::Found found{{}, "this version of Hotslot drives no Level Zero device yet", false};
                                return found;
                              },
                              nullptr};

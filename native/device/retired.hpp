@@ -18,30 +18,47 @@ class Mark {
   virtual bool passed() = 0;
 };
 
+using Marks = std::vector<std::shared_ptr<Mark>>;
+
+inline bool passed(Marks& marks) {
+  while (!marks.empty() && marks.back()->passed()) marks.pop_back();
+  return marks.empty();
+}
+
 class Retired {
  public:
-  using Marks = std::vector<std::shared_ptr<Mark>>;
+  // `mark` puts a mark behind everything enqueued so far, on every stream.
+  explicit Retired(std::function<Marks()> mark) : mark_(std::move(mark)) {}
 
-  // `free` runs once every mark is passed: now, or in some later sweep, in whatever thread sweeps then. It must not throw.
-  void add(Marks marks, std::function<void()> free) {
+  // `free` runs once nothing enqueued so far is left: now, or in some later sweep, in whatever thread sweeps then. It must
+  // not throw. With `later` only the next sweep puts the marks.
+  void add(std::function<void()> free, bool later) {
     {
       std::lock_guard lock(mutex_);
-      waiting_.push_back({std::move(marks), std::move(free)});
+      unmarked_.push_back(std::move(free));
     }
-    sweep();
+    if (!later) sweep();
   }
 
   // Frees what can be freed; how much is left.
   size_t sweep() {
     std::list<Each> over;
+    std::vector<std::function<void()>> fresh;
     size_t left;
     {
       std::lock_guard lock(mutex_);
+      fresh.swap(unmarked_);
+    }
+    if (!fresh.empty()) {
+      const Marks marks = mark_();
+      std::lock_guard lock(mutex_);
+      for (auto& free : fresh) waiting_.push_back({marks, std::move(free)});
+    }
+    {
+      std::lock_guard lock(mutex_);
       for (auto each = waiting_.begin(); each != waiting_.end();) {
-        auto& marks = each->marks;
-        while (!marks.empty() && marks.back()->passed()) marks.pop_back();
         const auto next = std::next(each);
-        if (marks.empty()) over.splice(over.end(), waiting_, each);
+        if (passed(each->marks)) over.splice(over.end(), waiting_, each);
         each = next;
       }
       left = waiting_.size();
@@ -64,7 +81,9 @@ class Retired {
     Marks marks;
     std::function<void()> free;
   };
+  const std::function<Marks()> mark_;
   std::mutex mutex_;
+  std::vector<std::function<void()>> unmarked_;
   std::list<Each> waiting_;
 };
 

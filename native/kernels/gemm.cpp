@@ -1,4 +1,5 @@
-// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in product.
+// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in product. Devices without a BLAS
+// have gemm.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"

@@ -1,36 +1,54 @@
-// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA C++ and OpenCL C.
-// A kernel is a C subset: no templates, no shared memory, no barriers. Parameters come as pointers, then gk_i64, then gk_real.
+// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA C++, HIP and OpenCL C.
+// A kernel is a C subset: no templates, no shared memory, no barriers. Parameters come as pointers, then gk_i64, then gk_real;
+// on a device they are 8, 8 and 4 bytes. Grids have one dimension and any size. all.gk lists the kernels of a device image.
+//
+// Contraction is off and nothing is "fast": CUDA's and HIP's +, −, ·, / and sqrt round as the host's do. OpenCL promises that
+// for +, − and ·; a division may be off by 2.5 units in the last place and a root by 3, unless the driver builds the image with
+// -cl-fp32-correctly-rounded-divide-sqrt, and subnormal numbers may count as zero.
 #pragma once
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+#define GK_OPENCL 1
 typedef int gk_i32;
+typedef uint gk_u32;
 typedef long gk_i64;
-#ifdef cl_khr_fp64
-typedef double gk_real;
-#else
-typedef float gk_real;
-#endif
 #define GK_KERNEL __kernel void
 #define GK_FN static inline
 #define GK_G __global
 #define GK_R restrict
 #define gk_sqrt(x) sqrt(x)
-#define GK_NAN NAN
 #define GK_THREAD ((gk_i64)get_global_id(0))
 #define GK_THREADS ((gk_i64)get_global_size(0))
 
 #elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 typedef int gk_i32;
+typedef unsigned int gk_u32;
 typedef long long gk_i64;
-typedef double gk_real;
+#ifdef __clang__
+// clang needs no vendor's headers: what they would bring, it has itself.
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#endif
+#if defined(__HIP__)
+extern "C" __device__ float __ocml_sqrt_f32(float);
+#define GK_THREAD ((gk_i64)__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x())
+#define GK_THREADS ((gk_i64)__builtin_amdgcn_grid_size_x())
+#define gk_sqrt(x) __ocml_sqrt_f32(x)
+#elif defined(__clang__)
+#define GK_CUDA 1
+#define GK_THREAD ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x())
+#define GK_THREADS ((gk_i64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x())
+#define gk_sqrt(x) __builtin_sqrtf(x)
+#else
+#define GK_CUDA 1
+#define GK_THREAD ((gk_i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GK_THREADS ((gk_i64)gridDim.x * blockDim.x)
+#define gk_sqrt(x) sqrtf(x)
+#endif
 #define GK_KERNEL extern "C" __global__ void
 #define GK_FN static __device__ inline
 #define GK_G
 #define GK_R __restrict__
-#define gk_sqrt(x) sqrtf(x)
-#define GK_NAN __int_as_float(0x7fffffff)
-#define GK_THREAD ((gk_i64)blockIdx.x * blockDim.x + threadIdx.x)
-#define GK_THREADS ((gk_i64)gridDim.x * blockDim.x)
 
 #else
 #include <cmath>
@@ -38,8 +56,8 @@ typedef double gk_real;
 // Roots are taken of what is never negative: without errno they are pure, and vectorise.
 extern "C" __attribute__((const)) float sqrtf(float) noexcept;
 typedef int32_t gk_i32;
+typedef uint32_t gk_u32;
 typedef int64_t gk_i64;
-typedef double gk_real;
 #define GK_HOST 1
 // The host form is compiled for several instruction sets and chosen when the library loads. Contraction is off in every
 // one, so all of them compute the same bits. Sanitizers cannot run before a resolver does: they get the plain form.
@@ -53,9 +71,10 @@ typedef double gk_real;
 #define GK_G
 #define GK_R __restrict__
 #define gk_sqrt(x) sqrtf(x)
-#define GK_NAN __builtin_nanf("")
 #define GK_THREAD 0
 #endif
+typedef float gk_real;
+#define GK_NAN __builtin_nanf("")
 
 // One thread of many on a device, the whole range on the host. An index goes to the same thread in every
 // loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered within a kernel. That iterations
@@ -66,7 +85,14 @@ typedef double gk_real;
 #else
 #define GK_EACH(i, n) for (gk_i64 i = GK_THREAD; i < (n); i += GK_THREADS)
 #define GK_EACH2(i, rows, j, columns) \
-  GK_EACH(gk_at, (rows) * (columns)) for (gk_i64 i = gk_at / (columns), j = gk_at % (columns), gk_once = 1; gk_once; gk_once = 0)
+  GK_EACH(gk_at, (rows) * (columns)) for (gk_i64 i = gk_at / (columns), j = gk_at - i * (columns), gk_once = 1; gk_once; gk_once = 0)
+#endif
+// Before a loop that waits for its own loads: four rounds' loads are under way at once, the sums keep their order. What OpenCL
+// would make of it, the translator to SPIR-V puts down as a block it does not allow.
+#if defined(GK_HOST) || defined(GK_OPENCL)
+#define GK_UNROLL
+#else
+#define GK_UNROLL _Pragma("unroll 4")
 #endif
 #define GK_ALONE if (GK_THREAD == 0)
 

@@ -1,6 +1,7 @@
 // How a kernel's `need` is written: sizes and strides are checked by name, bytes are counted without overflow, and the
 // first thing wrong becomes a sentence with its value. Only the registry and the kernels beside it use this.
 #pragma once
+#include <cfloat>
 #include <cmath>
 #include <cstdio>
 
@@ -28,7 +29,7 @@ class Check {
     return args.whole[i];
   }
   double finite(int i, const char* name) {
-    if (!std::isfinite(args.real[i])) say("%s must be finite, got %g", name, args.real[i]);
+    if (!(std::fabs(args.real[i]) <= FLT_MAX)) say("%s must be finite as a float, got %g", name, args.real[i]);
     return args.real[i];
   }
   // Real i within [low, high].

@@ -1,4 +1,5 @@
-// The list of kernels: each source's host form with the check of its arguments. A new kernel is a source, a need, a line.
+// The list of kernels: each source's host form with the check of its arguments. A new kernel is a source, its
+// line in all.gk, a need, a line.
 // Nobody traps floating-point exceptions; without that promise selections stay branches.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
@@ -11,18 +12,7 @@
 
 namespace hotslot {
 namespace host {
-#include "kernels/act_backward.gk"
-#include "kernels/adam.gk"
-#include "kernels/argmax_rows.gk"
-#include "kernels/axpby.gk"
-#include "kernels/bias_act.gk"
-#include "kernels/column_sums.gk"
-#include "kernels/copy2d.gk"
-#include "kernels/copy_every.gk"
-#include "kernels/gather_columns.gk"
-#include "kernels/grad_norm.gk"
-#include "kernels/td_loss.gk"
-#include "kernels/td_target.gk"
+#include "kernels/all.gk"
 }  // namespace host
 
 namespace {
@@ -34,6 +24,9 @@ const char* need(const KernelArgs& args, uint64_t* bytes) {
   F(args, check);
   return check.verdict();
 }
+
+// Of elements twice as long.
+int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
 void activation(Check& check, int i) { check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH); }
 
@@ -73,6 +66,15 @@ void gather_columns(const KernelArgs&, Check& check) {
   check.column(2, rows, check.size(3, "index_stride"));
 }
 
+void gather(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns"), table_rows = check.size(2, "table_rows");
+  check.matrix(0, rows, columns, check.stride(3, "out_stride", columns));
+  check.matrix(1, table_rows, columns, check.stride(4, "table_stride", columns));
+  check.vector(2, rows);
+}
+
+void fill(const KernelArgs&, Check& check) { check.vector(0, doubled(check.size(0, "n"))); }
+
 void copy2d(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
@@ -104,7 +106,7 @@ void td_target(const KernelArgs&, Check& check) {
 void td_loss(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
   check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
-  check.vector(1, rows <= INT64_MAX / 2 ? 2 * rows : INT64_MAX);
+  check.vector(1, doubled(rows));
   check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
   check.vector(3, rows);
   check.column(4, rows, check.size(4, "action_stride"));
@@ -118,18 +120,19 @@ void clip_scale(const KernelArgs&, Check& check) {
   check.within(0, "max_norm", 1e-30, 1e30);
 }
 
-void betas(Check& check, int i) { check.within(i, "beta1", 0, 0.999999999), check.within(i + 1, "beta2", 0, 0.999999999); }
+// What the decay rates leave: beta up to 0.999999999.
+void rests(Check& check, int i) { check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1); }
 
 void adam_advance(const KernelArgs&, Check& check) {
   check.vector(0, 1), check.vector(1, 4);
-  check.finite(0, "lr"), betas(check, 1);
+  check.finite(0, "lr"), rests(check, 1);
 }
 
 void adam(const KernelArgs&, Check& check) {
   const int64_t n = check.size(0, "n");
   for (int i = 0; i < 4; i++) check.vector(i, n);
   check.vector(4, 4);
-  betas(check, 0), check.within(2, "eps", 0, 1);
+  rests(check, 0), check.within(2, "eps", 0, 1);
 }
 
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
@@ -145,7 +148,9 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(column_sums),
         HOTSLOT_KERNEL(argmax_rows),
         HOTSLOT_KERNEL(gather_columns),
+        HOTSLOT_KERNEL(gather),
         HOTSLOT_KERNEL(copy2d),
+        HOTSLOT_KERNEL(fill),
         HOTSLOT_KERNEL(axpby),
         HOTSLOT_KERNEL(copy_every),
         HOTSLOT_KERNEL(td_target),

@@ -1,4 +1,5 @@
-// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word in memory changes.
+// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word in memory changes. These are
+// the host's forms; test/test.gk has those of devices.
 #include <time.h>
 
 #include "kernels/need.hpp"

@@ -10,14 +10,15 @@ namespace {
 
 class Replayer final : public Napi::ObjectWrap<Replayer> {
  public:
-  // new Replayer({stream, spent: [event…], graphs: [exec…], times: Float64Array(2), weights?, weightsOffset?, weightsBytes?, mailbox?})
+  // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?, weightsOffset?, weightsBytes?, mailbox?})
   explicit Replayer(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "compute stream");
     spent_ = pins_.pin_all(options.Get("spent"), HOTSLOT_EVENT, "event");
     graphs_ = pins_.pin_all(options.Get("graphs"), HOTSLOT_EXEC, "graph");
+    if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     const Bytes times = bytes_of(options.Get("times"), "times");
-    if (times.size < 16 || graphs_.size() != spent_.size())
+    if (times.size < 16 || graphs_.size() != spent_.size() || (!begins_.empty() && begins_.size() != spent_.size()))
       throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a replayer needs one graph and one event per slot, and two float64 for times");
     times_ = reinterpret_cast<double*>(times.data);
     view_ = Napi::Persistent(options.Get("times").As<Napi::TypedArray>());
@@ -41,7 +42,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   Napi::Value launch(const Napi::CallbackInfo& info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
-    times_[0] = double(now_ns()) / 1e6;
+    begin(info, slot);
     checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
     finish(info, slot);
     return Napi::Boolean::New(info.Env(), true);
@@ -51,9 +52,14 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   Napi::Value mark(const Napi::CallbackInfo& info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
-    times_[0] = double(now_ns()) / 1e6;
+    begin(info, slot);
     finish(info, slot);
     return Napi::Boolean::New(info.Env(), true);
+  }
+
+  void begin(const Napi::CallbackInfo& info, size_t slot) {
+    times_[0] = double(now_ns()) / 1e6;
+    if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
   }
 
   void finish(const Napi::CallbackInfo& info, size_t slot) {
@@ -81,7 +87,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
 
   Pins pins_;
   void* stream_ = nullptr;
-  std::vector<void*> spent_, graphs_;
+  std::vector<void*> spent_, graphs_, begins_;
   void* weights_ = nullptr;
   void* mailbox_ = nullptr;
   uint64_t weights_offset_ = 0, weights_bytes_ = 0;

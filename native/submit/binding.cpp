@@ -10,18 +10,19 @@ namespace {
 
 class Submitter final : public Napi::ObjectWrap<Submitter> {
  public:
-  // new Submitter({stream, copied: [event…], hosts: [memory…], hostOffsets: [bytes…], slots: [memory…], mode})
+  // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots: [memory…], mode})
   // mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already)
   explicit Submitter(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
     copied_ = pins_.pin_all(options.Get("copied"), HOTSLOT_EVENT, "event");
+    if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     hosts_ = pins_.pin_all(options.Get("hosts"), HOTSLOT_MEMORY, "host memory");
     devices_ = pins_.pin_all(options.Get("slots"), HOTSLOT_MEMORY, "slot");
     const auto offsets = options.Get("hostOffsets").As<Napi::Array>();
     for (uint32_t i = 0; i < offsets.Length(); ++i) offsets_.push_back(uint64_t(offsets.Get(i).As<Napi::Number>().Int64Value()));
     mode_ = options.Get("mode").As<Napi::Number>().Int32Value();
-    if (devices_.size() != copied_.size() || offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
+    if ((!begins_.empty() && begins_.size() != copied_.size()) || devices_.size() != copied_.size() || offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
       throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a submitter needs one event, one host memory, one offset and one device slot per slot");
   }
 
@@ -37,6 +38,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     const size_t slot = open_slot(info, 0);
     const uint64_t bytes = uint64_t(info[1].As<Napi::Number>().Int64Value());
     const uint64_t begin = now_ns();
+    if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
     if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
     if (mode_ != 1) checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
@@ -75,7 +77,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
 
   Pins pins_;
   void* stream_ = nullptr;
-  std::vector<void*> copied_, hosts_, devices_;
+  std::vector<void*> copied_, begins_, hosts_, devices_;
   std::vector<uint64_t> offsets_;
   int mode_ = 0;
   bool closed_ = false;

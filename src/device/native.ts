@@ -8,6 +8,8 @@ export interface DeviceTraits {
   readonly description: string;
   /** events can measure time */
   readonly timingEvents: boolean;
+  /** graphs can record events for outsiders: record(event, { external: true }) */
+  readonly graphEvents: boolean;
   /** completions ring the bell of whoever polls; otherwise it must look again soon */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';

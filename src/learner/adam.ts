@@ -29,7 +29,9 @@ export class Adam implements Disposable {
   readonly #spread: Tensor;
   readonly #factors: Tensor;
   readonly #partial: Tensor;
-  readonly #rates: readonly [number, number, number];
+  readonly #learningRate: number;
+  /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
+  readonly #rests: readonly [number, number];
   readonly #epsilon: number;
   readonly #maxGradNorm: number | undefined;
 
@@ -37,11 +39,8 @@ export class Adam implements Disposable {
   constructor(device: Device, parameters: Tensor, options: AdamOptions = {}) {
     const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
     this.parameters = checkVector('parameters', parameters, parameters.size);
-    this.#rates = [
-      checkWithin('learningRate', learningRate, 0, 1e6),
-      checkWithin('beta1', beta1, 0, 0.999999999),
-      checkWithin('beta2', beta2, 0, 0.999999999),
-    ];
+    this.#learningRate = checkWithin('learningRate', learningRate, 0, 1e6);
+    this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
     this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
     const shape = [parameters.size];
@@ -65,15 +64,14 @@ export class Adam implements Disposable {
   step(stream: Stream, gradient: Tensor): void {
     const n = this.parameters.size;
     checkVector('gradient', gradient, n);
-    const [, beta1, beta2] = this.#rates;
     const factors = this.#factors;
     if (this.#maxGradNorm !== undefined) {
       stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [n] });
       stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [this.#maxGradNorm] });
     }
-    stream.launch('adam_advance', { tensors: [this.steps, factors], reals: this.#rates });
+    stream.launch('adam_advance', { tensors: [this.steps, factors], reals: [this.#learningRate, ...this.#rests] });
     const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors];
-    stream.launch('adam', { tensors, wholes: [n], reals: [beta1, beta2, this.#epsilon] });
+    stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, this.#epsilon] });
   }
 
   close(): void {

@@ -21,6 +21,8 @@ export class Slots {
   readonly device: Device;
   readonly compute: Stream;
   readonly spent: readonly DeviceEvent[];
+  /** recorded before each update; empty unless updates are timed */
+  readonly updateBegins: readonly DeviceEvent[];
   /** every slot's host half */
   readonly host: Uint8Array;
   readonly hostStride: number;
@@ -44,13 +46,20 @@ export class Slots {
     depth: number;
     sampleCount: number;
     transfer: TransferName;
+    /** measure copies and updates on the device, where it can */
+    timed: boolean;
   }) {
-    const { buffer, depth, sampleCount } = options;
+    const { buffer, depth, sampleCount, timed } = options;
     const batchBytes = sampleCount * buffer.layout.rowBytes;
     this.hostStride = hostStride(batchBytes);
     this.out = outAt(batchBytes);
     const total = depth * this.hostStride;
-    this.backend = buildReplayTransferBackend({ device: options.device, ringDepth: depth, transfer: options.transfer });
+    this.backend = buildReplayTransferBackend({
+      device: options.device,
+      ringDepth: depth,
+      transfer: options.transfer,
+      timed,
+    });
     this.device = this.backend.device;
     try {
       const { free } = this.device.memoryInfo();
@@ -70,7 +79,9 @@ export class Slots {
       const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
       this.compute = this.#keep(this.device.createStream());
       this.last = this.#keep(this.device.createEvent());
-      this.spent = halves.map(() => this.#keep(this.device.createEvent()));
+      const timing = timed && this.backend.supportsTimingEvents;
+      this.spent = halves.map(() => this.#keep(this.device.createEvent({ timing })));
+      this.updateBegins = timing ? halves.map(() => this.#keep(this.device.createEvent({ timing }))) : [];
       // What callers get to see is lent, on a device object of their own: closing either harms nobody.
       const shown = openDevice(options.device);
       const lent = slots.map((slot) => lend(slot.storage, shown));

@@ -10,6 +10,7 @@ import { native } from '../device/native.ts';
 import { type PipelineError, stateError, unavailableError } from '../errors.ts';
 import { CLIENT, Ring, Run, ThreadState } from '../ring/ring.ts';
 import { Field, type Role, roles, SlotState } from '../ring/slot.ts';
+import { lendHost } from '../transfer/copying.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Crew } from './crew.ts';
 import type { Definite } from './options.ts';
@@ -36,6 +37,8 @@ export class Works {
   readonly crew: Crew | null;
   /** the mailbox's buffers, registered with the device; null without a mailbox */
   readonly mailbox: HostMemory | null;
+  /** what did not go as wanted while this was made, in words */
+  readonly warnings: string[] = [];
   readonly #options: Definite;
   readonly #events: WorksEvents;
   readonly #inline: Actor[];
@@ -52,7 +55,8 @@ export class Works {
     this.#events = events;
     const { buffer, depth, mailbox, placed } = options;
     const inline = placed.threads.length === 0;
-    this.slots = new Slots(options);
+    this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
+    this.warnings.push(...this.slots.backend.warnings);
     const undo: (() => void)[] = [() => this.slots.close()];
     try {
       const hosts = roles.map((role) =>
@@ -60,7 +64,9 @@ export class Works {
       );
       this.ring = Ring.create({ depth, hosts, journalCapacity: options.journal });
       this.ring.run[Run.baseSeed] = options.baseSeed % 2 ** 32;
-      this.mailbox = mailbox ? this.slots.device.registerHost(mailbox.view) : null;
+      this.mailbox = mailbox
+        ? (lendHost(this.slots.device, [mailbox.view], (text) => this.warnings.push(text))[0] as HostMemory)
+        : null;
       undo.push(() => this.mailbox?.close());
       const bell = buffer.bells.claim();
       if (!bell)
@@ -87,7 +93,7 @@ export class Works {
 
   #setup(packBell: Bell): ActorSetup {
     const { buffer, mailbox } = this.#options;
-    const { backend, compute, spent, host, hostStride, out } = this.slots;
+    const { backend, compute, spent, updateBegins, host, hostStride, out } = this.slots;
     return {
       ring: this.ring.share(),
       buffer: buffer.share(),
@@ -96,6 +102,7 @@ export class Works {
       backend: backend.share(),
       computeStream: compute.handle,
       spent: spent.map((event) => event.handle),
+      updateBegins: updateBegins.map((event) => event.handle),
       host,
       hostStride,
       out,

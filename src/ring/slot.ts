@@ -84,6 +84,9 @@ export const Field = {
   replayEnd: 16,
   /** poll saw `spent` */
   doneAt: 17,
+  /** milliseconds on the device by its own events: the copy, and the update; −1 when they were not measured */
+  copyMs: 18,
+  updateMs: 19,
 } as const;
 export const RECORD_FIELDS = 24;
 

@@ -10,7 +10,6 @@ import { Field } from '../ring/slot.ts';
 interface Facts {
   hostPinned: boolean;
   directPinnedShared: boolean;
-  supportsTimingEvents: boolean;
   h2dSubmitter: string;
 }
 interface Shape {
@@ -70,9 +69,11 @@ export class TraceRecorder {
       executor: 'pack actor',
       submitter: facts.h2dSubmitter,
     });
-    if (this.#deviceEvents && facts.supportsTimingEvents) {
-      this.#span('copy stream', 'copy in flight', at(Field.submitEnd), at(Field.readyAt), tick);
-      this.#span('compute stream', 'update in flight', at(Field.replayEnd), at(Field.doneAt), tick);
+    if (this.#deviceEvents) {
+      const bytes = rows * shape.buffer.layout.rowBytes;
+      const copy = { ...tick, bytes, pinned: facts.hostPinned };
+      this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), at(Field.readyAt), copy);
+      this.#deviceSpan('compute stream', 'gpu/update', at(Field.updateMs), at(Field.doneAt), tick);
     }
     this.#span('poll', 'copied seen', at(Field.readyAt), at(Field.readyAt), tick);
     this.#span('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
@@ -89,6 +90,11 @@ export class TraceRecorder {
       await once(file, 'close').catch(() => {});
     }
     return this.#failed;
+  }
+
+  /** As long as the device's own events say; it ends when poll saw it done, which is a little late. */
+  #deviceSpan(lane: Lane, name: string, ms: number, seenMs: number, args: object): void {
+    if (ms >= 0) this.#span(lane, name, seenMs - ms, seenMs, args);
   }
 
   #span(lane: Lane, name: string, beginMs: number, endMs: number, args: object): void {

@@ -24,11 +24,21 @@ export interface SubmitH2dOptions {
   src: Uint8Array;
   /** labels of the span, nothing else */
   metadata?: Readonly<Record<string, unknown>>;
+  /**
+   * told of the submission at once; with `traceDeviceEvents`, and where the device can measure, told of the copy's own time
+   * ('gpu/replay_pipeline_batch_h2d') by the readyQuery or synchronizeReady that finds it done
+   */
   traceRecorder?: (span: { name: string; seconds: number; args: Readonly<Record<string, unknown>> }) => void;
   traceDeviceEvents?: boolean;
   h2dBytes?: number;
   packLayout?: string;
   packExecutor?: string;
+}
+
+export interface BackendOptions {
+  ringDepth: number;
+  /** make events that measure each copy; true by default where the device can. Untimed events cost less to ask for. */
+  timed?: boolean;
 }
 
 /** How a backend in another thread finds the same slots: handles and shared flags, no objects. */
@@ -37,6 +47,8 @@ export interface SharedTransferBackend {
   readonly mode: TransferMode;
   readonly stream: number;
   readonly copied: readonly number[];
+  /** events recorded before each copy; empty when nothing is timed */
+  readonly begins: readonly number[];
   readonly hosts: readonly number[];
   readonly hostOffsets: readonly number[];
   readonly slots: readonly number[];
@@ -55,6 +67,8 @@ export interface ReplayTransferBackend extends Disposable {
   readonly supportsAsyncSubmit: boolean;
   readonly supportsTimingEvents: boolean;
   readonly ringDepth: number;
+  /** what did not go as wanted and was done otherwise, in words */
+  readonly warnings: readonly string[];
   /** seconds that the last consumer-side copy took; 0 unless copies are deferred */
   readonly lastWaitCopyTimeS: number;
   /** One view per slot, over shared memory; all or nothing. */

@@ -1,30 +1,39 @@
 /** Chooses the backend for a device. */
 import { openDevice } from '../device/open.ts';
-import { checkKeys, typeError, unavailableError } from '../errors.ts';
+import { checkKeys, typeError } from '../errors.ts';
 import type { ReplayTransferBackend } from './backend.ts';
+import { CudaLikeReplayTransferBackend } from './cuda-like.ts';
 import { HostCopyReplayTransferBackend } from './host-copy.ts';
 import { TransferMode } from './native.ts';
+import { XpuReplayTransferBackend } from './xpu.ts';
 
 export type TransferName = 'immediate' | 'deferred' | 'direct';
 
 /**
  * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the host device copies:
  * 'immediate' on its copy stream (the default), 'deferred' to the consumer's stream, 'direct' not at all (pack writes
- * the device half). Throws for an unknown device, and ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
+ * the device half); GPUs copy at once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
+ * ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
  */
 export function buildReplayTransferBackend(options: {
   device: string;
   ringDepth: number;
   transfer?: TransferName;
+  timed?: boolean;
 }): ReplayTransferBackend {
-  checkKeys('buildReplayTransferBackend', options, ['device', 'ringDepth', 'transfer']);
-  const { device: name, ringDepth, transfer = 'immediate' } = options;
+  checkKeys('buildReplayTransferBackend', options, ['device', 'ringDepth', 'transfer', 'timed']);
+  const { device: name, transfer = 'immediate', ...slots } = options;
   if (!Object.hasOwn(TransferMode, transfer)) {
     throw typeError(`transfer must be one of ${Object.keys(TransferMode).join(', ')}, got ${String(transfer)}`);
   }
   const device = openDevice(name);
-  if (device.family !== 'host') {
-    throw unavailableError(`there is no transfer backend for ${device.name} yet; use 'host:0'`);
+  if (device.family === 'host') {
+    return new HostCopyReplayTransferBackend(device, { ...slots, mode: TransferMode[transfer] });
   }
-  return new HostCopyReplayTransferBackend(device, { ringDepth, mode: TransferMode[transfer] });
+  if (transfer !== 'immediate') {
+    throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
+  }
+  return device.family === 'xpu'
+    ? new XpuReplayTransferBackend(device, slots)
+    : new CudaLikeReplayTransferBackend(device, slots);
 }

@@ -39,6 +39,8 @@ export const Watch = { idle: 0, pending: 1, done: 2 } as const;
 export interface SubmitterOptions {
   stream: number;
   copied: readonly number[];
+  /** one per slot, recorded before its copy; none when nothing is timed */
+  begins?: readonly number[];
   hosts: readonly number[];
   hostOffsets: readonly number[];
   slots: readonly number[];
@@ -61,6 +63,8 @@ export interface ReplayerOptions {
   stream: number;
   spent: readonly number[];
   graphs: readonly number[];
+  /** one per slot, recorded before its graph; none when nothing is timed */
+  begins?: readonly number[];
   /** begin and end of the last launch, ms */
   times: Float64Array;
   weights?: number;

@@ -25,7 +25,14 @@ class Bench {
   journal: { sequence: number; count: number }[] = [];
 
   constructor(depth: number, ticks: number) {
-    this.slots = new Slots({ buffer: this.buffer, device: 'auto', depth, sampleCount: SAMPLE, transfer: 'immediate' });
+    this.slots = new Slots({
+      buffer: this.buffer,
+      device: 'auto',
+      depth,
+      sampleCount: SAMPLE,
+      transfer: 'immediate',
+      timed: true,
+    });
     this.ring = Ring.create({ depth, hosts: [CLIENT, CLIENT, CLIENT, CLIENT], journalCapacity: 1024 });
     this.#graphs = captureSlots(this.slots, (_, { stream, out }) => {
       stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
@@ -52,6 +59,7 @@ class Bench {
         backend: this.slots.backend.share(),
         computeStream: this.slots.compute.handle,
         spent: this.slots.spent.map((event) => event.handle),
+        updateBegins: this.slots.updateBegins.map((event) => event.handle),
         host: this.slots.host,
         hostStride: this.slots.hostStride,
         out: this.slots.out,

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
+import type { Tensor } from '../../src/device/tensor.ts';
 import { expectClose, flat, type Rows, randomRows, rounded } from './reference.ts';
 
 const transposed = (rows: Rows): Rows => (rows[0] as number[]).map((_, j) => rows.map((row) => row[j] as number));
@@ -48,6 +49,37 @@ describe('learner/kernels', () => {
       for (const { wide } of [left, right, into]) wide.close();
     });
   }
+
+  it('gather takes rows of words of any type by index; outside the table they are zeros', async () => {
+    const stream = device.currentStream;
+    using index = device.allocate({ shape: [4], dtype: 'int32' }).write(new Int32Array([2, -1, 0, 3]));
+    const numbers = Array.from({ length: 15 }, (_, i) => i + 1);
+    for (const [dtype, table] of [
+      ['float32', Float32Array.from(numbers)],
+      ['int32', Int32Array.from(numbers)],
+    ] as const) {
+      using from = device.allocate({ shape: [3, 5], dtype }).write(table);
+      using out = device.allocate({ shape: [4, 2], dtype });
+      stream.launch('gather', {
+        tensors: [out, from.view({ shape: [3, 2], strides: [5, 1] }), index],
+        wholes: [4, 2, 3, 2, 5],
+      });
+      expect([...(await out.toArray())]).to.deep.equal([11, 12, 0, 0, 1, 2, 0, 0]);
+    }
+    using floats = device.allocate({ shape: [8] });
+    const launch = (tensors: Tensor[], wholes: number[]) => () => stream.launch('gather', { tensors, wholes });
+    expect(launch([floats, floats, floats], [4, 2, 3, 2, 2])).to.throw(TypeError, 'tensor 2 must be int32');
+    expect(launch([floats, floats, index], [4, 2, 5, 2, 2])).to.throw(
+      RangeError,
+      'tensor 1 covers 32 bytes, 40 are needed',
+    );
+  });
+
+  it('fill sets elements of 8 bytes', async () => {
+    using words = device.allocate({ shape: [5], dtype: 'int64' }).write(new BigInt64Array(5).fill(1n));
+    device.currentStream.launch('fill', { tensors: [words], wholes: [4, -(2 ** 40)] });
+    expect([...(await words.toArray())]).to.deep.equal([...new Array(4).fill(-(2n ** 40n)), 1n]);
+  });
 
   it('wrong counts, sizes and memory are refused with the values in the text', () => {
     using x = device.allocate({ shape: [4, 6] });

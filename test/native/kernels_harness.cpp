@@ -14,8 +14,14 @@
 #include <vector>
 
 #include "kernels/gemm.hpp"
+#include "kernels/gk.hpp"
 
 using namespace hotslot;
+
+// A device's product in its host form; the registry has another one.
+namespace device_form {
+#include "kernels/gemm.gk"
+}
 
 namespace {
 
@@ -52,7 +58,8 @@ struct Buffer {
   void* at;
   uint64_t bytes;
   Buffer(const Floats& f) : at(f.at.get()), bytes(uint64_t(f.n) * 4) {}
-  Buffer(std::vector<int32_t>& v) : at(v.data()), bytes(v.size() * 4) {}
+  template <class T>
+  Buffer(std::vector<T>& v) : at(v.data()), bytes(v.size() * sizeof(T)) {}
 };
 
 // Launches as the core would: counts, need, sizes, run.
@@ -111,6 +118,13 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
     auto own = std::make_unique<Floats>(before);
     gemm_builtin(m, n, k, float(alpha), left, right, float(beta), own->at.get(), ldc, lanes);
     close("built-in " + name, *own, want, 1e-6 * double(k + 4));
+    if (lanes == 0) {
+      const Floats plain(before);
+      device_form::gemm(plain.at.get(), a.at.get(), b.at.get(), ta, tb, m, n, k, lda, ldb, ldc, float(alpha), float(beta));
+      close("device form of " + name, plain, as_double(*own), 1e-6 * double(k + 4));
+      for (int64_t i = 0; i < before.n; i++)
+        if (i % ldc >= n) check(plain[i] == before[i], "the device form of " + name + " leaves what lies between its rows");
+    }
     if (lanes == 8) eight = std::move(own);
     else if (lanes == 16 && __builtin_cpu_supports("avx2"))
       check(std::memcmp(own->at.get(), eight->at.get(), uint64_t(own->n) * 4) == 0, name + ": 8 and 16 lanes give the same bits");
@@ -196,6 +210,27 @@ void test_columns() {
     }
 }
 
+void test_rows() {
+  for (const auto& s : odd_sizes)
+    for (int64_t extra : {0, 3}) {
+      const int64_t rows = s[0], columns = s[1], table_rows = 7, os = columns + extra, ts = columns + 2 * extra;
+      const Floats table(matrix(table_rows, columns, ts)), out(matrix(rows, columns, os));
+      std::vector<double> want = as_double(out);
+      std::vector<int32_t> index(rows);
+      for (int64_t i = 0; i < rows; i++) {
+        index[i] = i % 9 == 7 ? -1 : i % 9 == 8 ? int32_t(table_rows) : int32_t(i * 5 % table_rows);
+        for (int64_t j = 0; j < columns; j++) want[i * os + j] = index[i] < 0 || index[i] == table_rows ? 0 : table[index[i] * ts + j];
+      }
+      launch("gather", {out, table, index}, {rows, columns, table_rows, os, ts}, {});
+      close("gather", out, want, 0);
+    }
+  for (int64_t n : {1, 2, 33, 1031}) {
+    std::vector<int64_t> words(n, 1);
+    launch("fill", {words}, {n, INT64_MIN + 5}, {});
+    check(words == std::vector<int64_t>(n, INT64_MIN + 5), "fill");
+  }
+}
+
 void test_flat() {
   for (int64_t n : {1, 3, 255, 256, 257, 1031}) {
     const Floats x(n), y(n), before(y);
@@ -241,10 +276,19 @@ void test_adam() {
       wv[i] = b2 * wv[i] + (1 - b2) * d * d;
       wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] / (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
     }
-    launch("adam_advance", {counter, factors}, {}, {lr, b1, b2});
-    launch("adam", {p, m, v, g, factors}, {n}, {b1, b2, eps});
+    launch("adam_advance", {counter, factors}, {}, {lr, 1 - b1, 1 - b2});
+    launch("adam", {p, m, v, g, factors}, {n}, {1 - b1, 1 - b2, eps});
   }
   check(counter[0] == 10, "adam_advance counts");
+  // Where 1 − beta^t taken in floats would have no digit left, and where it is 1.
+  for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
+    for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX}) {
+      counter[0] = t - 1;
+      launch("adam_advance", {counter, factors}, {}, {lr, 1 - beta, 1 - beta});
+      const double left = beta == 0 ? 1 : -std::expm1(t * std::log(beta));
+      check(counter[0] == t && std::fabs(factors[0] * left / lr - 1) < 1e-6 && std::fabs(factors[1] * std::sqrt(left) - 1) < 1e-6,
+            "adam_advance at step " + std::to_string(t) + " with beta " + std::to_string(beta));
+    }
   close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
 }
 
@@ -300,12 +344,19 @@ void test_refusals() {
   refused("bias_act", {0, 3, 3, 3, 0}, {}, "rows must be at least 1, got 0");
   refused("bias_act", {2, 3, 3, 3, 9}, {}, "activation must be at most 2, got 9");
   refused("td_target", {2, 2, 2, 2, 1, 1, 1}, {1.5}, "gamma must be within [0, 1], got 1.5");
-  refused("axpby", {4}, {NAN, 0}, "alpha must be finite, got");
+  refused("axpby", {4}, {NAN, 0}, "alpha must be finite as a float, got");
+  refused("axpby", {4}, {1, 1e39}, "beta must be finite as a float, got 1e+39");
+  refused("adam_advance", {}, {0.1, 0, 0.1}, "1 - beta1 must be within [9e-10, 1], got 0");
+  refused("gather", {4, 3, 0, 3, 3}, {}, "table_rows must be at least 1, got 0");
+  refused("gather", {4, 3, 9, 3, 2}, {}, "table_stride must be at least the row's 3 elements, got 2");
+  refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   uint64_t bytes[max_pointers] = {};
   const int64_t huge = int64_t(1) << 52;
   find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), bytes);
   check(bytes[0] == UINT64_MAX, "a size that overflows needs more than there is");
+  find_kernel("fill")->need(arguments({}, {int64_t(1) << 62, 0}, {}), bytes);
+  check(bytes[0] == UINT64_MAX, "a fill that overflows needs more than there is");
   check(find_kernel("no such kernel") == nullptr, "an unknown name is null");
 }
 
@@ -325,7 +376,7 @@ void test_test_kernels() {
 
 int main() {
   for (const Kernel& kernel : all_kernels()) check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_flat(), test_adam(), test_td(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures);
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

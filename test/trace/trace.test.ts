@@ -61,10 +61,16 @@ describe('the trace', () => {
     });
   });
 
-  it('shows the device’s streams only when asked to', async () => {
-    const names = async (deviceEvents: boolean) => new Set((await traced(deviceEvents)).map(({ name }) => name));
-    expect(await names(true)).to.include('copy in flight');
-    expect(await names(false)).not.to.include('copy in flight');
+  it('shows what the device itself measured, a copy and an update per tick, only when asked to', async () => {
+    const spans = await traced(true);
+    for (let tick = 0; tick < 30; tick++) {
+      const copy = spans.filter(({ name, args }) => name === 'gpu/replay_pipeline_batch_h2d' && args.tick === tick);
+      expect(copy.map(({ args }) => args)).to.deep.equal([{ tick, slot: tick % 4, bytes: SAMPLE * 48, pinned: false }]);
+      expect(Number(copy[0]?.dur)).to.be.within(0, 1e6);
+      expect(spans.filter(({ name, args }) => name === 'gpu/update' && args.tick === tick)).to.have.length(1);
+    }
+    const names = new Set((await traced(false)).map(({ name }) => name));
+    expect([...names].filter((name) => name.startsWith('gpu/'))).to.deep.equal([]);
   });
 
   it('a file that cannot be written is refused at the door', async () => {

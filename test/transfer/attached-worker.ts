@@ -1,7 +1,7 @@
 /** Attaches, submits one slot, lets go. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
 import type { SharedTransferBackend } from '../../src/transfer/backend.ts';
-import { AttachedTransferBackend } from '../../src/transfer/host-copy.ts';
 
 const { shared, slot, bytes } = workerData as { shared: SharedTransferBackend; slot: number; bytes: number };
 const attached = new AttachedTransferBackend(shared);

@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
+import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
 import type { TransferName } from '../../src/transfer/build.ts';
-import { AttachedTransferBackend } from '../../src/transfer/host-copy.ts';
 import { pinnedHandles, refusal, valuesOf } from '../device/rig.ts';
 import { Bench, BYTES, FLOATS } from './rig.ts';
 

@@ -123,9 +123,9 @@ describe('submitH2d', () => {
     expect([...(await bench.slots[0]!.toArray())].slice(0, 3)).to.deep.equal([5, 5, 0]);
   });
 
-  it('labels its span with what it was told, and moves the same bytes', () => {
+  it('labels its spans with what it was told, the device’s own once the copy is done', async () => {
     using bench = new Bench();
-    const spans: unknown[] = [];
+    const spans: { name: string; seconds: number; args: object }[] = [];
     const seconds = bench.backend.submitH2d({
       slot: 2,
       dst: bench.slots[2]!,
@@ -142,8 +142,15 @@ describe('submitH2d', () => {
       {
         name: 'replay_pipeline_batch_h2d',
         seconds,
-        args: { ...args, pinned: false, shared: true, deviceEvents: true },
+        args: { ...args, pinned: false, shared: true },
       },
     ]);
+    await bench.backend.synchronizeReady(2);
+    expect(bench.backend.readyQuery(2)).to.equal(true);
+    const own = { slot: 2, bytes: 17, tick: 41, pinned: false };
+    expect(spans.slice(1).map(({ name, args }) => ({ name, args }))).to.deep.equal([
+      { name: 'gpu/replay_pipeline_batch_h2d', args: own },
+    ]);
+    expect(spans[1]?.seconds).to.be.within(0, 1);
   });
 });

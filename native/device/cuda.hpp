@@ -1,0 +1,233 @@
+// CUDA's parts, and ROCm's, which is the same machinery over another table of calls (hip.cpp). Capture rules are ours
+// (capture.hpp) and come before the driver's; memory that is let go is freed once no stream can touch it (retired.hpp).
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "device/capture.hpp"
+#include "device/cuda_abi.hpp"
+#include "device/family.hpp"
+#include "device/library.hpp"
+#include "device/retired.hpp"
+#include "kernels/images.hpp"
+
+namespace hotslot::cuda {
+
+class CudaDevice;
+class Blas;
+
+// An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
+struct Driver {
+  const char* family;
+  const char* submitter;
+  const char* context_lost;  // advice for an error that nothing on this device survives
+  Table call;
+  Library library;
+  int version = 0;
+  // What to load kernels from: the first that the driver takes.
+  std::vector<KernelImage> images;
+  // False: asking for events fails while any thread captures, so nobody asks then.
+  bool polls_in_capture = true;
+  std::string version_text;
+
+  std::atomic<int> open_captures{0};
+  std::vector<CudaDevice*> devices;  // opened ones; guarded by `lock`
+  std::mutex lock;
+  Retired retired{[this] { return marks(); }};
+
+  [[noreturn]] void refuse(const char* call_name, Status status, const std::string& detail = "") const;
+  template <class... P, class... A>
+  void check(const Call<Status(P...)>& entry, A... arguments) const {
+    if (const Status status = entry(arguments...); status != status::success) refuse(entry.name, status);
+  }
+  bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
+  // A mark behind everything that streams of this family have been given so far.
+  Marks marks();
+  // Frees once nothing enqueued so far is left; `free` must not throw.
+  void retire(std::function<void()> free) { retired.add(std::move(free), Lane::held() > 0); }
+};
+
+// Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps ours.
+class Enter {
+ public:
+  Enter(const Driver& driver, Context context) : driver_(driver) {
+    if (driver.call.context_get_current(&before_) == status::success && before_ == context) return;
+    driver.check(driver.call.context_set_current, context);
+    changed_ = before_ != nullptr;
+  }
+  ~Enter() {
+    if (changed_) driver_.call.context_set_current(before_);
+  }
+  Enter(const Enter&) = delete;
+
+ private:
+  const Driver& driver_;
+  Context before_ = nullptr;
+  bool changed_ = false;
+};
+
+// While another library captures in CUDA's global mode, a thread in any other than relaxed mode may neither ask nor allocate,
+// and would break that capture by trying. Our own rules come first, so relaxing is safe; the thread's mode is put back.
+class Relaxed {
+ public:
+  explicit Relaxed(const Driver& driver) : driver_(driver) { driver_.call.exchange_capture_mode(&mode_); }
+  ~Relaxed() { driver_.call.exchange_capture_mode(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+
+ private:
+  const Driver& driver_;
+  CaptureMode mode_ = capture_relaxed;
+};
+
+// The driver's stream. It outlives our stream object while a capture holds it.
+class RawStream {
+ public:
+  RawStream(CudaDevice& device, int priority);
+  ~RawStream();
+  RawStream(const RawStream&) = delete;
+  CudaDevice& device;
+  StreamHandle handle = nullptr;
+  // Behind what it had been given when its capture began; guarded by its lane's lock.
+  std::shared_ptr<Mark> before_capture;
+};
+
+class RawEvent {
+ public:
+  RawEvent(CudaDevice& device, bool timing);
+  ~RawEvent();
+  RawEvent(const RawEvent&) = delete;
+  CudaDevice& device;
+  EventHandle handle = nullptr;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(Driver& driver, int index);
+  DeviceTraits traits() override;
+  MemoryInfo memory_info() override;
+  Ref<Stream> create_stream(int priority) override;
+  Ref<Event> create_event(bool timing) override;
+  Ref<Memory> allocate(size_t bytes) override;
+  Ref<Memory> allocate_host(size_t bytes) override;
+  Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
+  bool help(uint64_t) override { return false; }
+  bool wait_event(Event& event, uint64_t ns) override;
+  void revoke(const Ref<Memory>& memory, uint64_t ns) override;
+  void attend(Bell*) override {}
+  void dismiss(Bell*) override {}
+
+  Driver& driver;
+  DeviceId id = 0;
+  Context context = nullptr;
+
+  // The kernel's function; throws when this device cannot run our kernels, with the reason.
+  Function function(const Kernel& kernel);
+  // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded says so when it is used.
+  void prepare();
+  unsigned most_blocks() const { return most_blocks_; }
+  // Null when matrix products run on our own kernel.
+  Blas* blas();
+  // Lets peers reach this device's memory, once.
+  void reach(CudaDevice& peer);
+
+ private:
+  friend struct hotslot::cuda::Driver;
+  friend class RawStream;
+  friend class CudaStream;
+  void load();
+  void zero(DevicePtr address, size_t bytes);
+  std::string out_of_memory(size_t bytes);
+
+  unsigned most_blocks_ = 1;
+  std::unique_ptr<RawStream> own_;  // for zeroing new memory
+  std::mutex own_lock_;
+  std::mutex load_lock_;
+  bool loaded_ = false;
+  std::string not_loaded_;  // why there are no kernels
+  std::map<std::string, Function> functions_;
+  bool blas_tried_ = false;
+  std::unique_ptr<Blas> blas_;
+  std::string products_;
+  std::set<int> peers_;
+  // Streams alive; guarded by streams_lock_.
+  struct Live {
+    RawStream* raw;
+    std::weak_ptr<Lane> lane;  // holds the raw stream
+  };
+  std::mutex streams_lock_;
+  std::vector<Live> streams_;
+  // Of destroyed streams whose work may still run; guarded likewise.
+  std::vector<std::shared_ptr<Mark>> departed_;
+  // Pinned staging memory that waits to be used again, by size.
+  std::mutex staging_lock_;
+  std::multimap<size_t, uint8_t*> staging_;
+  size_t staging_bytes_ = 0;
+  friend class Staging;
+};
+
+// Memory as the driver sees it: kernels take `on_device`, copies `address`.
+class CudaMemory : public Memory {
+ public:
+  CudaMemory(CudaDevice& device, uint8_t* address, size_t bytes, bool host, DevicePtr on_device, HostKind kind = HostKind::pageable)
+      : Memory(device, address, bytes, host, kind), on_device(on_device) {}
+  const DevicePtr on_device;
+  CudaDevice& cuda() const { return static_cast<CudaDevice&>(device); }
+};
+
+// A mark behind what the stream has been given; null when nothing of it runs any more. Under its lane's lock, or before
+// anybody else knows it.
+std::shared_ptr<Mark> mark(RawStream& raw);
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(CudaDevice& device, bool timing) : Event(device.family, timing), raw_(device, timing) {}
+  ~CudaEvent() override = default;
+  bool query() override;
+  double elapsed_ms(Event& start) override;
+
+ private:
+  friend class CudaStream;
+  friend class CudaExec;
+  CaptureMark mark_;
+  bool recorded_ = false;  // outside captures, or by a replay; guarded by the mark's lock
+  RawEvent raw_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(CudaDevice& device, int priority);
+  ~CudaStream() override;
+  void record(const Ref<Event>& event, bool external) override;
+  void wait(const Ref<Event>& event) override;
+  void copy(const Span& to, const Span& from) override;
+  void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
+  void launch(Launch&& launch) override;
+  void replay(const Ref<Exec>& exec) override;
+  bool query() override;
+  void begin_capture() override;
+  Ref<Graph> end_capture() override;
+  bool capturing() override;
+
+ private:
+  template <class F>
+  void issue(Work&& work, const char* call, F&& driver_call);
+  void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers);
+
+  CudaDevice& device_;
+  Driver& driver_;
+  const Ref<RawStream> raw_;
+  const Ref<Lane> lane_;
+  Ref<Memory> workspace_;  // of matrix products; made before the first capture
+};
+
+// One line about a device, for lists.
+std::string describe(const Driver& driver, DeviceId id);
+
+// The family's objects for a driver that was found; `find` and `open` of cuda.cpp and hip.cpp end here.
+Family::Found found_devices(Driver& driver);
+Ref<Device> open_device(Driver& driver, int index);
+
+}  // namespace hotslot::cuda

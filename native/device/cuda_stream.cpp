@@ -1,0 +1,397 @@
+// CUDA's and ROCm's streams, events and graphs.
+#include <algorithm>
+#include <cstring>
+
+#include "device/cublas.hpp"
+#include "device/cuda.hpp"
+
+namespace hotslot::cuda {
+namespace {
+
+constexpr unsigned block_threads = 256;
+
+CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.memory); }
+DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
+
+class RawGraph {
+ public:
+  RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
+  ~RawGraph() {
+    if (handle) device.driver.call.graph_destroy(handle);
+  }
+  RawGraph(const RawGraph&) = delete;
+  CudaDevice& device;
+  GraphHandle handle;
+};
+
+class RawExec {
+ public:
+  RawExec(CudaDevice& device, GraphHandle graph) : device(device) {
+    const Driver& driver = device.driver;
+    const Enter enter(driver, device.context);
+    const Relaxed relaxed(driver);
+    driver.check(driver.call.graph_instantiate, &handle, graph, 0ull);
+  }
+  ~RawExec() {
+    try {
+      const Enter enter(device.driver, device.context);
+      const Relaxed relaxed(device.driver);
+      device.driver.call.graph_exec_destroy(handle);
+    } catch (const Error&) {
+      // Without its context it is gone already.
+    }
+  }
+  RawExec(const RawExec&) = delete;
+  CudaDevice& device;
+  GraphExecHandle handle = nullptr;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(CudaDevice& device, GraphHandle handle, Ref<Capture> capture)
+      : Graph(device.family), raw(device, handle), capture(std::move(capture)) {}
+  size_t node_count() const override { return capture->nodes.size(); }
+  Ref<Exec> instantiate() override;
+  RawGraph raw;
+  const Ref<Capture> capture;
+};
+
+constexpr const char* lender_gone = "it touches host memory that a thread lent which has ended";
+
+void refuse_revoked(const Memory& memory, const char* call) {
+  if (memory.revoked.load()) refuse(memory.family, call, status::launch_failed, "LAUNCH_FAILED", lender_gone, "close what uses the memory before its thread ends");
+}
+
+}  // namespace
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+bool CudaEvent::query() {
+  forbid_in_capture(family, "eventQuery");
+  std::lock_guard guard(mark_.lock);
+  forbid_captured(family, "eventQuery", mark_);
+  const Driver& driver = raw_.device.driver;
+  if (!recorded_) return true;
+  if (!driver.may_poll()) return false;
+  const Enter enter(driver, raw_.device.context);
+  const Relaxed relaxed(driver);
+  const Status got = driver.call.event_query(raw_.handle);
+  if (got == status::not_ready) return false;
+  if (got != status::success) driver.refuse(driver.call.event_query.name, got);
+  return true;
+}
+
+double CudaEvent::elapsed_ms(Event& start) {
+  require_family(family, start, "an event");
+  auto& from = static_cast<CudaEvent&>(start);
+  if (!timing || !from.timing) throw Error("ERR_HOTSLOT_ARGUMENT", "elapsedMs needs two events created with timing: true");
+  // Both looked at by query: it knows captured ones, and those never recorded.
+  const bool done = from.query() && query();
+  const Driver& driver = raw_.device.driver;
+  const auto recorded = [](CudaEvent& event) {
+    std::lock_guard guard(event.mark_.lock);
+    return event.recorded_;
+  };
+  if (!done || !recorded(from) || !recorded(*this))
+    hotslot::refuse(family, driver.call.event_elapsed_time.name, status::not_ready, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
+  const Enter enter(driver, raw_.device.context);
+  const Relaxed relaxed(driver);
+  float ms = 0;
+  driver.check(driver.call.event_elapsed_time, &ms, from.raw_.handle, raw_.handle);
+  return double(ms);
+}
+
+// ---- graphs ----------------------------------------------------------------------------------------------------------
+
+class CudaExec final : public Exec {
+ public:
+  CudaExec(CudaDevice& device, Ref<RawExec> raw, Ref<Capture> capture)
+      : Exec(device.family), device_(device), raw_(std::move(raw)), capture_(std::move(capture)), lent_(capture_->lent()) {}
+  ~CudaExec() override {
+    // Replays may be under way: what they touch stays until they are over.
+    device_.driver.retire([raw = std::move(raw_), capture = std::move(capture_)] {});
+  }
+
+  bool update(const Ref<Graph>& graph) override {
+    require_family(family, *graph, "a graph");
+    auto& next = static_cast<CudaGraph&>(*graph);
+    const Driver& driver = device_.driver;
+    std::lock_guard guard(lock_);
+    const Enter enter(driver, device_.context);
+    const Relaxed relaxed(driver);
+    ExecUpdateResult result{};
+    const Status got = driver.call.graph_exec_update(raw_->handle, next.raw.handle, &result);
+    if (got != status::success && got != status::graph_exec_update_failure && got != status::not_supported)
+      driver.refuse(driver.call.graph_exec_update.name, got);
+    Ref<RawExec> old = raw_;
+    if (got != status::success) raw_ = std::make_shared<RawExec>(device_, next.raw.handle);
+    Ref<Capture> before = std::exchange(capture_, next.capture);
+    lent_ = capture_->lent();
+    device_.driver.retire([old = std::move(old), before = std::move(before)] {});
+    return got == status::success;
+  }
+
+  void launch(StreamHandle stream) {
+    const Driver& driver = device_.driver;
+    std::lock_guard guard(lock_);
+    for (const Memory* memory : lent_) refuse_revoked(*memory, driver.call.graph_launch.name);
+    driver.check(driver.call.graph_launch, raw_->handle, stream);
+    // What the graph records is the events' latest record from here on.
+    for (auto& node : capture_->nodes) {
+      if (node.type != Work::record) continue;
+      auto& event = static_cast<CudaEvent&>(*node.event);
+      std::lock_guard event_guard(event.mark_.lock);
+      event.mark_.captured = false;
+      event.recorded_ = true;
+    }
+  }
+
+ private:
+  CudaDevice& device_;
+  std::mutex lock_;
+  Ref<RawExec> raw_;
+  Ref<Capture> capture_;
+  std::vector<Memory*> lent_;
+};
+
+namespace {
+
+Ref<Exec> CudaGraph::instantiate() { return std::make_shared<CudaExec>(raw.device, std::make_shared<RawExec>(raw.device, raw.handle), capture); }
+
+}  // namespace
+
+// ---- streams ---------------------------------------------------------------------------------------------------------
+
+CudaStream::CudaStream(CudaDevice& device, int priority)
+    : Stream(device.family),
+      device_(device),
+      driver_(device.driver),
+      raw_(std::make_shared<RawStream>(device, priority)),
+      lane_(std::make_shared<Lane>(device.family, raw_)) {
+  std::lock_guard guard(device.streams_lock_);
+  device.streams_.push_back({raw_.get(), lane_});
+}
+
+CudaStream::~CudaStream() {
+  lane_->abandon();
+  // Its work goes on; a product may still use its workspace, which is let go like all memory.
+}
+
+// Bookkeeping first, then the driver; when that says no inside a capture, the two differ and the capture is broken.
+template <class F>
+void CudaStream::issue(Work&& work, const char* call, F&& driver_call) {
+  const auto check = [&](const Span& span) {
+    if (!span.memory) return;
+    require_family(family, *span.memory, "memory");
+    refuse_revoked(*span.memory, call);
+  };
+  check(work.to), check(work.from);
+  for (auto& span : work.launch.spans) check(span);
+  const Enter enter(driver_, device_.context);
+  std::lock_guard guard(lane_->lock);
+  const bool captured = lane_->add(std::move(work), call);
+  try {
+    driver_call();
+  } catch (const Error&) {
+    if (captured) lane_->open()->invalidate();
+    throw;
+  }
+}
+
+void CudaStream::record(const Ref<Event>& ref, bool external) {
+  require_family(family, *ref, "an event");
+  auto& event = static_cast<CudaEvent&>(*ref);
+  const char* call = driver_.call.event_record.name;
+  const Enter enter(driver_, device_.context);
+  std::lock_guard guard(lane_->lock);
+  if (external) {
+    if (!driver_.call.event_record_with_flags) hotslot::refuse(family, call, status::not_supported, "NOT_SUPPORTED", "this driver has no event records inside graphs", "install a newer driver, or record outside the graph");
+    Work work;
+    work.type = Work::record;
+    work.event = ref;
+    if (!lane_->add(std::move(work), call))
+      hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
+    return driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external));
+  }
+  std::lock_guard event_guard(event.mark_.lock);
+  if (!lane_->record(event.mark_, call)) event.recorded_ = true;
+  driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle);
+}
+
+void CudaStream::wait(const Ref<Event>& ref) {
+  require_family(family, *ref, "an event");
+  auto& event = static_cast<CudaEvent&>(*ref);
+  const Enter enter(driver_, device_.context);
+  std::lock_guard guard(lane_->lock);
+  std::lock_guard event_guard(event.mark_.lock);
+  const bool inside = lane_->wait(event.mark_, event.recorded_, driver_.call.stream_wait_event.name);
+  if (inside && !event.mark_.captured) return;  // never recorded: nothing to wait for
+  driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u);
+}
+
+void CudaStream::copy(const Span& to, const Span& from) {
+  refuse_overlap(to, from);
+  const auto& call = driver_.call;
+  Work work;
+  work.type = Work::copy;
+  work.to = to;
+  work.from = from;
+  issue(std::move(work), call.memcpy_async.name, [&] {
+    if (to.bytes == 0) return;
+    auto &target = memory_of(to), &source = memory_of(from);
+    if (target.host && source.host) return driver_.check(call.memcpy_async, DevicePtr(to.address()), DevicePtr(from.address()), to.bytes, raw_->handle);
+    if (source.host) return driver_.check(call.memcpy_htod_async, on_device(to), static_cast<const void*>(from.address()), to.bytes, raw_->handle);
+    if (target.host) return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from), to.bytes, raw_->handle);
+    if (&target.device == &source.device) return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes, raw_->handle);
+    target.cuda().reach(source.cuda());
+    source.cuda().reach(target.cuda());
+    driver_.check(call.memcpy_peer_async, on_device(to), target.cuda().context, on_device(from), source.cuda().context, to.bytes, raw_->handle);
+  });
+}
+
+void CudaStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
+  const auto& call = driver_.call;
+  Work work;
+  work.type = Work::fill;
+  work.to = to;
+  memcpy(&work.pattern, pattern, pattern_bytes);
+  work.pattern_bytes = uint32_t(pattern_bytes);
+  const uint64_t value = work.pattern;
+  // Eight bytes are more than the driver can set, unless both halves are alike.
+  const bool halves = pattern_bytes == 8 && uint32_t(value) == uint32_t(value >> 32);
+  const Kernel* const kernel = pattern_bytes == 8 && !halves ? find_kernel("fill") : nullptr;
+  if (kernel) device_.function(*kernel);
+  issue(std::move(work), call.memset_d8_async.name, [&] {
+    const DevicePtr at = on_device(to);
+    const size_t count = to.bytes / pattern_bytes;
+    if (count == 0) return;
+    if (kernel) {
+      KernelArgs args{};
+      args.whole[0] = int64_t(count);
+      args.whole[1] = int64_t(value);
+      return run(*kernel, args, {at});
+    }
+    if (pattern_bytes == 1) return driver_.check(call.memset_d8_async, at, static_cast<unsigned char>(value), count, raw_->handle);
+    if (pattern_bytes == 2) return driver_.check(call.memset_d16_async, at, static_cast<unsigned short>(value), count, raw_->handle);
+    driver_.check(call.memset_d32_async, at, unsigned(value), halves ? 2 * count : count, raw_->handle);
+  });
+}
+
+void CudaStream::launch(Launch&& launch) {
+  const Kernel& kernel = *launch.kernel;
+  const KernelArgs args = launch.args;
+  for (auto& span : launch.spans) require_family(family, *span.memory, "memory");
+  std::vector<DevicePtr> pointers;
+  for (auto& span : launch.spans) pointers.push_back(on_device(span));
+  Blas* const blas = std::strcmp(kernel.name, "gemm") == 0 ? device_.blas() : nullptr;
+  if (!blas) device_.function(kernel);  // what cannot run is refused before it can break a capture
+  Work work;
+  work.type = Work::kernel;
+  work.launch = std::move(launch);
+  if (blas) {
+    if (!workspace_) workspace_ = device_.allocate(Blas::workspace_bytes);
+    work.from = Span{workspace_, 0, Blas::workspace_bytes};  // graphs hold it
+  }
+  issue(std::move(work), driver_.call.launch_kernel.name, [&] {
+    if (blas) return blas->gemm(raw_->handle, static_cast<CudaMemory&>(*workspace_).on_device, args, pointers[0], pointers[1], pointers[2]);
+    run(kernel, args, pointers);
+  });
+}
+
+// Arguments in the kernel's order: pointers, whole numbers, reals as floats. As many threads as the output has elements; every
+// kernel strides over what is more.
+void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers) {
+  uint64_t need[max_pointers]{};
+  kernel.need(args, need);
+  const uint64_t threads = std::max<uint64_t>(need[0] / 4, 1);
+  const unsigned blocks = unsigned(std::min<uint64_t>((threads + block_threads - 1) / block_threads, device_.most_blocks()));
+  float reals[max_floats];
+  void* values[max_pointers + max_wholes + max_floats];
+  int n = 0;
+  for (int i = 0; i < kernel.pointers; ++i) values[n++] = const_cast<DevicePtr*>(&pointers[size_t(i)]);
+  for (int i = 0; i < kernel.wholes; ++i) values[n++] = const_cast<int64_t*>(&args.whole[i]);
+  for (int i = 0; i < kernel.reals; ++i) reals[i] = float(args.real[i]), values[n++] = &reals[i];
+  driver_.check(driver_.call.launch_kernel, device_.function(kernel), blocks, 1u, 1u, block_threads, 1u, 1u, 0u, raw_->handle, static_cast<void**>(values),
+                static_cast<void**>(nullptr));
+}
+
+void CudaStream::replay(const Ref<Exec>& exec) {
+  require_family(family, *exec, "a graph");
+  const Enter enter(driver_, device_.context);
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid(driver_.call.graph_launch.name, "a graph cannot be replayed into a capture", "capture its work directly");
+  static_cast<CudaExec&>(*exec).launch(raw_->handle);
+}
+
+bool CudaStream::query() {
+  forbid_in_capture(family, "streamQuery");
+  const Enter enter(driver_, device_.context);
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid("streamQuery", "the stream is capturing", "end the capture first");
+  if (!driver_.may_poll()) return false;
+  const Relaxed relaxed(driver_);
+  const Status got = driver_.call.stream_query(raw_->handle);
+  if (got == status::not_ready) return false;
+  if (got != status::success) driver_.refuse(driver_.call.stream_query.name, got);
+  return true;
+}
+
+void CudaStream::begin_capture() {
+  device_.prepare();
+  if (device_.blas() && !workspace_) workspace_ = device_.allocate(Blas::workspace_bytes);
+  const Enter enter(driver_, device_.context);
+  try {
+    std::lock_guard guard(lane_->lock);
+    lane_->begin();
+    const Ref<Capture> capture = lane_->open();
+    raw_->before_capture = mark(*raw_);
+    driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
+    driver_.open_captures.fetch_add(1);
+    capture->abandoned = [raw = raw_] {
+      Driver& driver = raw->device.driver;
+      GraphHandle graph = nullptr;
+      try {
+        const Enter enter(driver, raw->device.context);
+        if (driver.call.stream_end_capture(raw->handle, &graph) == status::success && graph) driver.call.graph_destroy(graph);
+      } catch (const Error&) {
+        // Without its context it is gone already.
+      }
+      driver.open_captures.fetch_sub(1);
+    };
+  } catch (const Error& error) {
+    // 1: it was capturing before, and goes on.
+    if (error.status != status::invalid_value || std::strcmp(error.call, "streamBeginCapture") != 0) lane_->abandon();
+    throw;
+  }
+}
+
+Ref<Graph> CudaStream::end_capture() {
+  const Enter enter(driver_, device_.context);
+  GraphHandle handle = nullptr;
+  Status got = status::success;
+  const auto end = [&] {
+    got = driver_.call.stream_end_capture(raw_->handle, &handle);
+    driver_.open_captures.fetch_sub(1);
+    std::lock_guard guard(lane_->lock);
+    raw_->before_capture.reset();
+  };
+  Ref<Capture> capture;
+  try {
+    capture = lane_->end(end);
+  } catch (const Error&) {
+    if (handle) driver_.call.graph_destroy(handle);
+    throw;
+  }
+  if (got != status::success) driver_.refuse(driver_.call.stream_end_capture.name, got);
+  return std::make_shared<CudaGraph>(device_, handle, std::move(capture));
+}
+
+bool CudaStream::capturing() {
+  std::lock_guard guard(lane_->lock);
+  return lane_->open() != nullptr;
+}
+
+Ref<Stream> CudaDevice::create_stream(int priority) { return std::make_shared<CudaStream>(*this, priority); }
+Ref<Event> CudaDevice::create_event(bool timing) { return std::make_shared<CudaEvent>(*this, timing); }
+
+}  // namespace hotslot::cuda

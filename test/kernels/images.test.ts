@@ -1,0 +1,236 @@
+/** The committed device images: made from the sources that lie here, loadable by old drivers, and doing what the host does. */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { native } from '../../src/device/native.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const sources = join(root, 'native/kernels');
+const lists = ['ptx', 'spirv', 'hsaco'];
+
+/** As native/kernels/embed.cmake computes it: what `sha256sum` prints in that folder, hashed once more. */
+function hashSources(): string {
+  const names = ['', 'test/'].flatMap((folder) =>
+    readdirSync(join(sources, folder))
+      .filter((name) => name.endsWith('.gk') || name === 'gk.hpp')
+      .map((name) => folder + name),
+  );
+  const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
+  return sha256(
+    names
+      .sort()
+      .map((name) => `${sha256(readFileSync(join(sources, name)))}  ${name}\n`)
+      .join(''),
+  );
+}
+
+interface Image {
+  format: string;
+  compiler: string;
+  sources: string;
+}
+
+/** The table at the end of a generated file. */
+function imagesIn(text: string): Image[] {
+  return [...text.matchAll(/^ {4}\{"([^"]+)", "([^"]+)", "([^"]+)", image\d+, /gm)].map(
+    ([, format, compiler, sources]) => ({ format, compiler, sources }) as Image,
+  );
+}
+
+const generated = (list: string) => readFileSync(join(sources, `generated/${list}.cpp`), 'utf8');
+const ptx = () => /R"ptx\((.*)\)ptx"/s.exec(generated('ptx'))?.[1] as string;
+const spirv = () => Uint32Array.from(generated('spirv').match(/0x[0-9a-f]{8}/g) as string[], Number);
+
+/** A program by its name or in one of the folders given; undefined where there is none. */
+function tool(name: string, ...folders: string[]): string | undefined {
+  return [name, ...folders.map((folder) => join(folder, name))].find(
+    (program) => spawnSync(program, ['--version']).status === 0,
+  );
+}
+
+/** Runs a program; throws with what it said. */
+function run(program: string, ...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd: root, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${program} ended with ${status}: ${error ?? ''}${stdout}${stderr}`.slice(0, 8000));
+  return stdout;
+}
+
+/** What the core passes to each kernel, in order: a letter per pointer (p), whole number (w) and real (r). */
+function registry(): Map<string, string> {
+  // The device belongs to the process: nothing to close.
+  const { stream } = native().openDevice('host:0');
+  const zeros = (n: number) => new Array<number>(n).fill(0);
+  /** The count that the refusal of a wrong one names. */
+  const wanted = (kernel: string, pointers: number, wholes = 0, reals = 0) => {
+    try {
+      native().launch(stream, kernel, zeros(4 * pointers), zeros(wholes), zeros(reals));
+    } catch (error) {
+      return Number(/ takes (\d+) /.exec((error as Error).message)?.[1]);
+    }
+    throw new Error(`${kernel} took ${pointers} pointers, ${wholes} whole numbers and ${reals} reals`);
+  };
+  return new Map(
+    native()
+      .kernels()
+      .map((kernel) => {
+        const pointers = wanted(kernel, 99);
+        const wholes = wanted(kernel, pointers, 99);
+        const reals = wanted(kernel, pointers, wholes, 99);
+        return [kernel, 'p'.repeat(pointers) + 'w'.repeat(wholes) + 'r'.repeat(reals)];
+      }),
+  );
+}
+
+const sorted = (map: Map<string, string>) => Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
+
+describe('kernels/images', function () {
+  this.timeout(120_000);
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** Leaves the test where one of these is missing, and says so. */
+  function need(context: Mocha.Context, tools: Record<string, string | undefined>): string[] {
+    const missing = Object.keys(tools).filter((name) => tools[name] === undefined);
+    if (missing.length > 0) skip(context, `${missing.join(' and ')} not installed`);
+    return Object.values(tools) as string[];
+  }
+  function skip(context: Mocha.Context, why: string): never {
+    console.log(`      skipped: ${why}`);
+    return context.skip();
+  }
+
+  it('all of them are made from the sources as they are', () => {
+    const images = lists.flatMap((list) => imagesIn(generated(list)));
+    expect(images.map(({ format }) => format)).to.include.members(['ptx', 'spirv']);
+    const hash = hashSources();
+    for (const image of images)
+      expect(image.sources, `${image.format} is stale: run npm run build:kernels`).to.equal(hash);
+  });
+
+  it('the same compilers make the same bytes', function () {
+    need(this, { cmake: tool('cmake'), 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
+    const to = join(folder, 'generated');
+    mkdirSync(to);
+    const build = ['build', '-d', 'native', '-O', join(folder, 'build'), `--CDHOTSLOT_GENERATED=${to}`];
+    run(process.execPath, join(root, 'node_modules/cmake-js/bin/cmake-js'), ...build);
+    const others: string[] = [];
+    for (const list of ['ptx', 'spirv']) {
+      const made = readFileSync(join(to, `${list}.cpp`), 'utf8');
+      const [here, committed] = [imagesIn(made)[0]?.compiler, imagesIn(generated(list))[0]?.compiler];
+      if (here === committed)
+        expect(made === generated(list), `${list} differs from what ${here} makes`).to.equal(true);
+      else others.push(`${list} was made by ${committed}, here is ${here}`);
+    }
+    if (others.length > 0) skip(this, others.join('; '));
+  });
+
+  describe('PTX', () => {
+    it('loads on drivers since CUDA 11.0 and has every kernel with the parameters that the core passes', () => {
+      const text = ptx();
+      expect(Number(/^\.version (\d+\.\d+)$/m.exec(text)?.[1])).to.be.at.most(7.0);
+      expect(Number(/^\.target sm_(\d+)$/m.exec(text)?.[1])).to.be.at.most(70);
+      const letters: Record<string, string> = { p: 'u64', w: 'u64', r: 'f32' };
+      const wanted = new Map([...registry()].map(([k, args]) => [k, [...args].map((a) => letters[a]).join(' ')]));
+      const entries = new Map(
+        [...text.matchAll(/^\.visible \.entry (\w+)\(([^)]*)\)/gm)].map(([, name, params]) => [
+          name as string,
+          [...(params as string).matchAll(/\.param \.(\w+) /g)].map(([, type]) => type).join(' '),
+        ]),
+      );
+      expect(sorted(entries)).to.deep.equal(sorted(wanted));
+    });
+
+    it('rounds as the host does: nothing is contracted, approximate or flushed to zero', () => {
+      expect(ptx().match(/^.*\b(fma|mad)\.\S*f32|\.(approx|full|ftz)\b.*$/m)).to.equal(null);
+      // Without .rn the assembler may contract.
+      expect(ptx().match(/^.*\b(add|sub|mul|div|sqrt)\.f32.*$/m)).to.equal(null);
+      expect(ptx()).to.include('sqrt.rn.f32').and.include('div.rn.f32');
+    });
+
+    for (const arch of [75, 80, 90]) {
+      it(`assembles for sm_${arch}`, function () {
+        const toolkits = [process.env.CUDA_PATH, process.env.CUDA_HOME, '/usr/local/cuda'].filter(
+          (p) => p !== undefined,
+        );
+        const [ptxas] = need(this, { ptxas: tool('ptxas', ...toolkits.map((path) => join(path, 'bin'))) });
+        writeFileSync(join(folder, 'kernels.ptx'), ptx());
+        run(ptxas as string, `-arch=sm_${arch}`, '-o', join(folder, 'kernels.cubin'), join(folder, 'kernels.ptx'));
+      });
+    }
+  });
+
+  describe('SPIR-V', () => {
+    /** Instructions as [opcode, operands…]. */
+    function* instructions(words: Uint32Array): Generator<number[]> {
+      for (let at = 5; at < words.length; ) {
+        const first = words[at] as number;
+        if (first >>> 16 === 0) throw new Error(`an instruction without length at word ${at}`);
+        yield [first & 0xffff, ...words.subarray(at + 1, at + (first >>> 16))];
+        at += first >>> 16;
+      }
+    }
+    const asText = (words: readonly number[]) => {
+      const bytes = Buffer.from(Uint32Array.from(words).buffer);
+      return bytes.toString('latin1', 0, bytes.indexOf(0));
+    };
+    const op = { entry: 15, mode: 16, capability: 17, int: 21, float: 22, pointer: 32, function: 54, parameter: 55 };
+
+    it('needs no more than Level Zero gives and has every kernel, uncontracted, with the parameters that the core passes', () => {
+      const words = spirv();
+      expect(words[0]).to.equal(0x07230203);
+      expect(words[1]).to.be.at.most(0x00010200);
+      const capabilities = new Set<number>();
+      const names = new Map<number, string>();
+      const uncontracted: string[] = [];
+      const types = new Map<number, string>();
+      const kernels = new Map<string, string>();
+      let current: string | undefined;
+      for (const [code, a = 0, b = 0, c = 0, ...rest] of instructions(words)) {
+        if (code === op.capability) capabilities.add(a);
+        else if (code === op.entry) names.set(b, asText([c, ...rest]));
+        else if (code === op.mode && b === 31) uncontracted.push(names.get(a) ?? String(a));
+        else if (code === op.int) types.set(a, b === 64 ? 'w' : '?');
+        else if (code === op.float) types.set(a, b === 32 ? 'r' : '?');
+        else if (code === op.pointer) types.set(a, b === 5 ? 'p' : '?');
+        else if (code === op.function) {
+          current = names.get(b);
+          if (current !== undefined) kernels.set(current, '');
+        } else if (code === op.parameter && current !== undefined)
+          kernels.set(current, kernels.get(current) + (types.get(a) ?? '?'));
+      }
+      // Addresses, Linkage, Kernel, Int64
+      expect([...capabilities].sort((x, y) => x - y)).to.deep.equal([4, 5, 6, 11]);
+      expect(sorted(kernels)).to.deep.equal(sorted(registry()));
+      expect(uncontracted.sort()).to.deep.equal([...kernels.keys()].sort());
+    });
+
+    it('is valid for OpenCL 1.2', function () {
+      const [validator] = need(this, { 'spirv-val': tool('spirv-val') });
+      writeFileSync(join(folder, 'kernels.spv'), spirv());
+      run(validator as string, '--target-env', 'opencl1.2', join(folder, 'kernels.spv'));
+    });
+
+    it('gives the bits of the host forms, executed on this processor', function () {
+      const [clang, translate] = need(this, { 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
+      const file = (name: string) => join(folder, name);
+      writeFileSync(file('executed.spv'), spirv());
+      run(translate as string, '-r', '-o', file('executed.bc'), file('executed.spv'));
+      const target = run(clang as string, '-print-target-triple').trim();
+      const toObject = ['-target', target, '-Wno-override-module', '-O1', '-ffp-contract=off', '-fPIC', '-c'];
+      run(clang as string, '-x', 'ir', file('executed.bc'), ...toObject, '-o', file('executed.o'));
+      const hosts = readdirSync(sources).filter((name) => name.endsWith('.cpp'));
+      const compile = ['-std=c++17', '-O1', '-ffp-contract=off', '-DGK_NO_CLONES', `-I${root}native`, '-rdynamic'];
+      const inputs = [
+        'test/kernels/images_harness.cpp',
+        ...hosts.map((name) => join(sources, name)),
+        file('executed.o'),
+      ];
+      run(process.env.CXX ?? 'g++', ...compile, ...inputs, '-ldl', '-o', file('harness'));
+      expect(run(file('harness'))).to.match(/^\d+ kernels compared: 0 failures\n$/);
+    });
+  });
+});

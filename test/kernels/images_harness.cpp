@@ -1,0 +1,216 @@
+// The committed SPIR-V, executed: its kernels, translated back and compiled for this processor, against the host's forms, bit
+// for bit. The threads of a grid run one after the other, forwards and backwards, as kernels may not depend on their order.
+//   g++ … -rdynamic images_harness.cpp native/kernels/*.cpp kernels.o -ldl
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/gk.hpp"
+#include "kernels/kernel.hpp"
+
+using namespace hotslot;
+
+namespace host {
+#include "kernels/gemm.gk"
+}
+
+namespace {
+
+size_t thread, threads;
+int failures = 0;
+std::set<std::string> covered;
+std::mt19937 generator(11);
+
+void check(bool ok, const std::string& what) {
+  if (ok) return;
+  failures++;
+  std::printf("FAILED %s\n", what.c_str());
+}
+
+}  // namespace
+
+// What the kernels call.
+extern "C" size_t get_global_id(unsigned) __asm__("_Z13get_global_idj");
+extern "C" size_t get_global_size(unsigned) __asm__("_Z15get_global_sizej");
+extern "C" float opencl_sqrt(float) __asm__("_Z4sqrtf");
+size_t get_global_id(unsigned) { return thread; }
+size_t get_global_size(unsigned) { return threads; }
+float opencl_sqrt(float x) { return std::sqrt(x); }
+
+namespace {
+
+using Words = std::vector<int64_t>;
+using Buffers = std::vector<std::vector<uint32_t>>;
+
+// Whole arguments and floats go through registers of their own, and what is left over is ignored: one signature calls them all.
+void call(const char* name, const Words& whole, const std::vector<double>& real) {
+  using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t, float, float, float, float);
+  const auto kernel = reinterpret_cast<Any>(dlsym(RTLD_DEFAULT, name));
+  if (!kernel) return check(false, std::string("the image has ") + name);
+  Words w(whole);
+  w.resize(16);
+  float r[4] = {};
+  std::copy(real.begin(), real.end(), r);
+  kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], r[0], r[1], r[2], r[3]);
+}
+
+Words words_of(Buffers& buffers, const Words& wholes) {
+  Words all;
+  for (auto& buffer : buffers) all.push_back(reinterpret_cast<int64_t>(buffer.data()));
+  all.insert(all.end(), wholes.begin(), wholes.end());
+  return all;
+}
+
+float as_float(uint32_t word) {
+  float f;
+  std::memcpy(&f, &word, 4);
+  return f;
+}
+uint32_t as_word(float f) {
+  uint32_t word;
+  std::memcpy(&word, &f, 4);
+  return word;
+}
+
+// Both forms on the same random numbers, which `prepare` may change first.
+void compare(const char* name, const Words& wholes, const std::vector<double>& reals, const std::function<void(Buffers&)>& prepare = {}) {
+  const Kernel* kernel = find_kernel(name);
+  if (!kernel) return check(false, std::string("the registry has ") + name);
+  covered.insert(name);
+  KernelArgs args{};
+  std::copy(wholes.begin(), wholes.end(), args.whole);
+  std::copy(reals.begin(), reals.end(), args.real);
+  uint64_t bytes[max_pointers] = {};
+  const char* wrong = kernel->need(args, bytes);
+  if (wrong || int(wholes.size()) != kernel->wholes || int(reals.size()) != kernel->reals)
+    return check(false, std::string(name) + " takes these arguments: " + (wrong ? wrong : "another number of them"));
+  Buffers start;
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (int i = 0; i < kernel->pointers; i++) {
+    start.emplace_back(bytes[i] / 4);
+    for (uint32_t& word : start.back()) word = as_word(uniform(generator));
+  }
+  if (prepare) prepare(start);
+  Buffers want(start);
+  for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i].data();
+  if (std::strcmp(name, "gemm") == 0) host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(args);
+  else kernel->run(args);
+  check(want != start, std::string(name) + " does something");
+  for (size_t count : {1, 7, 64})
+    for (bool backwards : {false, true}) {
+      Buffers got(start);
+      const Words all = words_of(got, wholes);
+      threads = count;
+      for (size_t t = 0; t < count; t++) {
+        thread = backwards ? count - 1 - t : t;
+        call(name, all, reals);
+      }
+      for (size_t b = 0; b < got.size(); b++)
+        for (size_t i = 0; i < got[b].size(); i++)
+          if (got[b][i] != want[b][i]) {
+            char text[200];
+            std::snprintf(text, sizeof text, "%s with %zu threads%s: pointer %zu[%zu] is %.9g, on the host %.9g", name, count,
+                          backwards ? " backwards" : "", b, i, as_float(got[b][i]), as_float(want[b][i]));
+            return check(false, text);
+          }
+    }
+}
+
+void compare_all() {
+  for (int64_t act : {0, 1, 2}) {
+    const auto wide = [](Buffers& b) {
+      for (uint32_t& word : b[1]) word = as_word(12 * as_float(word));
+    };
+    compare("bias_act", {13, 17, 20, 18, act}, {}, wide);
+    compare("act_backward", {13, 17, 20, 18, 17, act}, {});
+  }
+  compare("column_sums", {31, 9, 12}, {0.25, 0});
+  compare("column_sums", {31, 9, 12}, {0.25, 0.5});
+  compare("argmax_rows", {33, 6, 7}, {}, [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
+  compare("gather_columns", {33, 6, 7, 2}, {}, [](Buffers& b) {
+    for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i % 9) - 1);
+  });
+  compare("gather", {33, 6, 5, 7, 8}, {}, [](Buffers& b) {
+    for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i % 7) - 1;
+  });
+  compare("copy2d", {13, 17, 20, 18}, {});
+  compare("fill", {1031, INT64_MIN + 5}, {});
+  compare("axpby", {1031}, {0.005, 0.995});
+  compare("axpby", {1031}, {0.005, 0});
+  compare("copy_every", {1031, 4}, {}, [](Buffers& b) { b[2][0] = 8; });
+  compare("td_target", {33, 5, 6, 5, 3, 2, 1}, {0.99});
+  for (double delta : {0.0, 0.3})
+    compare("td_loss", {33, 5, 6, 7, 2}, {delta, 1.0 / 33}, [](Buffers& b) {
+      for (size_t i = 0; i < b[4].size(); i++) b[4][i] = as_word(float(i % 14) / 2 - 1);
+    });
+  for (int64_t n : {3, 256, 1031}) compare("grad_norm", {n}, {});
+  for (double most : {0.5, 50.0})
+    compare("clip_scale", {}, {most}, [](Buffers& b) {
+      for (uint32_t& word : b[1]) word = as_word(std::fabs(as_float(word)));
+    });
+  for (uint32_t steps : {0u, 1u, 999u, 123456u})
+    compare("adam_advance", {}, {0.01, 0.1, 0.001}, [=](Buffers& b) { b[0][0] = steps; });
+  compare("adam", {1031}, {0.1, 0.001, 1e-8}, [](Buffers& b) {
+    for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
+    b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
+  });
+  for (int64_t trans = 0; trans < 4; trans++)
+    for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
+      const int64_t m = s[0], n = s[1], k = s[2];
+      for (double beta : {0.0, 0.5}) compare("gemm", {trans & 1, trans >> 1, m, n, k, std::max(m, k) + 1, std::max(n, k) + 2, n + 3}, {-0.75, beta});
+    }
+  for (const Kernel& kernel : all_kernels()) {
+    bool test = false;
+    for (const Kernel& other : test_kernels()) test |= std::strcmp(other.name, kernel.name) == 0;
+    check(test || covered.count(kernel.name), std::string(kernel.name) + " is compared");
+  }
+}
+
+// Whether the call ends its process, as a device's fault ends a kernel.
+bool faults(size_t of_thread, const char* name, const Words& whole) {
+  const pid_t child = fork();
+  if (child == 0) {
+    threads = 4, thread = of_thread;
+    call(name, whole, {});
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status);
+}
+
+void test_the_test_kernels() {
+  int32_t word = 0;
+  const auto at = reinterpret_cast<int64_t>(&word);
+  check(faults(0, "fail", {}), "fail faults");
+  check(!faults(3, "fail", {}), "only one thread faults");
+  check(faults(0, "latch", {at, 1}), "a latch nobody opens faults");
+  check(!faults(3, "latch", {at, 1}), "only one thread holds the latch");
+  word = 1;
+  check(!faults(0, "latch", {at, 1}), "an open latch holds nobody");
+  threads = 4, thread = 0;
+  const auto start = std::chrono::steady_clock::now();
+  call("spin", {2000}, {});
+  check(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2), "spin is busy at least as long as asked");
+}
+
+}  // namespace
+
+int main() {
+  compare_all(), test_the_test_kernels();
+  std::printf("%zu kernels compared: %d failures\n", covered.size(), failures);
+  return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
