@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/core.hpp"
+#include "device/release.hpp"
 #include "device/throw.hpp"
 
 namespace hotslot {
@@ -360,6 +361,14 @@ Napi::Value kernels(Info info) {
   return list;
 }
 
+// What could not be given back since the last time, in words.
+Napi::Value release_failures(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& text : ReleaseFailures::instance().take()) list.Set(n++, text);
+  return list;
+}
+
 // Open handles and pins of a kind; leak tests read it.
 Napi::Value handle_count(Info info) {
   const auto counts = handles().count(Kind(info[0].As<Napi::Number>().Int32Value()));
@@ -437,6 +446,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("read", read);
   add("copyOut", copy_out);
   add("kernels", kernels);
+  add("releaseFailures", release_failures);
   add("handleCount", handle_count);
   add("wakeNative", wake_native);
   add("watchThread", watch_thread);

@@ -34,7 +34,7 @@ void refuse(const char* family, const char* call, int status, const char* status
 
 void forbid_in_capture(const char* family, const char* call) {
   for (auto& weak : open_captures.list)
-    if (auto capture = weak.lock(); capture && !capture->ended) {
+    if (auto capture = weak.lock(); capture && !capture->ending) {
       capture->invalidate();
       refuse(family, call, 900, "STREAM_CAPTURE_UNSUPPORTED", "this thread has a capture open, which may only enqueue work",
              "allocate, register, query and synchronise before the capture begins or after it ends");
@@ -49,13 +49,16 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 void Capture::abandon() {
   std::map<Ref<Lane>, Frontier> gone;  // dropped without the lock: lanes hold captures
   std::function<void()> last;
+  std::vector<Work> forgotten;
+  if (ending.exchange(true)) return;
   {
     std::lock_guard guard(lock);
-    if (ended.exchange(true)) return;
     gone.swap(lanes);
+    forgotten.swap(nodes);
     last.swap(abandoned);
   }
   if (last) last();
+  ended = true;
 }
 
 std::vector<Memory*> Capture::lent() const {
@@ -72,13 +75,14 @@ std::vector<Memory*> Capture::lent() const {
 }
 
 Ref<Capture> Lane::open() {
+  while (capture_ && capture_->ending && !capture_->ended) sched_yield();
   if (capture_ && capture_->ended) capture_.reset();
   return capture_;
 }
 
 // Under the capture's lock.
 void Lane::refuse_broken(const Capture& capture, const char* call) const {
-  if (capture.invalid || capture.ended)
+  if (capture.invalid || capture.ending)
     refuse(family_, call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
 }
 
@@ -110,7 +114,7 @@ bool Lane::wait(CaptureMark& mark, bool recorded, const char* call) {
   const Ref<Capture> mine = open();
   if (mark.captured) {
     const Ref<Capture> theirs = mark.capture.lock();
-    if (!theirs || theirs->ended)
+    if (!theirs || theirs->ending)
       refuse(family_, call, 907, "CAPTURED_EVENT", "the event was recorded inside a capture that has ended", "record it again before waiting for it");
     if (mine && mine != theirs) {
       mine->invalidate();
@@ -159,10 +163,10 @@ Lane::Ending Lane::take() {
   }
   if (capture_->thread != std::this_thread::get_id())
     refuse(family_, end_call, 908, "STREAM_CAPTURE_WRONG_THREAD", "the capture began in another thread", "end it in the thread that began it");
-  ending.capture.swap(capture_);
+  ending.capture = capture_;
   std::lock_guard inside(ending.capture->lock);
-  // From here on nobody adds to it, and whoever joined finds out at the next call.
-  ending.capture->ended = true;
+  // From here on nobody adds to it; whoever takes part waits until the driver has ended it too.
+  ending.capture->ending = true;
   ending.lanes.swap(ending.capture->lanes);
   ending.broken = ending.capture->invalid;
   return ending;

@@ -47,7 +47,8 @@ class Lane;
 struct Capture {
   const Lane* origin = nullptr;
   std::thread::id thread;
-  std::atomic<bool> ended{false};
+  // Somebody ends it: from `ending` to `ended` the driver does, and no stream that takes part may enqueue meanwhile.
+  std::atomic<bool> ending{false}, ended{false};
   SpinLock lock;  // guards what follows; taken after a lane's and an event's
   bool invalid = false;
   std::vector<Work> nodes;
@@ -114,11 +115,12 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void begin();
 
   // Ends the capture that began here, in this thread. `driver_end` runs between the last operation that can belong to it
-  // and the verdict, whatever that is. Without lock.
+  // and the verdict, whatever that is; it takes no lane's lock. Without lock.
   template <class F>
   Ref<Capture> end(F&& driver_end) {
     const Ending ending = take();
     driver_end();
+    ending.capture->ended = true;
     return judge(ending);
   }
   // The stream is closed: nobody else can end a capture that began here, and whoever joined it is free again. Without lock.

@@ -11,6 +11,7 @@
 #include "device/cuda_abi.hpp"
 #include "device/family.hpp"
 #include "device/library.hpp"
+#include "device/release.hpp"
 #include "device/retired.hpp"
 #include "kernels/images.hpp"
 
@@ -18,6 +19,9 @@ namespace hotslot::cuda {
 
 class CudaDevice;
 class Blas;
+
+// Nothing on the device survives these.
+constexpr bool loses_context(Status status) { return status == status::illegal_address || status == status::launch_timeout || (status >= 714 && status <= 719); }
 
 // An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
 struct Driver {
@@ -73,13 +77,16 @@ class Enter {
 // and would break that capture by trying. Our own rules come first, so relaxing is safe; the thread's mode is put back.
 class Relaxed {
  public:
-  explicit Relaxed(const Driver& driver) : driver_(driver) { driver_.call.exchange_capture_mode(&mode_); }
-  ~Relaxed() { driver_.call.exchange_capture_mode(&mode_); }
+  explicit Relaxed(const Driver& driver) : driver_(driver), changed_(driver.call.exchange_capture_mode(&mode_) == status::success) {}
+  ~Relaxed() {
+    if (changed_) driver_.call.exchange_capture_mode(&mode_);
+  }
   Relaxed(const Relaxed&) = delete;
 
  private:
   const Driver& driver_;
   CaptureMode mode_ = capture_relaxed;
+  const bool changed_;
 };
 
 // The driver's stream. It outlives our stream object while a capture holds it.
@@ -92,6 +99,10 @@ class RawStream {
   StreamHandle handle = nullptr;
   // Behind what it had been given when its capture began; guarded by its lane's lock.
   std::shared_ptr<Mark> before_capture;
+  // A mark asks the stream itself; guarded likewise.
+  bool irreplaceable = false;
+  // The driver would not end its capture: what is enqueued would vanish in there.
+  std::atomic<bool> captive{false};
 };
 
 class RawEvent {
@@ -128,6 +139,21 @@ class CudaDevice final : public Device {
   // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded says so when it is used.
   void prepare();
   unsigned most_blocks() const { return most_blocks_; }
+
+  // For destructors: a call that gives something back, whose failure is told later. A device that is lost has told already,
+  // and took everything with it; so has a driver that shut down.
+  template <class... P, class... A>
+  void give_back(const Call<Status(P...)>& entry, A... arguments) const {
+    release([&] {
+      try {
+        const Enter enter(driver, context);
+        const Relaxed relaxed(driver);
+        driver.check(entry, arguments...);
+      } catch (const Error& error) {
+        if (error.status != status::deinitialized && !loses_context(error.status)) throw;
+      }
+    });
+  }
   // Null when matrix products run on our own kernel.
   Blas* blas();
   // Lets peers reach this device's memory, once.
@@ -142,7 +168,8 @@ class CudaDevice final : public Device {
   std::string out_of_memory(size_t bytes);
 
   unsigned most_blocks_ = 1;
-  std::unique_ptr<RawStream> own_;  // for zeroing new memory
+  std::string description_;
+  Ref<Stream> own_;  // for zeroing new memory
   std::mutex own_lock_;
   std::mutex load_lock_;
   bool loaded_ = false;
@@ -177,8 +204,8 @@ class CudaMemory : public Memory {
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device); }
 };
 
-// A mark behind what the stream has been given; null when nothing of it runs any more. Under its lane's lock, or before
-// anybody else knows it.
+// A mark behind what the stream has been given; null when nothing of it runs any more. Under its lane's lock, or when nobody
+// else knows the stream.
 std::shared_ptr<Mark> mark(RawStream& raw);
 
 class CudaEvent final : public Event {
@@ -210,10 +237,12 @@ class CudaStream final : public Stream {
   void begin_capture() override;
   Ref<Graph> end_capture() override;
   bool capturing() override;
+  StreamHandle handle() const { return raw_->handle; }
 
  private:
   template <class F>
   void issue(Work&& work, const char* call, F&& driver_call);
+  void refuse_captive(const char* call) const;
   void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers);
 
   CudaDevice& device_;

@@ -26,9 +26,6 @@ constexpr Known known[] = {
     {904, "STREAM_CAPTURE_UNJOINED"}, {905, "STREAM_CAPTURE_ISOLATION"}, {906, "STREAM_CAPTURE_IMPLICIT"}, {907, "CAPTURED_EVENT"},
     {908, "STREAM_CAPTURE_WRONG_THREAD"}, {910, "GRAPH_EXEC_UPDATE_FAILURE"}, {999, "UNKNOWN"}};
 
-// Nothing on the device survives these.
-bool loses_context(Status status) { return status == status::illegal_address || status == status::launch_timeout || (status >= 714 && status <= 719); }
-
 const char* advice_for(const Driver& driver, Status status) {
   if (loses_context(status)) return driver.context_lost;
   switch (status) {
@@ -45,23 +42,43 @@ const char* advice_for(const Driver& driver, Status status) {
   }
 }
 
+// What the answer to a query says about work: only success, and the loss of everything, mean that none is left. Any other error
+// is no answer.
+bool nothing_left(Status status) {
+  return status == status::success || loses_context(status) || status == status::deinitialized || status == status::invalid_context;
+}
+
+template <class... P, class Handle>
+bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle handle) {
+  const Driver& driver = device.driver;
+  if (!driver.may_poll()) return false;
+  try {
+    const Enter enter(driver, device.context);
+    const Relaxed relaxed(driver);
+    return nothing_left(query(handle));
+  } catch (const Error& error) {
+    return nothing_left(error.status);
+  }
+}
+
 class EventMark final : public Mark {
  public:
   explicit EventMark(std::unique_ptr<RawEvent> event) : event_(std::move(event)) {}
-  bool passed() override {
-    const Driver& driver = event_->device.driver;
-    if (!driver.may_poll()) return false;
-    try {
-      const Enter enter(driver, event_->device.context);
-      const Relaxed relaxed(driver);
-      return driver.call.event_query(event_->handle) != status::not_ready;
-    } catch (const Error&) {
-      return true;  // no context, no work
-    }
-  }
+  bool passed() override { return asked(event_->device, event_->device.driver.call.event_query, event_->handle); }
 
  private:
   const std::unique_ptr<RawEvent> event_;
+};
+
+// Where no event could be had: passed when the stream is seen idle, however much later that is.
+class StreamMark final : public Mark {
+ public:
+  explicit StreamMark(const RawStream& raw) : device_(raw.device), handle_(raw.handle) {}
+  bool passed() override { return asked(device_, device_.driver.call.stream_query, handle_); }
+
+ private:
+  const CudaDevice& device_;
+  const StreamHandle handle_;
 };
 
 }  // namespace
@@ -86,15 +103,16 @@ void Driver::refuse(const char* call_name, Status status, const std::string& det
 
 std::shared_ptr<Mark> mark(RawStream& raw) {
   const Driver& driver = raw.device.driver;
+  if (asked(raw.device, driver.call.stream_query, raw.handle)) return nullptr;
   try {
     const Enter enter(driver, raw.device.context);
-    const Relaxed relaxed(driver);
-    if (driver.may_poll() && driver.call.stream_query(raw.handle) != status::not_ready) return nullptr;
     auto event = std::make_unique<RawEvent>(raw.device, false);
     driver.check(driver.call.event_record, event->handle, raw.handle);
     return std::make_shared<EventMark>(std::move(event));
-  } catch (const Error&) {
-    return nullptr;  // a stream that failed runs nothing any more
+  } catch (const Error& error) {
+    if (nothing_left(error.status)) return nullptr;
+    raw.irreplaceable = true;
+    return std::make_shared<StreamMark>(raw);
   }
 }
 
@@ -115,7 +133,7 @@ Marks Driver::marks() {
   }
   for (auto& [raw, lane] : live) {
     std::lock_guard guard(lane->lock);
-    auto behind = lane->open() ? raw->before_capture : mark(*raw);
+    auto behind = lane->open() || raw->captive ? raw->before_capture : mark(*raw);
     if (behind) marks.push_back(std::move(behind));
   }
   return marks;
@@ -132,7 +150,7 @@ RawStream::RawStream(CudaDevice& device, int priority) : device(device) {
 
 RawStream::~RawStream() {
   Driver& driver = device.driver;
-  auto behind = mark(*this);
+  auto behind = captive ? before_capture : mark(*this);
   {
     std::lock_guard guard(device.streams_lock_);
     auto& streams = device.streams_;
@@ -140,13 +158,10 @@ RawStream::~RawStream() {
       if (streams[i].raw == this) streams.erase(streams.begin() + long(i));
     if (behind) device.departed_.push_back(std::move(behind));
   }
-  try {
-    const Enter enter(driver, device.context);
-    const Relaxed relaxed(driver);
-    driver.call.stream_destroy(handle);
-  } catch (const Error&) {
-    // Without its context it is gone already.
-  }
+  // A mark asks this very stream: it cannot go.
+  if (irreplaceable)
+    ReleaseFailures::instance().add(std::string(device.family) + ": a stream is kept for good, because the driver gave no event to mark its end");
+  else device.give_back(driver.call.stream_destroy, handle);
 }
 
 RawEvent::RawEvent(CudaDevice& device, bool timing) : device(device) {
@@ -155,12 +170,7 @@ RawEvent::RawEvent(CudaDevice& device, bool timing) : device(device) {
 }
 
 RawEvent::~RawEvent() {
-  try {
-    const Enter enter(device.driver, device.context);
-    device.driver.call.event_destroy(handle);
-  } catch (const Error&) {
-    // Without its context it is gone already.
-  }
+  device.give_back(device.driver.call.event_destroy, handle);
 }
 
 // ---- memory ----------------------------------------------------------------------------------------------------------
@@ -171,15 +181,7 @@ class DeviceMemory final : public CudaMemory {
  public:
   DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes) : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at) {}
   ~DeviceMemory() override {
-    cuda().driver.retire([&device = cuda(), at = on_device] {
-      try {
-        const Enter enter(device.driver, device.context);
-        const Relaxed relaxed(device.driver);
-        device.driver.call.mem_free(at);
-      } catch (const Error&) {
-        // Without its context it is gone already.
-      }
-    });
+    cuda().driver.retire([&device = cuda(), at = on_device] { device.give_back(device.driver.call.mem_free, at); });
   }
 };
 
@@ -197,13 +199,7 @@ class RegisteredMemory final : public CudaMemory {
     marked_ = true;
     if (!passed(marks_)) return false;
     released_ = true;
-    try {
-      const Enter enter(driver, cuda().context);
-      const Relaxed relaxed(driver);
-      driver.call.mem_host_unregister(address);
-    } catch (const Error&) {
-      // Without its context it is gone already.
-    }
+    cuda().give_back(driver.call.mem_host_unregister, static_cast<void*>(address));
     return true;
   }
 
@@ -258,13 +254,7 @@ class Staging final : public CudaMemory {
           return;
         }
       }
-      try {
-        const Enter enter(device.driver, device.context);
-        const Relaxed relaxed(device.driver);
-        device.driver.call.mem_free_host(at);
-      } catch (const Error&) {
-        // Without its context it is gone already.
-      }
+      device.give_back(device.driver.call.mem_free_host, static_cast<void*>(at));
     });
   }
 
@@ -290,12 +280,13 @@ CudaDevice::CudaDevice(Driver& driver, int index) : Device(driver.family, index)
   int processors = 1;
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) == status::success && processors > 0)
     most_blocks_ = unsigned(processors) * 8;
-  own_ = std::make_unique<RawStream>(*this, 0);
+  description_ = describe(driver, id);
+  own_ = create_stream(0);
 }
 
 DeviceTraits CudaDevice::traits() {
   DeviceTraits traits;
-  traits.description = describe(driver, id);
+  traits.description = description_;
   traits.submitter = driver.submitter;
   traits.graph_events = bool(driver.call.event_record_with_flags);
   std::lock_guard guard(load_lock_);
@@ -333,8 +324,9 @@ Ref<Memory> CudaDevice::allocate(size_t bytes) {
   auto memory = std::make_shared<DeviceMemory>(*this, at, bytes);
   // Zeroed before anybody can use it, on whatever stream.
   std::lock_guard guard(own_lock_);
-  driver.check(driver.call.memset_d8_async, at, static_cast<unsigned char>(0), std::max<size_t>(bytes, 1), own_->handle);
-  driver.check(driver.call.stream_synchronize, own_->handle);
+  const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
+  driver.check(driver.call.memset_d8_async, at, static_cast<unsigned char>(0), std::max<size_t>(bytes, 1), own);
+  driver.check(driver.call.stream_synchronize, own);
   return memory;
 }
 

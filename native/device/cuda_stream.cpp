@@ -17,7 +17,7 @@ class RawGraph {
  public:
   RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
   ~RawGraph() {
-    if (handle) device.driver.call.graph_destroy(handle);
+    if (handle) device.give_back(device.driver.call.graph_destroy, handle);
   }
   RawGraph(const RawGraph&) = delete;
   CudaDevice& device;
@@ -33,13 +33,7 @@ class RawExec {
     driver.check(driver.call.graph_instantiate, &handle, graph, 0ull);
   }
   ~RawExec() {
-    try {
-      const Enter enter(device.driver, device.context);
-      const Relaxed relaxed(device.driver);
-      device.driver.call.graph_exec_destroy(handle);
-    } catch (const Error&) {
-      // Without its context it is gone already.
-    }
+    device.give_back(device.driver.call.graph_exec_destroy, handle);
   }
   RawExec(const RawExec&) = delete;
   CudaDevice& device;
@@ -55,6 +49,24 @@ class CudaGraph final : public Graph {
   RawGraph raw;
   const Ref<Capture> capture;
 };
+
+// A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
+Status end_in_driver(RawStream& raw, GraphHandle& graph) {
+  const Driver& driver = raw.device.driver;
+  const auto over = [](Status got) { return got == status::success || (got >= status::capture_unsupported && got < status::capture_wrong_thread); };
+  try {
+    const Enter enter(driver, raw.device.context);
+    const Status got = driver.call.stream_end_capture(raw.handle, &graph);
+    if (over(got)) return got;
+    GraphHandle late = nullptr;
+    if (!over(driver.call.stream_end_capture(raw.handle, &late))) raw.captive = true;
+    if (late) raw.device.give_back(driver.call.graph_destroy, late);
+    return got;
+  } catch (const Error& error) {
+    raw.captive = true;
+    return error.status;
+  }
+}
 
 constexpr const char* lender_gone = "it touches host memory that a thread lent which has ended";
 
@@ -177,6 +189,12 @@ CudaStream::~CudaStream() {
   // Its work goes on; a product may still use its workspace, which is let go like all memory.
 }
 
+void CudaStream::refuse_captive(const char* call) const {
+  if (raw_->captive)
+    hotslot::refuse(family, call, status::capture_invalidated, "STREAM_CAPTURE_INVALIDATED", "the driver would not end this stream's capture",
+                    "close the stream and make another one");
+}
+
 // Bookkeeping first, then the driver; when that says no inside a capture, the two differ and the capture is broken.
 template <class F>
 void CudaStream::issue(Work&& work, const char* call, F&& driver_call) {
@@ -187,6 +205,7 @@ void CudaStream::issue(Work&& work, const char* call, F&& driver_call) {
   };
   check(work.to), check(work.from);
   for (auto& span : work.launch.spans) check(span);
+  refuse_captive(call);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   const bool captured = lane_->add(std::move(work), call);
@@ -202,6 +221,7 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
   require_family(family, *ref, "an event");
   auto& event = static_cast<CudaEvent&>(*ref);
   const char* call = driver_.call.event_record.name;
+  refuse_captive(call);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   if (external) {
@@ -221,6 +241,7 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
 void CudaStream::wait(const Ref<Event>& ref) {
   require_family(family, *ref, "an event");
   auto& event = static_cast<CudaEvent&>(*ref);
+  refuse_captive(driver_.call.stream_wait_event.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   std::lock_guard event_guard(event.mark_.lock);
@@ -317,6 +338,7 @@ void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::ve
 
 void CudaStream::replay(const Ref<Exec>& exec) {
   require_family(family, *exec, "a graph");
+  refuse_captive(driver_.call.graph_launch.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   lane_->forbid(driver_.call.graph_launch.name, "a graph cannot be replayed into a capture", "capture its work directly");
@@ -325,6 +347,7 @@ void CudaStream::replay(const Ref<Exec>& exec) {
 
 bool CudaStream::query() {
   forbid_in_capture(family, "streamQuery");
+  refuse_captive(driver_.call.stream_query.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   lane_->forbid("streamQuery", "the stream is capturing", "end the capture first");
@@ -337,6 +360,7 @@ bool CudaStream::query() {
 }
 
 void CudaStream::begin_capture() {
+  refuse_captive(driver_.call.stream_begin_capture.name);
   device_.prepare();
   if (device_.blas() && !workspace_) workspace_ = device_.allocate(Blas::workspace_bytes);
   const Enter enter(driver_, device_.context);
@@ -350,12 +374,9 @@ void CudaStream::begin_capture() {
     capture->abandoned = [raw = raw_] {
       Driver& driver = raw->device.driver;
       GraphHandle graph = nullptr;
-      try {
-        const Enter enter(driver, raw->device.context);
-        if (driver.call.stream_end_capture(raw->handle, &graph) == status::success && graph) driver.call.graph_destroy(graph);
-      } catch (const Error&) {
-        // Without its context it is gone already.
-      }
+      // Another thread than the one that began it cannot end it at all; then the stream goes with its capture.
+      end_in_driver(*raw, graph);
+      if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
       driver.open_captures.fetch_sub(1);
     };
   } catch (const Error& error) {
@@ -370,16 +391,14 @@ Ref<Graph> CudaStream::end_capture() {
   GraphHandle handle = nullptr;
   Status got = status::success;
   const auto end = [&] {
-    got = driver_.call.stream_end_capture(raw_->handle, &handle);
+    got = end_in_driver(*raw_, handle);
     driver_.open_captures.fetch_sub(1);
-    std::lock_guard guard(lane_->lock);
-    raw_->before_capture.reset();
   };
   Ref<Capture> capture;
   try {
     capture = lane_->end(end);
   } catch (const Error&) {
-    if (handle) driver_.call.graph_destroy(handle);
+    if (handle) device_.give_back(driver_.call.graph_destroy, handle);
     throw;
   }
   if (got != status::success) driver_.refuse(driver_.call.stream_end_capture.name, got);

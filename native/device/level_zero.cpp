@@ -1,15 +1,274 @@
-// Stands in until the family is driven.
-#include "device/family.hpp"
+// Level Zero's loader and its drivers: how they are found, what each can do beyond spec 1.4, and how they say no.
+#include "device/level_zero.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace hotslot::level_zero {
+namespace {
+
+constexpr char software_name[] = "Hotslot software driver";
+
+struct Known {
+  Status status;
+  const char* name;
+};
+constexpr Known known[] = {{status::not_ready, "NOT_READY"},
+                           {status::device_lost, "DEVICE_LOST"},
+                           {status::out_of_host_memory, "OUT_OF_HOST_MEMORY"},
+                           {status::out_of_device_memory, "OUT_OF_DEVICE_MEMORY"},
+                           {status::module_build_failure, "MODULE_BUILD_FAILURE"},
+                           {status::module_link_failure, "MODULE_LINK_FAILURE"},
+                           {status::device_requires_reset, "DEVICE_REQUIRES_RESET"},
+                           {status::insufficient_permissions, "INSUFFICIENT_PERMISSIONS"},
+                           {status::not_available, "NOT_AVAILABLE"},
+                           {status::dependency_unavailable, "DEPENDENCY_UNAVAILABLE"},
+                           {status::uninitialized, "UNINITIALIZED"},
+                           {status::unsupported_version, "UNSUPPORTED_VERSION"},
+                           {status::unsupported_feature, "UNSUPPORTED_FEATURE"},
+                           {status::invalid_argument, "INVALID_ARGUMENT"},
+                           {status::invalid_null_handle, "INVALID_NULL_HANDLE"},
+                           {status::handle_object_in_use, "HANDLE_OBJECT_IN_USE"},
+                           {status::invalid_null_pointer, "INVALID_NULL_POINTER"},
+                           {status::invalid_size, "INVALID_SIZE"},
+                           {status::unsupported_size, "UNSUPPORTED_SIZE"},
+                           {status::unsupported_alignment, "UNSUPPORTED_ALIGNMENT"},
+                           {status::invalid_synchronization_object, "INVALID_SYNCHRONIZATION_OBJECT"},
+                           {status::invalid_enumeration, "INVALID_ENUMERATION"},
+                           {status::unsupported_enumeration, "UNSUPPORTED_ENUMERATION"},
+                           {status::invalid_native_binary, "INVALID_NATIVE_BINARY"},
+                           {status::invalid_kernel_name, "INVALID_KERNEL_NAME"},
+                           {status::invalid_group_size_dimension, "INVALID_GROUP_SIZE_DIMENSION"},
+                           {status::invalid_kernel_argument_index, "INVALID_KERNEL_ARGUMENT_INDEX"},
+                           {status::invalid_kernel_argument_size, "INVALID_KERNEL_ARGUMENT_SIZE"},
+                           {status::invalid_command_list_type, "INVALID_COMMAND_LIST_TYPE"},
+                           {status::overlapping_regions, "OVERLAPPING_REGIONS"},
+                           {status::invalid_graph, "INVALID_GRAPH"},
+                           {status::graph_capture_unsupported, "GRAPH_CAPTURE_UNSUPPORTED"},
+                           {status::unknown, "UNKNOWN"}};
+
+const char* name_of(Status status) {
+  for (auto& each : known)
+    if (each.status == status) return each.name;
+  return "UNKNOWN";
+}
+
+const char* advice_for(Status status) {
+  if (lost(status))
+    return "work on this device failed or hung, and nothing there survives that in this process: close what is open and start it again; "
+           "dmesg says more";
+  switch (status) {
+    case status::out_of_host_memory:
+    case status::out_of_device_memory:
+      return "free what is not needed, or use smaller tensors and fewer slots";
+    case status::insufficient_permissions:
+      return "let this user open /dev/dri/render*: it is usually the group 'render'";
+    case status::module_build_failure:
+    case status::invalid_kernel_name:
+      return "rebuild the kernels (npm run build:kernels), or update Intel's driver";
+    case status::uninitialized:
+      return "no driver is there any more: the process may be ending";
+    default:
+      return "look up the status in Level Zero's specification; if Hotslot asked for something impossible, report it";
+  }
+}
+
+}  // namespace
+
+bool lost(Status status) { return status == status::device_lost || status == status::device_requires_reset; }
+
+bool unsupported(Status status) {
+  return status == status::unsupported_feature || status == status::unsupported_enumeration || status == status::invalid_enumeration ||
+         status == status::unsupported_version;
+}
+
+void fail(const char* call, Status status, const std::string& detail) {
+  char hex[16];
+  std::snprintf(hex, sizeof hex, "0x%x", status);
+  throw Error(family_name, call, int(status), name_of(status),
+              std::string(family_name) + ": " + call + " failed with " + name_of(status) + " (" + hex + ")" + (detail.empty() ? "" : ": " + detail),
+              advice_for(status));
+}
+
+// ---- the loader ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Never destroyed, like the loader below: threads of the process may still use them while statics die.
+Table& table = *new Table;
+
+struct Loader {
+  Family::Found found;
+  std::vector<std::unique_ptr<Driver>> drivers;
+  std::vector<std::pair<Driver*, DeviceHandle>> devices;
+
+  Loader() {
+    try {
+      found.reason = look();
+    } catch (const Error& error) {
+      found.reason = error.what();
+    }
+    if (!found.devices.empty()) found.reason.clear();
+  }
+
+ private:
+  // Empty, or why there are no devices.
+  std::string look();
+  void add(Driver& driver);
+};
+
+Loader& loader() {
+  static Loader& loader = *new Loader;
+  return loader;
+}
+
+constexpr const char* how_to_install = "install libze1 and Intel's level-zero GPU driver (intel-level-zero-gpu)";
+
+std::string Loader::look() {
+  const Library library = Library::open({"libze_loader.so.1"}, "HOTSLOT_LEVEL_ZERO");
+  if (!library) return "no Level Zero loader: " + library.reason + "; " + how_to_install;
+  std::string missing;
+#define HOTSLOT_ENTRY(name, parameters)                          \
+  table.name = library.symbol<decltype(table.name)>(#name); \
+  if (!table.name) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  HOTSLOT_ZE_ENTRIES(HOTSLOT_ENTRY)
+#undef HOTSLOT_ENTRY
+  if (!table.zeInit) return library.name + " opened, but is not Level Zero: it has no zeInit";
+  if (!missing.empty()) return library.name + " lacks " + missing + "; update it to Level Zero 1.4 or newer";
+  if (const Status got = table.zeInit(init_gpu_only); got == status::uninitialized)
+    return library.name + " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu)";
+  else
+    must("zeInit", got);
+  uint32_t count = 0;
+  must("zeDriverGet", table.zeDriverGet(&count, nullptr));
+  std::vector<DriverHandle> handles(count);
+  if (count > 0) must("zeDriverGet", table.zeDriverGet(&count, handles.data()));
+  for (DriverHandle handle : handles) {
+    drivers.push_back(std::make_unique<Driver>());
+    drivers.back()->handle = handle;
+    drivers.back()->resolve(library, handles.size() == 1);
+    add(*drivers.back());
+  }
+  return std::string("Level Zero has ") + (count == 0 ? "no driver" : "no GPU") + "; " + how_to_install;
+}
+
+void Loader::add(Driver& driver) {
+  uint32_t count = 0;
+  must("zeDeviceGet", table.zeDeviceGet(driver.handle, &count, nullptr));
+  std::vector<DeviceHandle> handles(count);
+  if (count > 0) must("zeDeviceGet", table.zeDeviceGet(driver.handle, &count, handles.data()));
+  for (DeviceHandle handle : handles) {
+    DeviceProperties properties{};
+    properties.type = Type::device_properties_1_2;
+    must("zeDeviceGetProperties", table.zeDeviceGetProperties(handle, &properties));
+    if (properties.kind != DeviceType::gpu) continue;
+    devices.emplace_back(&driver, handle);
+    found.devices.push_back(properties.name);
+    found.software = found.software || std::strncmp(properties.name, software_name, sizeof software_name - 1) == 0;
+  }
+}
+
+}  // namespace
+
+const Table& ze() { return table; }
+const Family::Found& found() { return loader().found; }
+
+Ref<Device> open(int index) {
+  const auto [driver, handle] = loader().devices.at(size_t(index));
+  return std::make_shared<XpuDevice>(*driver, handle, index);
+}
+
+// ---- drivers ---------------------------------------------------------------------------------------------------------
+
+void Driver::resolve(const Library& library, bool alone) {
+  HOTSLOT_ZE(zeDriverGetApiVersion, handle, &version);
+  DriverProperties properties{};
+  properties.type = Type::driver_properties;
+  HOTSLOT_ZE(zeDriverGetProperties, handle, &properties);
+  build = properties.version;
+  uint32_t count = 0;
+  HOTSLOT_ZE(zeDriverGetExtensionProperties, handle, &count, nullptr);
+  std::vector<Extension> extensions(count);
+  if (count > 0) HOTSLOT_ZE(zeDriverGetExtensionProperties, handle, &count, extensions.data());
+  const auto lists = [&](const char* name) {
+    for (auto& each : extensions)
+      if (std::strcmp(each.name, name) == 0) return true;
+    return false;
+  };
+  // Beside other drivers the loader may hand out handles of its own, which what the driver itself gives out cannot read. The
+  // driver's own handle is to be had, and all that imports need.
+  void* translated = handle;
+  const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
+  const bool known = alone || (translate && translate(HandleKind::driver, handle, &translated) == status::success);
+  own = static_cast<DriverHandle>(translated);
+  const auto ask = [&](const char* name) -> void* {
+    if (void* address = library.symbol<void*>(name)) return address;
+    void* address = nullptr;
+    const bool usable = known && (own == handle || std::strncmp(name, "zexDriver", 9) == 0);
+    if (!usable || ze().zeDriverGetExtensionFunctionAddress(handle, name, &address) != status::success) return nullptr;
+    return address;
+  };
+#define HOTSLOT_ENTRY(name, parameters) newer.name = reinterpret_cast<decltype(newer.name)>(ask(#name));
+  HOTSLOT_ZE_NEWER_ENTRIES(HOTSLOT_ENTRY)
+#undef HOTSLOT_ENTRY
+  imports_pages = lists("ZE_extension_external_memmap_sysmem");
+  imports_any = newer.zexDriverImportExternalPointer && newer.zexDriverReleaseImportedPointer;
+  lists_append = newer.zeCommandListImmediateAppendCommandListsExp != nullptr;
+  // The loader has the entries whatever the driver: the name, and later the device's flag, decide.
+  graphs = lists("ZE_extension_record_replay_graph") && newer.zeCommandListBeginGraphCaptureExt && newer.zeCommandListEndGraphCaptureExt &&
+           newer.zeGraphInstantiateExt && newer.zeCommandListAppendGraphExt && newer.zeGraphDestroyExt && newer.zeExecutableGraphDestroyExt;
+}
+
+ContextHandle Driver::context() {
+  if (const ContextHandle made = context_.load()) return made;
+  std::lock_guard guard(context_lock_);
+  if (const ContextHandle made = context_.load()) return made;
+  ContextDesc desc{};
+  desc.type = Type::context_desc;
+  ContextHandle context = nullptr;
+  HOTSLOT_ZE(zeContextCreate, handle, &desc, &context);
+  context_.store(context);
+  return context;
+}
+
+Marks Driver::marks() {
+  std::vector<Ref<Queue>> live;  // held: the last reference must not go under the lock
+  Marks marks;
+  {
+    std::lock_guard guard(lock_);
+    for (size_t i = queues_.size(); i-- > 0;)
+      if (auto queue = queues_[i].lock()) live.push_back(std::move(queue));
+      else queues_.erase(queues_.begin() + long(i));
+    sweep_departed();
+    for (auto& queue : departed_) queue->marks(marks);
+  }
+  for (auto& queue : live) queue->marks(marks);
+  return marks;
+}
+
+void Driver::arrive(const Ref<Queue>& queue) {
+  std::lock_guard guard(lock_);
+  sweep_departed();
+  queues_.push_back(queue);
+}
+
+void Driver::depart(std::unique_ptr<Queue> queue) {
+  std::lock_guard guard(lock_);
+  departed_.push_back(std::move(queue));
+  sweep_departed();
+}
+
+void Driver::sweep_departed() {
+  for (size_t i = departed_.size(); i-- > 0;)
+    if (departed_[i]->destroyed()) departed_.erase(departed_.begin() + long(i));
+}
+
+}  // namespace hotslot::level_zero
 
 namespace hotslot {
 
 const Family& level_zero_family() {
-  static const Family family{"xpu",
-                             []() -> const Family::Found& {
-                               static const Family::Found found{{}, "this version of Hotslot drives no Level Zero device yet", false};
-                               return found;
-                             },
-                             nullptr};
+  static const Family family{"xpu", level_zero::found, level_zero::open};
   return family;
 }
 

@@ -57,6 +57,8 @@ export interface NativeDevice {
   read(stream: number, memory: number, offset: number, bytes: number): number;
   copyOut(staging: number, to: Uint8Array): void;
   kernels(): string[];
+  /** What drivers would not take back since the last call, in words. */
+  releaseFailures(): string[];
   handleCount(kind: number): { open: number; pinned: number };
   /** However this thread's environment ends, the word becomes `to` if it is `from` then. */
   watchThread(words: Int32Array, index: number, from: number, to: number): void;

@@ -44,6 +44,8 @@ class Handle implements Disposable {
     if (this.#closed) return;
     native().close(this.handle);
     this.#closed = true;
+    // Closed it is: what the driver would not take back is lost to this process, and whoever watches it should know.
+    for (const text of native().releaseFailures()) process.emitWarning(text, 'DeviceWarning');
   }
   [Symbol.dispose](): void {
     this.close();

@@ -1,5 +1,7 @@
 /** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
+
 import type { Device, Stream } from '../device/device.ts';
+import { Made } from '../device/made.ts';
 import type { Tensor } from '../device/tensor.ts';
 import { checkVector, checkWithin } from './checks.ts';
 
@@ -29,6 +31,7 @@ export class Adam implements Disposable {
   readonly #spread: Tensor;
   readonly #factors: Tensor;
   readonly #partial: Tensor;
+  readonly #made = new Made();
   readonly #learningRate: number;
   /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
   readonly #rests: readonly [number, number];
@@ -43,12 +46,18 @@ export class Adam implements Disposable {
     this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
     this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
-    const shape = [parameters.size];
-    this.steps = device.allocate({ shape: [1], dtype: 'int32' });
-    this.#mean = device.allocate({ shape });
-    this.#spread = device.allocate({ shape });
-    this.#partial = device.allocate({ shape: [normLanes] });
-    this.#factors = device.allocate({ shape: [4] }).write(new Float32Array([0, 0, 1, 0]));
+    const allocate = (size: number) => this.#made.keep(device.allocate({ shape: [size] }));
+    const { size } = parameters;
+    try {
+      this.steps = this.#made.keep(device.allocate({ shape: [1], dtype: 'int32' }));
+      this.#mean = allocate(size);
+      this.#spread = allocate(size);
+      this.#partial = allocate(normLanes);
+      this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   /** float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set. */
@@ -75,7 +84,7 @@ export class Adam implements Disposable {
   }
 
   close(): void {
-    for (const tensor of [this.steps, this.#mean, this.#spread, this.#partial, this.#factors]) tensor.close();
+    this.#made.close();
   }
   [Symbol.dispose](): void {
     this.close();

@@ -1,5 +1,7 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
+
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
+import { Made } from '../device/made.ts';
 import { Tensor } from '../device/tensor.ts';
 import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
@@ -79,6 +81,7 @@ export class DqnLearner implements Disposable {
   readonly #goal: Tensor;
   readonly #terms: Tensor;
   readonly #written: DeviceEvent;
+  readonly #made = new Made();
   #settled = false;
 
   /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
@@ -99,21 +102,28 @@ export class DqnLearner implements Disposable {
     this.batchSize = rows;
     this.mlp = new Mlp({ sizes, activation });
     const weights = this.mlp.initialise(seed);
-    const shape = [this.mlp.parameterCount];
-    this.parameters = device.allocate({ shape }).write(weights);
-    this.target = device.allocate({ shape }).write(weights);
-    this.#gradient = device.allocate({ shape });
-    this.optimiser = new Adam(device, this.parameters, options);
-    this.#online = this.mlp.over(this.parameters);
-    this.#targetLayers = this.mlp.over(this.target);
-    this.#gradientLayers = this.mlp.over(this.#gradient);
-    this.#pass = this.mlp.workspace(device, rows, { backward: true });
-    this.#targetPass = this.mlp.workspace(device, rows);
-    this.#choicePass = (options.doubleDqn ?? true) ? this.mlp.workspace(device, rows) : undefined;
-    this.#goal = device.allocate({ shape: [rows] });
-    this.#terms = device.allocate({ shape: [rows, 2] });
-    this.#written = device.createEvent();
-    device.currentStream.record(this.#written);
+    const made = this.#made;
+    const allocate = (...shape: number[]) => made.keep(device.allocate({ shape }));
+    const workspace = (how = {}) => made.keep(this.mlp.workspace(device, rows, how));
+    try {
+      this.parameters = allocate(this.mlp.parameterCount).write(weights);
+      this.target = allocate(this.mlp.parameterCount).write(weights);
+      this.#gradient = allocate(this.mlp.parameterCount);
+      this.optimiser = made.keep(new Adam(device, this.parameters, options));
+      this.#online = this.mlp.over(this.parameters);
+      this.#targetLayers = this.mlp.over(this.target);
+      this.#gradientLayers = this.mlp.over(this.#gradient);
+      this.#pass = workspace({ backward: true });
+      this.#targetPass = workspace();
+      this.#choicePass = (options.doubleDqn ?? true) ? workspace() : undefined;
+      this.#goal = allocate(rows);
+      this.#terms = allocate(rows, 2);
+      this.#written = made.keep(device.createEvent());
+      device.currentStream.record(this.#written);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
     this.ready = this.#written.done().then(() => {
       this.#settled = true;
     });
@@ -201,10 +211,7 @@ export class DqnLearner implements Disposable {
   }
 
   close(): void {
-    this.#written.close();
-    for (const pass of [this.#pass, this.#targetPass, this.#choicePass]) pass?.close();
-    for (const tensor of [this.parameters, this.target, this.#gradient, this.#goal, this.#terms]) tensor.close();
-    this.optimiser.close();
+    this.#made.close();
   }
   [Symbol.dispose](): void {
     this.close();

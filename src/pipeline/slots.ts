@@ -4,6 +4,7 @@
  */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
+import { Made } from '../device/made.ts';
 import { openDevice } from '../device/open.ts';
 import { type Storage, Tensor } from '../device/tensor.ts';
 import { dtypes } from '../dtype.ts';
@@ -36,7 +37,7 @@ export class Slots {
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   /** what is closed with the slots, whole or half made */
-  readonly #made: { close(): void }[] = [];
+  readonly #made = new Made();
   readonly #hostOuts: readonly Tensor[];
   #closed = false;
 
@@ -77,17 +78,17 @@ export class Slots {
       this.backend.registerHostSlots(halves);
       const bytes = PARAMS_BYTES + batchBytes;
       const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
-      this.compute = this.#keep(this.device.createStream());
-      this.last = this.#keep(this.device.createEvent());
+      this.compute = this.#made.keep(this.device.createStream());
+      this.last = this.#made.keep(this.device.createEvent());
       const timing = timed && this.backend.supportsTimingEvents;
-      this.spent = halves.map(() => this.#keep(this.device.createEvent({ timing })));
-      this.updateBegins = timing ? halves.map(() => this.#keep(this.device.createEvent({ timing }))) : [];
+      this.spent = halves.map(() => this.#made.keep(this.device.createEvent({ timing })));
+      this.updateBegins = timing ? halves.map(() => this.#made.keep(this.device.createEvent({ timing }))) : [];
       // What callers get to see is lent, on a device object of their own: closing either harms nobody.
       const shown = openDevice(options.device);
       const lent = slots.map((slot) => lend(slot.storage, shown));
       this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
       this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
-      this.#outs = halves.map(() => this.#keep(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
+      this.#outs = halves.map(() => this.#made.keep(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
       this.scalars = this.#outs.map(
         (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
       );
@@ -108,16 +109,11 @@ export class Slots {
     stream.copy(this.#hostOuts[slot] as Tensor, out);
   }
 
-  #keep<T extends { close(): void }>(each: T): T {
-    this.#made.push(each);
-    return each;
-  }
-
   close(): void {
     if (this.#closed) return;
     this.backend.close();
+    this.#made.close();
     this.#closed = true;
-    for (const each of this.#made) each.close();
   }
 
   /** `out` in a registered host half, as a copy's target: borrowed from the backend, which owns the registration. */

@@ -3,6 +3,7 @@
  * event per slot, and an end that waits. The families' backends say what their driver is called and how it copies.
  */
 import type { Device, DeviceEvent, HostMemory, Stream } from '../device/device.ts';
+import { Made } from '../device/made.ts';
 import { type HostKind, native } from '../device/native.ts';
 import { Tensor } from '../device/tensor.ts';
 import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
@@ -35,6 +36,7 @@ export abstract class CopyingTransferBackend implements ReplayTransferBackend {
   readonly mode: TransferMode;
   lastWaitCopyTimeS = 0;
   readonly warnings: string[] = [];
+  readonly #made = new Made();
   readonly #stream: Stream;
   readonly #copied: DeviceEvent[];
   /** recorded before each copy; none when nothing is timed */
@@ -63,18 +65,14 @@ export abstract class CopyingTransferBackend implements ReplayTransferBackend {
     this.supportsAsyncSubmit = mode === TransferMode.immediate;
     this.supportsTimingEvents = mode === TransferMode.immediate && device.traits.timingEvents;
     const timing = timed && this.supportsTimingEvents;
-    const made: { close(): void }[] = [];
-    const keep = <T extends { close(): void }>(each: T): T => {
-      made.push(each);
-      return each;
-    };
+    const made = this.#made;
+    const events = (count: number) => Array.from({ length: count }, () => made.keep(device.createEvent({ timing })));
     try {
-      this.#stream = keep(device.createStream({ priority: -1 }));
-      const events = (count: number) => Array.from({ length: count }, () => keep(device.createEvent({ timing })));
+      this.#stream = made.keep(device.createStream({ priority: -1 }));
       this.#copied = events(ringDepth);
       this.#begins = events(timing ? ringDepth : 0);
     } catch (error) {
-      for (const each of made) each.close();
+      made.close();
       throw error;
     }
     this.#armed = new Int32Array(new SharedArrayBuffer(4 * ringDepth));
@@ -267,8 +265,7 @@ export abstract class CopyingTransferBackend implements ReplayTransferBackend {
     this.#submitter?.close();
     for (const memory of this.#registered) memory.close();
     for (const slot of this.#slots) slot.close();
-    for (const event of [...this.#copied, ...this.#begins]) event.close();
-    this.#stream.close();
+    this.#made.close();
     this.#registered = [];
     this.#hostViews = [];
     // Last: whatever another thread still holds refuses above, and this can be called again.

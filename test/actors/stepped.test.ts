@@ -9,6 +9,7 @@ import { Slots } from '../../src/pipeline/slots.ts';
 import { CLIENT, Mode, Ring, Run } from '../../src/ring/ring.ts';
 import { Field, roles, SlotState } from '../../src/ring/slot.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
+import { TESTED } from '../tested-device.ts';
 
 /** The real actors on the real host device, stepped by hand in whatever order a test wants. */
 class Bench {
@@ -17,8 +18,8 @@ class Bench {
   readonly ring: Ring;
   actors: Actor[] = [];
   readonly #graphs;
-  readonly #count = openDevice('auto').allocate({ shape: [1] });
-  readonly #one = openDevice('auto')
+  readonly #count = openDevice(TESTED).allocate({ shape: [1] });
+  readonly #one = openDevice(TESTED)
     .allocate({ shape: [1] })
     .write(Float32Array.of(1));
   #seen = 0;
@@ -27,7 +28,7 @@ class Bench {
   constructor(depth: number, ticks: number) {
     this.slots = new Slots({
       buffer: this.buffer,
-      device: 'auto',
+      device: TESTED,
       depth,
       sampleCount: SAMPLE,
       transfer: 'immediate',

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { HandleKind, native } from '../../src/device/native.ts';
-import { type Device, DeviceError, type HostMemory, type Stream, type Tensor } from '../../src/index.ts';
+import { type Device, DeviceError, type DeviceEvent, type Stream, type Tensor } from '../../src/index.ts';
 
 /** Asks again and again, giving the event loop a turn in between; never helps the device. Fails after `ms`. */
 export async function until(what: string, met: () => boolean, ms = 5000): Promise<void> {
@@ -12,35 +12,37 @@ export async function until(what: string, met: () => boolean, ms = 5000): Promis
 
 /** A kernel on a stream that ends when it is opened; whatever is enqueued behind it has not run before. */
 export class Latch implements Disposable {
-  static readonly #OPEN = 0;
-  static readonly #INSIDE = 1;
-  readonly #words = new Int32Array(new SharedArrayBuffer(8));
-  readonly #memory: HostMemory;
-  readonly #open: Tensor;
-  readonly #inside: Tensor;
+  readonly #word: Tensor;
+  /** where it is opened from: nothing else is on it */
+  readonly #key: Stream;
+  readonly #inside: DeviceEvent;
+  #held = false;
   constructor(device: Device) {
-    this.#memory = device.registerHost(this.#words);
-    this.#open = this.#memory.tensor({ shape: [1], dtype: 'int32' });
-    this.#inside = this.#memory.tensor({ shape: [1], dtype: 'int32', byteOffset: 4 });
+    this.#word = device.allocate({ shape: [1], dtype: 'int32' });
+    this.#key = device.createStream();
+    this.#inside = device.createEvent();
   }
   /** Holds `stream` until open(), at most ten seconds. */
   hold(stream: Stream): this {
-    stream.fill(this.#inside, 1);
-    stream.launch('latch', { tensors: [this.#open], wholes: [10_000] });
+    if (!stream.capturing) stream.record(this.#inside);
+    this.#held = true;
+    stream.launch('latch', { tensors: [this.#word], wholes: [10_000] });
     return this;
   }
+  /** Everything before it on the stream is done. */
   get reached(): boolean {
-    return Atomics.load(this.#words, Latch.#INSIDE) === 1;
+    return this.#held && this.#inside.query();
   }
   open(): void {
-    Atomics.store(this.#words, Latch.#OPEN, 1);
+    this.#key.fill(this.#word, 1);
   }
-  shut(): void {
-    this.#words.fill(0);
+  async shut(): Promise<void> {
+    this.#key.fill(this.#word, 0);
+    await this.#key.synchronize();
   }
   [Symbol.dispose](): void {
     this.open();
-    this.#memory.close();
+    for (const part of [this.#word, this.#key, this.#inside]) part.close();
   }
 }
 

@@ -3,12 +3,13 @@ import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Adam } from '../../src/learner/adam.ts';
+import { TESTED } from '../tested-device.ts';
 import { expectClose, ReferenceAdam, randomRows, rounded } from './reference.ts';
 
 describe('learner/adam', () => {
   let device: Device;
   before(() => {
-    device = openDevice('host:0');
+    device = openDevice(TESTED);
   });
   const n = 1031;
   const start = rounded(randomRows(1, 1, n))[0] as number[];

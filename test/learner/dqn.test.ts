@@ -4,6 +4,7 @@ import type { Device, Stream } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import type { Tensor } from '../../src/device/tensor.ts';
 import { DqnLearner, type DqnOptions } from '../../src/learner/dqn.ts';
+import { TESTED } from '../tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
 
@@ -22,7 +23,7 @@ describe('learner/dqn', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
-    device = openDevice('host:0');
+    device = openDevice(TESTED);
     stream = device.createStream();
   });
   after(() => stream.close());

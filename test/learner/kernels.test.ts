@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import type { Tensor } from '../../src/device/tensor.ts';
+import { TESTED } from '../tested-device.ts';
 import { expectClose, flat, type Rows, randomRows, rounded } from './reference.ts';
 
 const transposed = (rows: Rows): Rows => (rows[0] as number[]).map((_, j) => rows.map((row) => row[j] as number));
@@ -12,7 +13,7 @@ const product = (a: Rows, b: Rows): Rows =>
 describe('learner/kernels', () => {
   let device: Device;
   before(() => {
-    device = openDevice('host:0');
+    device = openDevice(TESTED);
   });
 
   for (const [transA, transB] of [

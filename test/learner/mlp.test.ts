@@ -4,6 +4,7 @@ import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Mlp } from '../../src/learner/mlp.ts';
 import type { MlpOptions } from '../../src/learner/mlp-layout.ts';
+import { TESTED } from '../tested-device.ts';
 import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
 const nets: (MlpOptions & { rows: number })[] = [
@@ -21,7 +22,7 @@ const scalarOf = (y: Rows, dy: Rows) =>
 describe('learner/mlp', () => {
   let device: Device;
   before(() => {
-    device = openDevice('host:0');
+    device = openDevice(TESTED);
   });
 
   it('the flat layout is W1, b1, W2, b2 without gaps, drawn uniformly within ±1/√inputs', () => {

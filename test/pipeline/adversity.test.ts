@@ -11,6 +11,7 @@ import {
   ReplayBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
 import { workersOf } from './crew.ts';
 import { closeAll, counter, filled, pipeline, refusal, SAMPLE, SPREAD } from './fixture.ts';
 
@@ -38,7 +39,7 @@ describe('a pipeline in adversity', () => {
 
     it(`publishes the last tick of a run, and takes over what a closed pipeline left unpublished (${placement})`, async () => {
       const mailbox = WeightMailbox.create({ length: 1 });
-      const device = openDevice('auto');
+      const device = openDevice(TESTED);
       const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
       one.write(Float32Array.of(1));
       // What a pipeline closed in the middle of a run leaves behind.
@@ -59,7 +60,7 @@ describe('a pipeline in adversity', () => {
   }
 
   it('orders the batch on the stream that was current at the call, deferred copies too', async () => {
-    const made = await pipeline({ transfer: 'deferred' });
+    const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
     const device = openDevice(made.transferManifest.device);
     using stream = device.createStream();
     const word = new Int32Array(new SharedArrayBuffer(4));
@@ -95,7 +96,7 @@ describe('a pipeline in adversity', () => {
     expect(heard.length).to.equal(1);
     expect(error.actor).to.be.oneOf(['poll', 'replay']);
     expect(error.cause).to.be.instanceOf(DeviceError);
-    expect(error.cause).to.include({ family: 'host', statusName: 'LAUNCH_FAILED' });
+    expect(error.cause).to.include({ family: TESTED.split(':')[0], statusName: 'LAUNCH_FAILED' });
   });
 
   it('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
@@ -151,7 +152,7 @@ describe('a pipeline in adversity', () => {
       () => RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9, gate: true } as never),
       () => WeightMailbox.create({ length: 4, buffers: 2 } as never),
       () => buildReplayTransferBackend({ device: 'cpu', ringDepth: 2, mode: 1 } as never),
-      () => new DqnLearner(openDevice('auto'), { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, lr: 1 } as never),
+      () => new DqnLearner(openDevice(TESTED), { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, lr: 1 } as never),
     ];
     for (const act of wrong) expect((await refusal(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
     await made.sampleLargeBatch(0, SAMPLE);

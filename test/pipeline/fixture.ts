@@ -1,5 +1,6 @@
 /** What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are always closed. */
 import { openDevice, type PipelineOptions, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
 
 export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
@@ -26,7 +27,7 @@ export function filled(n = 100, capacity = 1000): ReplayBuffer {
 const open: ReplayPipeline[] = [];
 
 export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<ReplayPipeline> {
-  const made = await ReplayPipeline.open({ buffer: filled(), device: 'auto', sampleCount: SAMPLE, ...options });
+  const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE, ...options });
   open.push(made);
   return made;
 }

@@ -1,12 +1,13 @@
 /** A learner that waits synchronously while one of its actors' threads is lost: its event loop never turns. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { type PipelineError, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
 import { workersOf } from './crew.ts';
 
 const { buffer, rows, restart } = workerData as { buffer: never; rows: number; restart: number };
 const made = await ReplayPipeline.open({
   buffer: ReplayBuffer.attach(buffer),
-  device: 'auto',
+  device: TESTED,
   sampleCount: rows,
   restart,
 });

@@ -1,6 +1,7 @@
 /** A learner in a worker thread that never turns its event loop between opening and closing. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { type Placement, ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
 
 interface Task {
   buffer: SharedReplayBuffer;
@@ -11,7 +12,7 @@ interface Task {
 const { buffer, placement, ticks, rows } = workerData as Task;
 const made = await ReplayPipeline.open({
   buffer: ReplayBuffer.attach(buffer),
-  device: 'auto',
+  device: TESTED,
   sampleCount: rows,
   placement,
 });

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import type { TransferManifest } from '../../src/index.ts';
 import { closeAll, counter, pipeline, SAMPLE } from '../pipeline/fixture.ts';
 
 interface Span {
@@ -18,9 +19,11 @@ describe('the trace', () => {
   after(() => rmSync(folder, { recursive: true }));
   afterEach(closeAll);
 
+  let manifest: TransferManifest;
   async function traced(deviceEvents: boolean): Promise<Span[]> {
     const file = join(folder, `${deviceEvents}.json`);
     const made = await pipeline({ trace: { file, deviceEvents }, baseSeed: 7 });
+    manifest = made.transferManifest;
     const update = counter(made);
     await made.run({ ticks: 30 });
     await made.close();
@@ -53,11 +56,11 @@ describe('the trace', () => {
       seed: 12,
       sample_count: SAMPLE,
       bytes: SAMPLE * 48,
-      pinned: false,
-      shared: false,
+      pinned: manifest.hostPinned,
+      shared: manifest.directPinnedShared,
       layout: 'obs next_obs actions rewards dones truncated',
       executor: 'pack actor',
-      submitter: 'host_stream',
+      submitter: manifest.h2dSubmitter,
     });
   });
 
@@ -65,7 +68,9 @@ describe('the trace', () => {
     const spans = await traced(true);
     for (let tick = 0; tick < 30; tick++) {
       const copy = spans.filter(({ name, args }) => name === 'gpu/replay_pipeline_batch_h2d' && args.tick === tick);
-      expect(copy.map(({ args }) => args)).to.deep.equal([{ tick, slot: tick % 4, bytes: SAMPLE * 48, pinned: false }]);
+      expect(copy.map(({ args }) => args)).to.deep.equal([
+        { tick, slot: tick % 4, bytes: SAMPLE * 48, pinned: manifest.hostPinned },
+      ]);
       expect(Number(copy[0]?.dur)).to.be.within(0, 1e6);
       expect(spans.filter(({ name, args }) => name === 'gpu/update' && args.tick === tick)).to.have.length(1);
     }

@@ -3,11 +3,8 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
-import type { TransferName } from '../../src/transfer/build.ts';
 import { pinnedHandles, refusal, valuesOf } from '../device/rig.ts';
-import { Bench, BYTES, FLOATS } from './rig.ts';
-
-const transfers: TransferName[] = ['immediate', 'deferred', 'direct'];
+import { Bench, BYTES, FLOATS, transfers } from './rig.ts';
 
 describe('attached backend', () => {
   for (const transfer of transfers) {

@@ -1,8 +1,9 @@
 /** What a backend refuses: at its making, at registration, and at a submit, naming both sides. */
 import { expect } from 'chai';
-import { buildReplayTransferBackend, openDevice } from '../../src/index.ts';
+import { buildReplayTransferBackend, listDevices, openDevice } from '../../src/index.ts';
 import type { SubmitH2dOptions } from '../../src/transfer/backend.ts';
 import { openHandles, refusal } from '../device/rig.ts';
+import { TESTED } from '../tested-device.ts';
 import { Bench, BYTES, DEPTH, FLOATS, sharedSlots } from './rig.ts';
 
 describe('transfer backends are built', () => {
@@ -13,7 +14,8 @@ describe('transfer backends are built', () => {
   });
 
   it('for no family that cannot be used, and say why', () => {
-    for (const device of ['cuda', 'cuda:0', 'rocm:0', 'xpu:0']) {
+    const families = listDevices().filter(({ available }) => !available);
+    for (const device of families.flatMap(({ family }) => [family, `${family}:0`])) {
       const error = refusal(() => buildReplayTransferBackend({ device, ringDepth: 2 }).close());
       expect(error.code, device).to.equal('ERR_HOTSLOT_UNAVAILABLE');
       expect(error.message)
@@ -96,7 +98,7 @@ describe('submitH2d', () => {
       [{ src: new Uint8Array(BYTES) }, /source.*slot 1.*64 bytes.*another memory/],
       [{ src: bench.hosts[0]! }, /source.*slot 1.*another memory/],
       [{ src: dst as never }, /source.*slot 1.*object/],
-      [{ dst: elsewhere }, /destination.*slot 1.*host:0.*host:1/],
+      [{ dst: elsewhere }, new RegExp(`destination.*slot 1.*${TESTED}.*host:1`)],
       [{ dst: bench.slots[0]! }, /destination.*slot 1/],
       [{ dst: dst.view({ shape: [FLOATS - 1], offset: 1 }) }, /destination.*slot 1/],
       [{ dst: dst.view({ shape: [FLOATS / 2], strides: [2] }) }, /contiguous.*\[2\]/],
@@ -126,6 +128,7 @@ describe('submitH2d', () => {
   it('labels its spans with what it was told, the device’s own once the copy is done', async () => {
     using bench = new Bench();
     const spans: { name: string; seconds: number; args: object }[] = [];
+    const pinned = bench.backend.hostPinned;
     const seconds = bench.backend.submitH2d({
       slot: 2,
       dst: bench.slots[2]!,
@@ -137,17 +140,24 @@ describe('submitH2d', () => {
       packLayout: 'rows',
       packExecutor: 'thread',
     });
-    const args = { slot: 2, bytes: 17, layout: 'rows', executor: 'thread', submitter: 'host_stream', tick: 41 };
+    const args = {
+      slot: 2,
+      bytes: 17,
+      layout: 'rows',
+      executor: 'thread',
+      submitter: bench.backend.h2dSubmitter,
+      tick: 41,
+    };
     expect(spans).to.deep.equal([
       {
         name: 'replay_pipeline_batch_h2d',
         seconds,
-        args: { ...args, pinned: false, shared: true },
+        args: { ...args, pinned, shared: true },
       },
     ]);
     await bench.backend.synchronizeReady(2);
     expect(bench.backend.readyQuery(2)).to.equal(true);
-    const own = { slot: 2, bytes: 17, tick: 41, pinned: false };
+    const own = { slot: 2, bytes: 17, tick: 41, pinned };
     expect(spans.slice(1).map(({ name, args }) => ({ name, args }))).to.deep.equal([
       { name: 'gpu/replay_pipeline_batch_h2d', args: own },
     ]);

@@ -4,7 +4,10 @@ import { type Device, openDevice, type Stream, type Tensor } from '../../src/ind
 import type { ReplayTransferBackend } from '../../src/transfer/backend.ts';
 import { buildReplayTransferBackend, type TransferName } from '../../src/transfer/build.ts';
 import { Latch } from '../device/rig.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
 
+/** The ways of copying that the tested device has. */
+export const transfers: readonly TransferName[] = ON_HOST ? ['immediate', 'deferred', 'direct'] : ['immediate'];
 export const DEPTH = 3;
 export const FLOATS = 16;
 export const BYTES = 4 * FLOATS;
@@ -19,8 +22,8 @@ export class Bench implements Disposable {
   readonly #latch: Latch;
 
   constructor(transfer: TransferName = 'immediate', floats = FLOATS) {
-    this.device = openDevice('host:0');
-    this.backend = buildReplayTransferBackend({ device: 'host:0', ringDepth: DEPTH, transfer });
+    this.device = openDevice(TESTED);
+    this.backend = buildReplayTransferBackend({ device: TESTED, ringDepth: DEPTH, transfer });
     this.hosts = sharedSlots(DEPTH, 4 * floats);
     this.backend.registerHostSlots(this.hosts);
     this.slots = this.backend.allocateDeviceSlots({ shape: [floats], dtype: 'float32' });

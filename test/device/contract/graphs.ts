@@ -127,7 +127,7 @@ export function graphContract(device: () => Device): void {
     latch.open();
     stream.replay(exec);
     await stream.synchronize();
-    latch.shut();
+    await latch.shut();
     stream.replay(exec);
     free.fill(tensor, 1);
     // Asking alone: nobody lends the device a thread.
@@ -156,7 +156,7 @@ export function graphContract(device: () => Device): void {
     expect(graph.nodeCount).to.equal(3);
     expect([begin.query(), end.query()], 'not recorded by the capture').to.deep.equal([true, true]);
     for (let i = 0; i < 2; i++) {
-      latch.shut();
+      await latch.shut();
       latch.hold(stream);
       stream.replay(exec);
       expect([begin.query(), end.query()]).to.deep.equal([false, false]);

@@ -1,28 +1,50 @@
-/** The portable backend: what it says of itself, and when a slot is ready in each of its modes. */
+/** Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the device has. */
 import { expect } from 'chai';
-import { buildReplayTransferBackend, type TransferName } from '../../src/transfer/build.ts';
+import { openDevice } from '../../src/index.ts';
+import type { HostMemoryKind } from '../../src/transfer/backend.ts';
+import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
 import { refusal, rejection, until, valuesOf } from '../device/rig.ts';
-import { Bench, BYTES, DEPTH, FLOATS, floatsOf, sharedSlots } from './rig.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
+import { Bench, BYTES, DEPTH, FLOATS, floatsOf, sharedSlots, transfers } from './rig.ts';
 
 const ones = (value: number) => Array(FLOATS).fill(value);
 const all = Array.from({ length: DEPTH }, (_, slot) => slot);
 
+const memoryKinds: Partial<Record<string, HostMemoryKind>> = {
+  registered: 'registered_pinned_shared',
+  imported: 'imported_shared',
+};
+const { traits, family } = openDevice(TESTED);
 const facts = {
-  immediate: { h2dSubmitter: 'host_stream', hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: true },
+  immediate: { h2dSubmitter: traits.submitter, hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: true },
   deferred: { h2dSubmitter: 'host_deferred', hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: false },
   direct: { h2dSubmitter: 'host_direct', hostMemoryKind: 'host_direct', supportsAsyncSubmit: false },
 } as const;
 
-for (const transfer of Object.keys(facts) as TransferName[]) {
-  describe(`host copy backend, ${transfer}`, () => {
+for (const transfer of transfers) {
+  describe(`transfer backend of ${TESTED}, ${transfer}`, () => {
     it('says what it is, before registration, after it and after close', () => {
-      const backend = buildReplayTransferBackend({ device: 'host:0', ringDepth: DEPTH, transfer });
+      const backend = buildReplayTransferBackend({ device: TESTED, ringDepth: DEPTH, transfer });
       const check = (when: string) => {
-        expect(backend, when).to.include({ ...facts[transfer], deviceFamily: 'host', ringDepth: DEPTH });
-        expect(backend, when).to.include({ hostPinned: false, directPinnedShared: false, lastWaitCopyTimeS: 0 });
-        expect(backend.supportsTimingEvents, when).to.equal(transfer === 'immediate');
-        expect(backend.device.name).to.equal('host:0');
+        const registered = when === 'registered' ? kind : 'pageable';
+        const hostMemoryKind = memoryKinds[registered] ?? facts[transfer].hostMemoryKind;
+        expect(backend, when).to.include({
+          ...facts[transfer],
+          hostMemoryKind,
+          deviceFamily: family,
+          ringDepth: DEPTH,
+        });
+        const pinned = registered !== 'pageable';
+        expect(backend, when).to.include({ hostPinned: pinned, directPinnedShared: pinned, lastWaitCopyTimeS: 0 });
+        expect(backend.supportsTimingEvents, when).to.equal(transfer === 'immediate' && traits.timingEvents);
+        expect(backend.device.name).to.equal(TESTED);
+        expect(backend.warnings).to.deep.equal([]);
       };
+      // What the driver makes of such memory when it is asked plainly.
+      const [view] = sharedSlots(1, BYTES);
+      using alone = openDevice(TESTED).registerHost(view as Uint8Array);
+      const { kind } = alone;
+      alone.close();
       check('before');
       backend.registerHostSlots(sharedSlots(DEPTH, BYTES));
       backend.allocateDeviceSlots({ shape: [FLOATS], dtype: 'float32' });
@@ -88,7 +110,7 @@ for (const transfer of Object.keys(facts) as TransferName[]) {
   });
 }
 
-describe('host copy backend', () => {
+describe(`transfer backend of ${TESTED}`, () => {
   it('immediate: is ready when the copy is done, not when it is enqueued', async () => {
     using bench = new Bench();
     const { backend, stream } = bench;
@@ -109,7 +131,8 @@ describe('host copy backend', () => {
     consumer.close();
   });
 
-  it('deferred: is ready once submitted; the consumer’s first wait copies, on its stream, once', async () => {
+  it('deferred: is ready once submitted; the consumer’s first wait copies, on its stream, once', async function () {
+    if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     const { backend, stream } = bench;
     bench.pack(0, 4).submit(0);
@@ -132,7 +155,8 @@ describe('host copy backend', () => {
     expect(await valuesOf(bench.slots[0]!, stream)).to.deep.equal(ones(6));
   });
 
-  it('deferred: a second stream that waits comes behind the copy on the first', async () => {
+  it('deferred: a second stream that waits comes behind the copy on the first', async function () {
+    if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     const { backend, stream } = bench;
     using second = bench.device.createStream();
@@ -146,7 +170,8 @@ describe('host copy backend', () => {
     expect(await read).to.deep.equal(ones(3));
   });
 
-  it('deferred: clearReady drops a copy that nobody waited for', async () => {
+  it('deferred: clearReady drops a copy that nobody waited for', async function () {
+    if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     bench.pack(0, 9).submit(0);
     bench.backend.clearReady(0);
@@ -156,7 +181,8 @@ describe('host copy backend', () => {
     expect(bench.backend.lastWaitCopyTimeS).to.equal(0);
   });
 
-  it('direct: the host half is the device half', async () => {
+  it('direct: the host half is the device half', async function () {
+    if (!ON_HOST) this.skip();
     using bench = new Bench('direct');
     bench.pack(1, 2);
     expect(await valuesOf(bench.slots[1]!)).to.deep.equal(ones(2));
@@ -166,7 +192,7 @@ describe('host copy backend', () => {
     expect([...floatsOf(bench.hosts[1]!)]).to.deep.equal(ones(3));
   });
 
-  for (const transfer of ['immediate', 'deferred'] as const) {
+  for (const transfer of transfers.filter((each) => each !== 'direct')) {
     it(`${transfer}: close waits for copies in flight`, async () => {
       const floats = 4 << 20;
       const bench = new Bench(transfer, floats);

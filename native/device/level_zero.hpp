@@ -1,0 +1,395 @@
+// Level Zero's parts. A stream is one immediate command list per engine it uses; every append signals an event of its own (a
+// point), which is what later work, records, memory to be freed and the host wait for. Where the driver keeps no order
+// within a list, each append waits for the point before it; where it does, points cost next to nothing.
+#pragma once
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "device/capture.hpp"
+#include "device/family.hpp"
+#include "device/level_zero_abi.hpp"
+#include "device/library.hpp"
+#include "device/retired.hpp"
+
+namespace hotslot::level_zero {
+
+inline constexpr char family_name[] = "xpu";
+
+// The loader's calls; good once the family was found.
+const Table& ze();
+[[noreturn]] void fail(const char* call, Status status, const std::string& detail = "");
+inline void must(const char* call, Status status) {
+  if (status != status::success) fail(call, status);
+}
+// Every driver call that may say no goes through here, or through the same with a `driver.newer` entry.
+#define HOTSLOT_ZE(entry, ...) ::hotslot::level_zero::must(#entry, ::hotslot::level_zero::ze().entry(__VA_ARGS__))
+#define HOTSLOT_ZE_NEWER(driver, entry, ...) ::hotslot::level_zero::must(#entry, (driver).newer.entry(__VA_ARGS__))
+
+// The device is gone for this process, and with it whatever ran there.
+bool lost(Status status);
+// The driver or the device has no such thing: do without.
+bool unsupported(Status status);
+// Gives something back to the driver. Nobody is there to hear a no; but what it did not take the first time it gets again.
+template <class F, class... A>
+Status let_go(F call, A... arguments) {
+  const Status got = call(arguments...);
+  return got == status::success || got == status::handle_object_in_use ? got : call(arguments...);
+}
+
+struct Driver;
+class XpuDevice;
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+// A driver's event, lent by Points. Counter-based ones may be signalled again at any time; pooled ones are one-shot, and are
+// lent again only when nobody can wait for them any more: who waits on the device holds the point until it has passed.
+struct Slot {
+  EventHandle event = nullptr;
+  bool timed = false, counter = false;
+};
+
+// One signal of an event, in a list. As a mark it is passed when it is done, or when its stream failed.
+class Point final : public Mark {
+ public:
+  enum State : uint8_t { unarmed, pending, done, failed };
+  Point(Driver& driver, Slot slot) : driver_(driver), slot_(slot) {}
+  ~Point() override;
+  EventHandle event() const { return slot_.event; }
+  // The append that signals it was taken by the driver.
+  void arm() { state_.store(pending); }
+  State state() const { return state_.load(); }
+  // Asks the driver while it is pending. `odd` gets the status of an answer that says neither yes nor no.
+  State look(Status* odd = nullptr);
+  bool passed() override { return look() != pending; }
+  Status why() const { return why_.load(); }
+  // The device's clock when it was signalled.
+  uint64_t stamp() const;
+  // The event inside a graph that this one was signalled behind: it has the time.
+  std::shared_ptr<class Gate> inner;
+
+ private:
+  Driver& driver_;
+  Slot slot_;
+  std::atomic<State> state_{unarmed};
+  std::atomic<Status> why_{status::success};
+};
+
+// An event built into a command list: signalled by each run, reset before the next. Free when its list is gone.
+class Gate {
+ public:
+  Gate(Driver& driver, bool timed);
+  ~Gate();
+  Gate(const Gate&) = delete;
+  EventHandle event() const { return slot_.event; }
+
+ private:
+  Driver& driver_;
+  Slot slot_;
+};
+
+// Every event of a driver, used again and again; pools are never given back.
+class Points {
+ public:
+  explicit Points(Driver& driver) : driver_(driver) {}
+  // `counter`: for in-order immediate lists of a device that has them.
+  Ref<Point> point(XpuDevice& device, bool timed, bool counter);
+  Slot slot(XpuDevice* device, bool timed, bool counter);
+  // How an event comes back: as it was lent; or nothing will signal it any more; or its signal is still on the way.
+  enum Left { clean, signalled, unsure };
+  // Never throws.
+  void give(Slot slot, Left left);
+
+ private:
+  Slot fresh(bool timed);
+  struct Kind {
+    std::vector<Slot> free, unsure;  // unsure: looked at again when nothing is free
+    PoolHandle pool = nullptr;        // the newest; the events of earlier ones are all made
+    uint32_t used = 0;
+  };
+  Driver& driver_;
+  std::mutex lock_;
+  Kind kinds_[2][2];  // timed, counter
+};
+
+// ---- streams ---------------------------------------------------------------------------------------------------------
+
+struct Instance;
+
+// What a stream is to the driver. It outlives the stream object while a capture holds it, and its own last work.
+class Queue {
+ public:
+  static Ref<Queue> open(XpuDevice& device, int priority);
+  ~Queue();
+  XpuDevice& device;
+
+  // Throws what made the stream fail, however long ago.
+  void check();
+  void issue(const Work& work);
+  // What comes after waits for it too.
+  void wait(const Ref<Point>& point);
+  // Behind everything so far; null when there never was anything. `timed`: with the device's clock.
+  Ref<Point> record(bool timed);
+  // Everything is done; throws when the stream failed.
+  bool idle();
+  // One run of a graph after `earlier`. `over` becomes the point behind it, `relays` gets one per event that it records; both
+  // say what is under way when this throws.
+  void run(Instance& instance, const std::vector<Ref<Point>>& earlier, Ref<Point>& over, std::vector<Ref<Point>>& relays);
+  void marks(Marks& marks);
+  // The driver let go of everything. False: work is still on its way.
+  bool destroyed();
+
+ private:
+  enum Engine { compute, copies, relay, engines };
+  struct Flight {
+    Ref<Point> point;
+    std::vector<Ref<Point>> waits;
+  };
+  Queue(XpuDevice& device, int priority);
+  ListHandle list(Engine engine);
+  Engine engine_of(const Work& work) const;
+  std::vector<Ref<Point>> ahead(Engine engine);
+  template <class F>
+  Ref<Point> append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner, F&& call);
+  Ref<Point> barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner = nullptr);
+  Ref<Point> renew(Instance& instance);
+  void run_beside(Instance& instance, Ref<Point>& over);
+  void sweep(std::deque<Flight>& flights, size_t most);
+  void check_locked();
+  void note(Status status);
+
+  const int priority_;
+  const bool moves_;  // copies and fills run on an engine of their own; see engine_of
+  std::mutex lock_;   // guards what follows; only Points' and kernels' locks are taken under it
+  ListHandle lists_[engines]{};
+  QueueHandle queue_ = nullptr;  // for closed lists where they cannot be appended
+  Engine last_;
+  Ref<Point> tail_, relay_tail_;       // behind everything given to the stream; to its relay
+  std::vector<Ref<Point>> pending_;    // the next append waits for these too
+  std::deque<Flight> flights_, relays_;  // in order; what is passed is dropped from the front
+  Status failed_ = status::success;    // sticky
+};
+
+class XpuEvent final : public Event {
+ public:
+  XpuEvent(XpuDevice& device, bool timing) : Event(family_name, timing), device(device) {}
+  bool query() override;
+  double elapsed_ms(Event& start) override;
+  XpuDevice& device;
+
+ private:
+  friend class XpuStream;
+  Ref<Point> latest(const char* call, bool* recorded);
+  CaptureMark mark_;
+  bool recorded_ = false;  // outside captures, or by a replay; guarded, like latest_, by the mark's lock
+  Ref<Point> latest_;      // null: nothing to wait for
+};
+
+class XpuStream final : public Stream {
+ public:
+  XpuStream(XpuDevice& device, int priority)
+      : Stream(family_name), device_(device), queue_(Queue::open(device, priority)), lane_(std::make_shared<Lane>(family_name, queue_)) {}
+  ~XpuStream() override { lane_->abandon(); }
+  void record(const Ref<Event>& event, bool external) override;
+  void wait(const Ref<Event>& event) override;
+  void copy(const Span& to, const Span& from) override;
+  void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
+  void launch(Launch&& launch) override;
+  void replay(const Ref<Exec>& exec) override;
+  bool query() override;
+  void begin_capture() override;
+  Ref<Graph> end_capture() override;
+  bool capturing() override;
+
+ private:
+  void enqueue(Work&& work, const char* call);
+  XpuDevice& device_;
+  const Ref<Queue> queue_;
+  const Ref<Lane> lane_;
+};
+
+// ---- graphs ----------------------------------------------------------------------------------------------------------
+
+// A capture as the driver runs it: a recorded graph, or a closed list with the events that its runs signal.
+struct Instance {
+  explicit Instance(XpuDevice& device) : device(device) {}
+  ~Instance();
+  Instance(const Instance&) = delete;
+  XpuDevice& device;
+  ListHandle list = nullptr;
+  GraphHandle graph = nullptr;
+  ExecutableHandle executable = nullptr;
+  std::unique_ptr<Gate> go, end;               // of a list that runs on a queue beside the stream
+  std::vector<std::shared_ptr<Gate>> records;  // in the order of its program's events
+  std::vector<Ref<Point>> relays;              // of its latest run: passed before the events are reset
+  std::weak_ptr<Queue> queue;                  // a list stays with the queue it first ran on
+  bool assigned = false, broken = false;
+};
+
+// An instantiated graph. Never changed but for its instances, which are guarded by the exec's lock.
+struct Program {
+  Program(XpuDevice& device, Ref<Capture> capture);
+  XpuDevice& device;
+  const Ref<Capture> capture;  // holds what the nodes touch
+  const std::vector<Memory*> lent;
+  std::vector<Ref<Event>> events;  // recorded by every replay
+  std::vector<Ref<Instance>> instances;
+  Ref<Instance> instance_for(const Ref<Queue>& queue);
+
+ private:
+  Ref<Instance> build() const;
+  void fill_list(Instance& instance) const;
+  bool record_graph(Instance& instance) const;
+};
+
+class XpuGraph final : public Graph {
+ public:
+  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(family_name), device(device), capture(std::move(capture)) {}
+  size_t node_count() const override { return capture->nodes.size(); }
+  Ref<Exec> instantiate() override;
+  XpuDevice& device;
+  const Ref<Capture> capture;
+};
+
+class XpuExec final : public Exec {
+ public:
+  explicit XpuExec(Ref<Program> program) : Exec(family_name), program_(std::move(program)) {}
+  ~XpuExec() override;
+  bool update(const Ref<Graph>& graph) override;
+  // Enqueues a run; the events it records and the points they then have.
+  std::vector<std::pair<Ref<Event>, Ref<Point>>> run(const Ref<Queue>& queue);
+
+ private:
+  std::mutex lock_;
+  Ref<Program> program_;
+  Ref<Point> last_;  // behind the latest run: one at a time, whatever streams they are on
+};
+
+// ---- driver and device -----------------------------------------------------------------------------------------------
+
+// One of the loader's drivers with its context; lives as long as the process.
+struct Driver {
+  DriverHandle handle = nullptr, own = nullptr;  // the loader's and the driver's, often the same
+  uint32_t version = 0, build = 0;  // of the interface; of the driver
+  Newer newer;
+  bool imports_pages = false, imports_any = false;  // the standard's way and Intel's
+  bool graphs = false, lists_append = false;
+  Points points{*this};
+  Retired retired{[this] { return marks(); }};
+
+  ContextHandle context();
+  void resolve(const Library& library, bool alone);
+  // A mark behind everything that streams of this driver have been given so far. Costs nothing: every stream has one.
+  Marks marks();
+  // Frees once nothing enqueued so far is left; `free` must not throw. Not marked while this thread holds a lane.
+  void retire(std::function<void()> free) { retired.add(std::move(free), Lane::held() > 0); }
+  void arrive(const Ref<Queue>& queue);
+  void depart(std::unique_ptr<Queue> queue);
+
+  // Imports in force, by address: a second registration inside one shares it.
+  struct Import {
+    size_t bytes;
+    int users;
+    bool pages;
+  };
+  HostKind import(uint8_t* address, size_t bytes);
+  void release_import(uint8_t* address);
+
+  // Host memory of the driver's, in powers of two, used again and again.
+  uint8_t* take_staging(size_t room);
+  void give_staging(uint8_t* at, size_t room);
+
+ private:
+  void sweep_departed();
+  std::mutex context_lock_;
+  std::atomic<ContextHandle> context_{nullptr};
+  std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
+  std::vector<std::weak_ptr<Queue>> queues_;
+  std::vector<std::unique_ptr<Queue>> departed_;  // their streams are gone, their last work is not
+  std::mutex memory_lock_;
+  std::map<uint8_t*, Import> imports_;
+  std::multimap<size_t, uint8_t*> staging_;
+  size_t staging_bytes_ = 0;
+};
+
+class XpuDevice final : public Device {
+ public:
+  XpuDevice(Driver& driver, DeviceHandle handle, int index);
+  DeviceTraits traits() override;
+  MemoryInfo memory_info() override;
+  Ref<Stream> create_stream(int priority) override { return std::make_shared<XpuStream>(*this, priority); }
+  Ref<Event> create_event(bool timing) override { return std::make_shared<XpuEvent>(*this, timing); }
+  Ref<Memory> allocate(size_t bytes) override;
+  Ref<Memory> allocate_host(size_t bytes) override;
+  Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
+  bool help(uint64_t) override { return false; }
+  bool wait_event(Event& event, uint64_t ns) override;
+  void revoke(const Ref<Memory>& memory, uint64_t ns) override;
+  void attend(Bell*) override {}
+  void dismiss(Bell*) override {}
+
+  Driver& driver;
+  const DeviceHandle handle;
+  DeviceProperties properties{};
+  // What lists keep their order, whether in-order lists signal counters, events have the device's clock, graphs are the driver's.
+  bool in_order = false, counters = false, timing = false, graphs = false;
+  bool reaches_pageable = false;  // kernels reach any memory of the process
+  struct Group {
+    uint32_t ordinal = 0, queues = 1;
+    size_t most_fill_pattern = 0;
+  };
+  Group compute, copies;  // the latter of engines that only copy, where `has_copies`
+  bool has_copies = false;
+
+  ListHandle immediate_list(const Group& group, int priority, bool ordered);
+  uint32_t next_index(const Group& group) { return next_index_.fetch_add(1) % group.queues; }
+  // Appends one captured or enqueued operation to a list of this group.
+  void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits);
+  // Makes sure that the kernel can be launched; throws why it cannot.
+  void prepare(const Kernel& kernel) { kernel_named(kernel.name); }
+  // Refuses memory that this device does not reach: peers', and for kernels also host memory that is not imported.
+  void reach(const Memory& memory, const Kernel* kernel);
+  // Memory of the driver's own, whether or not this thread captures.
+  Ref<Memory> staging(size_t bytes);
+
+  std::mutex record_lock;            // of the list below
+  ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs anything
+  std::atomic<uint64_t> used{0};     // bytes of device memory that are allocated
+
+ private:
+  // The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
+  struct Loaded {
+    std::mutex lock;
+    KernelHandle handle = nullptr;
+    uint32_t group = 0;
+  };
+  void probe();
+  void find_groups();
+  void load_module();
+  Loaded& kernel_named(const std::string& name);
+  // What a launch passes to a kernel, and how many threads it wants.
+  struct Arguments {
+    std::vector<const void*> pointers;
+    std::vector<int64_t> wholes;
+    std::vector<float> reals;
+    uint64_t threads = 1;
+  };
+  void launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal, uint32_t count, EventHandle* waits);
+  void zero(void* address, size_t bytes);
+
+  std::atomic<uint32_t> next_index_{0};
+  uint64_t total_ = 0;
+  uint32_t largest_group_ = 256, most_groups_ = 1024;
+  std::mutex load_lock_;
+  ModuleHandle module_ = nullptr;
+  std::map<std::string, std::unique_ptr<Loaded>> kernels_;
+  std::map<const Device*, bool> peers_;
+  std::mutex zero_lock_;
+  Ref<Queue> own_;  // for zeroing new memory; made anew when it failed
+};
+
+const Family::Found& found();
+Ref<Device> open(int index);
+
+}  // namespace hotslot::level_zero

@@ -1,0 +1,149 @@
+// Level Zero's graphs. What was captured is given to the driver when it is instantiated: as a recorded graph where the device
+// says it has them, else as a closed list in the order it was enqueued. A list that records events is always a list: what a
+// recorded graph signals inside, nobody outside may look at.
+#include <algorithm>
+
+#include "device/level_zero.hpp"
+
+namespace hotslot::level_zero {
+
+Instance::~Instance() {
+  if (list) let_go(ze().zeCommandListDestroy, list);
+  if (executable) let_go(device.driver.newer.zeExecutableGraphDestroyExt, executable);
+  if (graph) let_go(device.driver.newer.zeGraphDestroyExt, graph);
+}
+
+Program::Program(XpuDevice& device, Ref<Capture> source) : device(device), capture(std::move(source)), lent(capture->lent()) {
+  for (auto& work : capture->nodes)
+    if (work.type == Work::record) events.push_back(work.event);
+  instances.push_back(build());
+}
+
+Ref<Instance> Program::build() const {
+  auto instance = std::make_shared<Instance>(device);
+  if (capture->nodes.empty()) return instance;
+  if (!device.graphs || !events.empty() || !record_graph(*instance)) fill_list(*instance);
+  return instance;
+}
+
+// False: the driver has no graphs after all.
+bool Program::record_graph(Instance& instance) const {
+  const Driver& driver = device.driver;
+  std::lock_guard guard(device.record_lock);
+  if (!device.record_list) device.record_list = device.immediate_list(device.compute, 0, true);
+  const Status begun = driver.newer.zeCommandListBeginGraphCaptureExt(device.record_list, nullptr);
+  if (unsupported(begun)) return false;
+  must("zeCommandListBeginGraphCaptureExt", begun);
+  // The list has to be ended whatever it holds; should that fail twice, another one records next.
+  const auto end = [&] {
+    const Status ended = driver.newer.zeCommandListEndGraphCaptureExt(device.record_list, nullptr, &instance.graph);
+    if (ended != status::success && driver.newer.zeCommandListEndGraphCaptureExt(device.record_list, nullptr, &instance.graph) != status::success)
+      device.record_list = nullptr;
+    return ended;
+  };
+  try {
+    for (auto& work : capture->nodes) device.append(device.record_list, work, nullptr, 0, nullptr);
+  } catch (const Error&) {
+    end();
+    throw;
+  }
+  must("zeCommandListEndGraphCaptureExt", end());
+  HOTSLOT_ZE_NEWER(driver, zeGraphInstantiateExt, instance.graph, nullptr, &instance.executable);
+  return true;
+}
+
+// In order of the capture: branches of it run one after the other. Where lists keep no order, a barrier stands behind each.
+void Program::fill_list(Instance& instance) const {
+  Driver& driver = device.driver;
+  const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, device.in_order ? uint32_t(list_in_order) : 0};
+  HOTSLOT_ZE(zeCommandListCreate, driver.context(), device.handle, &desc, &instance.list);
+  const ListHandle list = instance.list;
+  if (!driver.lists_append) {
+    instance.go = std::make_unique<Gate>(driver, false);
+    instance.end = std::make_unique<Gate>(driver, false);
+    EventHandle go = instance.go->event();
+    HOTSLOT_ZE(zeCommandListAppendBarrier, list, nullptr, 1, &go);
+    HOTSLOT_ZE(zeCommandListAppendEventReset, list, go);
+  }
+  for (auto& work : capture->nodes) {
+    if (!device.in_order) HOTSLOT_ZE(zeCommandListAppendBarrier, list, nullptr, 0, nullptr);
+    EventHandle signal = nullptr;
+    if (work.type == Work::record) {
+      const bool timed = work.event->timing && device.timing;
+      signal = instance.records.emplace_back(std::make_shared<Gate>(driver, timed))->event();
+    }
+    device.append(list, work, signal, 0, nullptr);
+  }
+  if (instance.end) HOTSLOT_ZE(zeCommandListAppendBarrier, list, instance.end->event(), 0, nullptr);
+  HOTSLOT_ZE(zeCommandListClose, list);
+}
+
+// A list that runs on queues stays with its first: while it is under way, no other may have it.
+Ref<Instance> Program::instance_for(const Ref<Queue>& queue) {
+  for (size_t i = instances.size(); i-- > 0;) {
+    auto& instance = instances[i];
+    if (!instance->broken && !(instance->assigned && instance->queue.expired())) continue;
+    // Runs of it may be under way.
+    device.driver.retire([old = std::move(instance)] {});
+    instances.erase(instances.begin() + long(i));
+  }
+  for (auto& instance : instances)
+    if (!instance->go || !instance->assigned || instance->queue.lock() == queue) {
+      if (instance->go) instance->assigned = true, instance->queue = queue;
+      return instance;
+    }
+  instances.push_back(build());
+  instances.back()->assigned = instances.back()->go != nullptr;
+  instances.back()->queue = queue;
+  return instances.back();
+}
+
+Ref<Exec> XpuGraph::instantiate() { return std::make_shared<XpuExec>(std::make_shared<Program>(device, capture)); }
+
+XpuExec::~XpuExec() {
+  // Replays may be under way: what they touch stays until they are over.
+  Driver& driver = program_->device.driver;
+  driver.retire([program = std::move(program_)] {});
+}
+
+// The exec stays what it is and takes another list; one that may be running is let go when nothing runs any more.
+bool XpuExec::update(const Ref<Graph>& ref) {
+  require_family(family_name, *ref, "a graph");
+  auto& graph = static_cast<XpuGraph&>(*ref);
+  auto next = std::make_shared<Program>(graph.device, graph.capture);
+  std::lock_guard guard(lock_);
+  const auto& had = program_->capture->nodes;
+  const auto& has = next->capture->nodes;
+  const bool same = std::equal(had.begin(), had.end(), has.begin(), has.end(), [](auto& a, auto& b) { return a.type == b.type; });
+  program_->device.driver.retire([old = std::move(program_)] {});
+  program_ = std::move(next);
+  return same;
+}
+
+std::vector<std::pair<Ref<Event>, Ref<Point>>> XpuExec::run(const Ref<Queue>& queue) {
+  std::lock_guard guard(lock_);
+  Program& program = *program_;
+  if (&program.device != &queue->device)
+    throw Error("ERR_HOTSLOT_ARGUMENT", "a graph of xpu:" + std::to_string(program.device.index) + " cannot be replayed on xpu:" +
+                                            std::to_string(queue->device.index));
+  for (const Memory* memory : program.lent)
+    if (memory->revoked.load())
+      refuse(family_name, "zeCommandListAppendGraphExt", int(status::invalid_argument), "INVALID_ARGUMENT",
+             "the graph touches host memory that a thread lent which has ended", "close what uses the memory before its thread ends");
+  const Ref<Instance> instance = program.instance_for(queue);
+  std::vector<Ref<Point>> earlier = instance->relays, relays;
+  if (last_) earlier.push_back(last_);
+  try {
+    queue->run(*instance, earlier, last_, relays);
+  } catch (...) {
+    // What was relayed of a run that is under way: the next one waits for it.
+    instance->relays.insert(instance->relays.end(), relays.begin(), relays.end());
+    throw;
+  }
+  std::vector<std::pair<Ref<Event>, Ref<Point>>> recorded;
+  for (size_t i = 0; i < relays.size(); ++i) recorded.emplace_back(program.events[i], relays[i]);
+  instance->relays = std::move(relays);
+  return recorded;
+}
+
+}  // namespace hotslot::level_zero

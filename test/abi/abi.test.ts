@@ -1,0 +1,123 @@
+/** Our declarations of the drivers' interfaces, compiled beside the vendors' headers: every difference is a static_assert. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const { env } = process;
+
+interface Check {
+  vendor: string;
+  source: string;
+  /** what it includes of the vendor's */
+  header: string;
+  /** folders that may hold it, besides the compiler's own */
+  folders: (string | undefined)[];
+  missing: string;
+  /** what the build with -DNEGATIVE must say, and nothing else */
+  wrong: string[];
+}
+
+const cudas = existsSync('/usr/local') ? readdirSync('/usr/local').filter((name) => name.startsWith('cuda')) : [];
+const checks: Check[] = [
+  {
+    vendor: 'CUDA',
+    source: 'cuda_abi_check.cpp',
+    header: 'cudaTypedefs.h',
+    folders: [env.CUDA_HOME && join(env.CUDA_HOME, 'include'), ...cudas.map((name) => `/usr/local/${name}/include`)],
+    missing: "the CUDA toolkit's headers (cuda.h and cudaTypedefs.h, 12.0 or newer)",
+    wrong: [
+      'wrong: a parameter too few',
+      'wrong: a structure by address',
+      'event_disable_timing is not CU_EVENT_BLOCKING_SYNC',
+      'Shifted::result is not where CUgraphExecUpdateResultInfo::result is',
+      'Uuid has not the size of CUgraphExecUpdateResultInfo',
+    ],
+  },
+  {
+    vendor: 'Level Zero',
+    source: 'level_zero_abi_check.cpp',
+    header: 'level_zero/loader/ze_loader.h',
+    folders: [],
+    missing: "Level Zero's headers (Debian: libze-dev)",
+    wrong: [
+      'wrong: two parameters too few',
+      'wrong: a count of 8 bytes',
+      'Priority::low is not ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH',
+      'Shifted::ordinal is not where ze_command_queue_desc_t::ordinal is',
+      'KernelDesc has not the size of ze_host_mem_alloc_desc_t',
+    ],
+  },
+  {
+    vendor: 'HIP',
+    source: 'hip_abi_check.cpp',
+    header: 'hip/hip_runtime_api.h',
+    folders: [env.ROCM_PATH && join(env.ROCM_PATH, 'include'), '/opt/rocm/include'],
+    missing: "HIP's headers (Debian: libamdhip64-dev)",
+    wrong: [
+      'wrong: two parameters too few',
+      'wrong: a byte as a word',
+      'attribute_integrated is not cuda::attribute_integrated',
+    ],
+  },
+];
+
+function works(compiler: string): boolean {
+  return spawnSync(compiler, ['--version']).status === 0;
+}
+
+/** g++ (or CXX), and a clang where there is one: each has its own idea of a constant. */
+function compilers(): string[] {
+  const clang = ['clang++', 'clang++-19', 'clang++-16', 'clang++-14'].find(works);
+  return [env.CXX ?? 'g++', clang].filter((name) => name !== undefined && works(name)) as string[];
+}
+
+/** The folder to include from, '' for the compiler's own; null when the header is nowhere. */
+function folderOf({ header, folders }: Check, compiler: string): string | null {
+  const found = folders.find((folder) => folder && existsSync(join(folder, header)));
+  if (found) return found;
+  const input = `#if !__has_include(<${header}>)\n#error\n#endif\n`;
+  return spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], { input }).status === 0 ? '' : null;
+}
+
+/** What the compiler finds wrong: the message of every assertion that fails, any other error as it is. */
+function errors(compiler: string, { source }: Check, folder: string, flags: readonly string[]): string[] {
+  const include = folder === '' ? [] : ['-isystem', folder];
+  const command = ['-std=c++17', '-Wall', '-Wextra', '-fsyntax-only', '-Inative', '-Itest/abi', ...include, ...flags];
+  const done = spawnSync(compiler, [...command, join('test/abi', source)], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...env, LC_ALL: 'C' },
+  });
+  const lines = done.stderr.split('\n').filter((line) => /\b(error|warning): /.test(line));
+  // g++ and newer clangs end with the message, older clangs quote it.
+  return lines.map(
+    (line) =>
+      /static assertion failed(?: due to requirement .*')?: (.*)$/.exec(line)?.[1] ??
+      /static_assert failed.*"(.*)"$/.exec(line)?.[1] ??
+      line,
+  );
+}
+
+describe('ABI declarations', function () {
+  this.timeout(120_000);
+  const found = compilers();
+  if (found.length === 0) it.skip('no C++ compiler: install g++');
+  for (const check of checks) {
+    const folder = found.length === 0 ? null : folderOf(check, found[0] as string);
+    if (folder === null) {
+      it.skip(`are ${check.vendor}'s: install ${check.missing}`);
+      continue;
+    }
+    for (const compiler of found) {
+      it(`are ${check.vendor}'s, says ${compiler}`, () => {
+        expect(errors(compiler, check, folder, [])).to.deep.equal([]);
+      });
+      it(`that are not ${check.vendor}'s are found by ${compiler}`, () => {
+        expect(errors(compiler, check, folder, ['-DNEGATIVE'])).to.have.members(check.wrong);
+      });
+    }
+  }
+});

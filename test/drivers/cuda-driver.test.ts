@@ -1,0 +1,104 @@
+/** The software drivers of CUDA and HIP: every rule of theirs once, through the interface that Hotslot uses. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { buildDriverProgram, buildSoftwareDriver } from './build.ts';
+
+/** Runs where the version matters: the oldest driver that Hotslot takes, and the newest. */
+const onBoth: [string, string][] = [
+  ['lookups', 'finds calls by name and version, and reads PTX up to its own version'],
+  ['contexts', 'wants a context in the calling thread'],
+  ['stale-handles', 'knows which handles live'],
+  ['registrations', 'registers host memory by its rules and takes no range that is none'],
+  ['copies', 'takes pageable memory at once and pinned memory in its turn'],
+  ['streams-and-events', 'orders streams by events, and tells what is not ready'],
+  ['kernels', 'launches what was compiled for it, on memory that is there'],
+  ['sticky', 'fails a stream for good'],
+  ['captures', 'bars, breaks and refuses captures by mode and thread'],
+  ['graphs', 'replays, updates and keeps graphs'],
+  ['let-go', 'sees memory go that work or graphs still use'],
+  ['threads', 'keeps its books under threads'],
+];
+const once: [string, string, NodeJS.ProcessEnv][] = [
+  ['too-old', 'can be older than Hotslot takes', { HOTSLOT_SOFTWARE_CUDA: '11.8' }],
+  ['sticky', 'can lose its whole context by one kernel', { HOTSLOT_SOFTWARE_CUDA: '13.0,sticky=context' }],
+  ['two-devices', 'keeps two devices apart', { HOTSLOT_SOFTWARE_CUDA: 'devices=2' }],
+  [
+    'limits',
+    'can be short of memory and refuse to register',
+    { HOTSLOT_SOFTWARE_CUDA: 'memory=65536,register=refuse,ptx=6.3' },
+  ],
+  ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
+  ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
+];
+
+describe('software drivers', function () {
+  this.timeout(180_000);
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-drivers-'));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  function run(program: string, driver: string, group: string, env: NodeJS.ProcessEnv) {
+    return spawnSync(program, [driver, group], { encoding: 'utf8', env: { ...process.env, ...env }, timeout: 60_000 });
+  }
+  function passes(program: string, driver: string, group: string, env: NodeJS.ProcessEnv): void {
+    const done = run(program, driver, group, env);
+    // Nothing is ever printed by the driver itself.
+    expect([done.stdout, done.stderr, done.status, done.signal]).to.deep.equal(['', '', 0, null]);
+  }
+
+  describe('libcuda', () => {
+    let driver: string;
+    let program: string;
+    before(() => {
+      driver = buildSoftwareDriver('cuda');
+      program = buildDriverProgram(['test/drivers/cuda_check.cpp'], []);
+    });
+
+    for (const version of ['12.0', '13.0'])
+      for (const [group, title] of onBoth)
+        it(`${version}: ${title}`, () => passes(program, driver, group, { HOTSLOT_SOFTWARE_CUDA: version }));
+    for (const [group, title, env] of once) it(title, () => passes(program, driver, group, env));
+
+    it('fails what it is told to fail, and counts its calls', () => {
+      const log = join(folder, 'calls');
+      passes(program, driver, 'injection', {
+        HOTSLOT_SOFTWARE_FAIL: 'cuMemAlloc:2:2,cuStreamQuery:1:719:forever',
+        HOTSLOT_SOFTWARE_LOG: log,
+      });
+      expect(readFileSync(log, 'utf8').split('\n')).to.include.members(['cuMemAlloc 3', 'cuStreamQuery 3', 'cuInit 1']);
+    });
+
+    it('ends a process that frees what is in use, where it is told to be strict', () => {
+      const done = run(program, driver, 'strict', { HOTSLOT_SOFTWARE_STRICT: 'abort' });
+      expect([done.signal, done.stderr]).to.deep.equal([
+        'SIGABRT',
+        'Hotslot software driver: a free of memory that queued work still uses\n',
+      ]);
+    });
+  });
+
+  describe('libamdhip64', () => {
+    let program: string;
+    before(() => {
+      program = buildDriverProgram(['test/drivers/hip_check.cpp'], []);
+    });
+    const runtimes = [
+      ['hip-old', 'old', 'ROCm 5.2'],
+      ['hip', 'new', 'ROCm 7'],
+    ] as const;
+    for (const [kind, group, name] of runtimes)
+      describe(`as of ${name}`, () => {
+        let driver: string;
+        before(() => {
+          driver = buildSoftwareDriver(kind);
+        });
+        const two = { HOTSLOT_SOFTWARE_HIP: 'devices=2' };
+        it('has the calls of its time', () => passes(program, driver, group, two));
+        it('has current devices instead of contexts', () => passes(program, driver, 'devices', two));
+        it('loads code objects for its own architecture', () => passes(program, driver, 'kernels', two));
+        it('can have no device', () => passes(program, driver, 'no-device', { HOTSLOT_SOFTWARE_HIP: 'devices=0' }));
+      });
+  });
+});

@@ -1,0 +1,80 @@
+// What the two programs that check the software drivers of this family have in common.
+#pragma once
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/cuda_abi.hpp"
+
+inline int wrong = 0;
+inline void compare(int line, const char* what, long long expected, long long got) {
+  if (expected == got) return;
+  std::printf("line %d: %s gave %lld, not %lld\n", line, what, got, expected);
+  ++wrong;
+}
+#define IS(expected, call) compare(__LINE__, #call, static_cast<long long>(expected), static_cast<long long>(call))
+#define OK(call) IS(0, call)
+
+inline void (*fail_next)(const char*);
+inline const char *(*calls_text)(), *(*live_text)(), *(*complaints_text)();
+
+template <class F>
+void symbol(void* library, F& to, const char* name) {
+  to = reinterpret_cast<F>(dlsym(library, name));
+  if (to) return;
+  std::printf("no symbol %s\n", name);
+  std::exit(1);
+}
+
+inline void* open_library(const char* path) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) std::printf("%s\n", dlerror()), std::exit(1);
+  symbol(library, fail_next, "hotslot_software_fail");
+  symbol(library, calls_text, "hotslot_software_calls");
+  symbol(library, live_text, "hotslot_software_live");
+  symbol(library, complaints_text, "hotslot_software_complaints");
+  return library;
+}
+
+inline long long value_in(const char* text, const std::string& name) {
+  const std::string all = std::string("\n") + text, key = "\n" + name + " ";
+  const size_t at = all.find(key);
+  return at == std::string::npos ? -1 : atoll(all.c_str() + at + key.size());
+}
+inline long long live(const char* kind) { return value_in(live_text(), kind); }
+inline long long calls(const char* name) { return value_in(calls_text(), name); }
+inline long long violations() { return live("violations"); }
+
+// The last call's status once it is no longer "not ready".
+template <class F>
+int settled(F&& query) {
+  for (;;) {
+    const int status = query();
+    if (status != hotslot::cuda::status::not_ready) return status;
+    std::this_thread::yield();
+  }
+}
+
+struct Group {
+  const char* name;
+  void (*run)();
+};
+
+// Runs the group of that name.
+template <size_t N>
+int run_group(const Group (&groups)[N], const char* name) {
+  for (auto& group : groups) {
+    if (std::strcmp(group.name, name) != 0) continue;
+    group.run();
+    if (wrong) std::printf("complaints:\n%s", complaints_text());
+    std::fflush(stdout);
+    return wrong ? 1 : 0;
+  }
+  std::printf("no group %s\n", name);
+  return 2;
+}

@@ -1,0 +1,45 @@
+// The door of every call: counted, perhaps made to fail, refused when the driver is not there, then under the lock.
+#pragma once
+#include "cuda_devices.hpp"
+#include "cuda_graphs.hpp"
+
+namespace hotslot::software {
+
+inline void make_devices(const Options& options) {
+  Driver& all = driver();
+  for (auto& [name, value] : options.values) {
+    static const char* const known[] = {"devices", "memory", "sticky", "register", "peer", "ptx", "cc", "arch"};
+    if (std::none_of(std::begin(known), std::end(known), [name = name](const char* each) { return name == each; }))
+      desk().complaints.say("nobody knows the option " + name + "=" + value), throw Refusal{status::unknown};
+  }
+  all.memory = options.number("memory", 0);
+  all.sticky_context = options.get("sticky", "") == "context";
+  all.refuse_register = options.get("register", "") == "refuse";
+  all.peer = options.get("peer", "") != "none";
+  for (uint64_t i = 0; i < options.number("devices", 1); ++i) {
+    all.devices.push_back(std::make_unique<Device>());
+    all.devices.back()->index = int(i);
+    all.devices.back()->host = host::open(int(i));
+  }
+}
+
+template <class F>
+Status enter(Call& call, bool before_init, F&& f) {
+  call.count.fetch_add(1);
+  if (desk().gone.load()) return status::deinitialized;
+  if (const int injected = desk().injection.status(call.name)) return injected;
+  std::lock_guard guard(driver().lock);
+  if (!before_init && !driver().initialised) return status::not_initialized;
+  try {
+    return f();
+  } catch (const Refusal& refusal) {
+    return refusal.status;
+  } catch (const Error& error) {
+    if (error.status) return error.status;
+    return strcmp(error.code, "ERR_HOTSLOT_MEMORY") == 0 ? status::out_of_memory : status::invalid_value;
+  } catch (const std::bad_alloc&) {
+    return status::out_of_memory;
+  }
+}
+
+}  // namespace hotslot::software

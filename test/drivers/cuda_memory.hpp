@@ -1,0 +1,271 @@
+// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a GPU. Every function runs
+// under the driver's lock and leaves by `Refusal` or by the host device's `Error` when it has to say no. Here: whose turn it
+// is and on what device, what a capture bars, and memory.
+#pragma once
+#include <time.h>
+
+#include <algorithm>
+
+#include "cuda_state.hpp"
+
+namespace hotslot::software::op {
+
+using namespace hotslot::cuda;
+
+// ---- the calling thread and its device -------------------------------------------------------------------------------
+
+inline Device& device_at(int index) {
+  demand(index >= 0 && size_t(index) < driver().devices.size(), status::invalid_device);
+  return *driver().devices[size_t(index)];
+}
+
+// A stream's sticky error under the number the driver has for it.
+template <class F>
+auto asking(const Ref<Fault>& fault, F&& f) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    if (error.status == status::launch_failed && fault) throw Refusal{fault->status.load()};
+    throw;
+  }
+}
+
+// With sticky=context, one failed kernel spoils its device's context for good.
+inline void refuse_poisoned(Device& device) {
+  if (!driver().sticky_context) return;
+  for (auto& weak : device.streams) {
+    const Ref<Stream> stream = weak.lock();
+    if (device.poisoned || !stream || stream->capturing()) continue;
+    try {
+      stream->host->query();
+    } catch (const Error&) {
+      device.poisoned = stream->fault->status.load();
+    }
+  }
+  demand(!device.poisoned, device.poisoned);
+}
+
+inline Device& current() {
+#ifdef HOTSLOT_SOFTWARE_HIP
+  demand(!driver().devices.empty(), status::invalid_device);
+  Device* device = thread_state().current ? thread_state().current : driver().devices[0].get();
+#else
+  Device* device = thread_state().current;
+  demand(device && device->retained > 0, status::invalid_context);
+#endif
+  refuse_poisoned(*device);
+  return *device;
+}
+
+inline Device& device_of(Context context) {
+  for (auto& device : driver().devices)
+    if (reinterpret_cast<Context>(device.get()) == context && device->retained > 0) return *device;
+  throw Refusal{status::invalid_context};
+}
+
+inline const Ref<Stream>& stream_of(StreamHandle handle) {
+  current();
+  if (!handle) desk().complaints.say("a call on stream 0, which other work of the process would wait for");
+  const Ref<Stream>& stream = driver().streams.get(handle);
+  refuse_poisoned(stream->owner);
+  return stream;
+}
+
+inline Event& event_of(EventHandle handle) {
+  current();
+  Event& event = *driver().events.get(handle);
+  refuse_poisoned(event.owner);
+  return event;
+}
+
+// ---- captures: who is barred -----------------------------------------------------------------------------------------
+
+// Asking a capturing stream is what breaks its capture on the host device.
+inline void invalidate(Capture& capture) {
+  try {
+    capture.origin->host->query();
+  } catch (const Error&) {
+  }
+}
+
+// Before every call that a capture may forbid: in this thread, or in any thread when it captures globally.
+inline void unsafe(bool ignores_mode = false) {
+  const ThreadState& thread = thread_state();
+  bool barred = false;
+  for (auto& capture : driver().captures) {
+    const bool own = capture->thread == thread_state().id;
+    const bool bars = own ? capture->mode != capture_relaxed && thread.mode != capture_relaxed
+                          : capture->mode == capture_global && (thread.mode == capture_global || ignores_mode);
+    if (!bars) continue;
+    barred = true;
+    invalidate(*capture);
+  }
+  demand(!barred, status::capture_unsupported);
+}
+
+inline void close_capture(const Ref<Capture>& capture) {
+  auto& open = driver().captures;
+  capture->ended = true;
+  open.erase(std::remove(open.begin(), open.end(), capture), open.end());
+  capture->origin.reset();
+}
+
+// ---- memory ----------------------------------------------------------------------------------------------------------
+
+inline Ref<Range> range_around(uintptr_t at) {
+  auto above = driver().ranges.upper_bound(at);
+  if (above == driver().ranges.begin()) return nullptr;
+  const Ref<Range>& below = std::prev(above)->second;
+  return at < below->end() ? below : nullptr;
+}
+
+// The first known range that shares a byte with [at, at + bytes).
+inline Ref<Range> range_within(uintptr_t at, size_t bytes) {
+  if (Ref<Range> around = range_around(at)) return around;
+  auto above = driver().ranges.lower_bound(at);
+  return above != driver().ranges.end() && above->first - at < bytes ? above->second : nullptr;
+}
+
+inline bool foreign(const Range& range, const Device& device) {
+  return range.kind == Range::registered && !(range.flags & host_register_portable) && &range.owner != &device;
+}
+
+// The range a copy's end lies in; null for pageable memory. Partly in one is what no driver takes.
+inline Ref<Range> locate(uintptr_t at, size_t bytes, const Device& device) {
+  demand(at != 0 && bytes <= UINTPTR_MAX - at, status::invalid_value);
+  Ref<Range> range = range_within(at, bytes);
+  if (!range || foreign(*range, device)) return nullptr;
+  demand(range->begin <= at && bytes <= range->end() - at, status::invalid_value);
+  return range;
+}
+
+inline bool done(Flight& flight) {
+  try {
+    return flight.done->query();
+  } catch (const Error&) {
+    return true;  // the stream failed: nothing more runs there
+  }
+}
+
+// Whether work that has not finished refers to it.
+inline bool in_use(Range& range) {
+  for (int patience = 20;; --patience) {
+    bool working = false, unclear = false;
+    for (auto& stream : range.users()) {
+      // A capturing stream cannot be asked; its earlier work is about to be done, or it is not.
+      if (stream->capturing()) {
+        unclear = true;
+        continue;
+      }
+      try {
+        working |= !stream->host->query();
+      } catch (const Error&) {
+      }
+    }
+    if (working) return true;
+    if (!unclear) break;
+    if (patience == 0) return true;
+    const timespec nap{0, 100'000};
+    nanosleep(&nap, nullptr);
+  }
+  driver().flights.remove_if(done);
+  for (auto& flight : driver().flights)
+    for (auto& touched : flight.contents->ranges)
+      if (touched.get() == &range) return true;
+  return false;
+}
+
+inline void forget(const Ref<Range>& range, const char* call) {
+  if (in_use(*range)) desk().complaints.say(std::string(call) + " of memory that queued work still uses");
+  range->live.store(false);
+  driver().ranges.erase(range->begin);
+}
+
+inline uint64_t capacity(Device& device) { return driver().memory ? driver().memory : device.host->memory_info().total; }
+
+inline Status mem_get_info(size_t* free, size_t* total) {
+  Device& device = current();
+  demand(free && total, status::invalid_value);
+  *total = capacity(device);
+  *free = driver().memory ? driver().memory - device.used : device.host->memory_info().free;
+  return 0;
+}
+
+inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags) {
+  unsafe();
+  demand(bytes > 0, status::invalid_value);
+  if (kind == Range::device) demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
+  Ref<Memory> memory = kind == Range::device ? device.host->allocate(bytes) : device.host->allocate_host(bytes);
+  const auto begin = reinterpret_cast<uintptr_t>(memory->address);
+  auto range = std::make_shared<Range>(kind, device, begin, bytes, flags, std::move(memory));
+  driver().ranges[begin] = range;
+  if (kind == Range::device) device.used += bytes;
+  return range;
+}
+
+inline Status mem_alloc(DevicePtr* out, size_t bytes) {
+  Device& device = current();
+  demand(out, status::invalid_value);
+  *out = own_memory(device, Range::device, bytes, 0)->begin;
+  return 0;
+}
+
+inline Status mem_free(DevicePtr at) {
+  current();
+  unsafe();
+  if (at == 0) return 0;
+  const Ref<Range> range = range_around(at);
+  demand(range && range->kind == Range::device && range->begin == at, status::invalid_value);
+  refuse_poisoned(range->owner);
+  forget(range, "a free");
+  range->owner.used -= range->bytes;
+  return 0;
+}
+
+inline Status mem_host_alloc(void** out, size_t bytes, unsigned flags) {
+  Device& device = current();
+  demand(out && flags <= 7, status::invalid_value);
+  *out = reinterpret_cast<void*>(own_memory(device, Range::host, bytes, flags)->begin);
+  return 0;
+}
+
+inline Status mem_free_host(void* at) {
+  current();
+  unsafe();
+  const Ref<Range> range = range_around(uintptr_t(at));
+  demand(range && range->kind == Range::host && range->begin == uintptr_t(at), status::invalid_value);
+  forget(range, "a free of host memory");
+  return 0;
+}
+
+inline Status mem_host_register(void* at, size_t bytes, unsigned flags) {
+  Device& device = current();
+  unsafe();
+  demand(at && bytes > 0 && bytes <= UINTPTR_MAX - uintptr_t(at) && flags <= 15, status::invalid_value);
+  demand(!driver().refuse_register, status::not_supported);
+  if (const Ref<Range> other = range_within(uintptr_t(at), bytes))
+    throw Refusal{other->kind == Range::device ? status::invalid_value : status::already_registered};
+  driver().ranges[uintptr_t(at)] = std::make_shared<Range>(Range::registered, device, uintptr_t(at), bytes, flags, nullptr);
+  return 0;
+}
+
+inline Status mem_host_unregister(void* at) {
+  current();
+  unsafe();
+  const Ref<Range> range = range_around(uintptr_t(at));
+  demand(range && range->kind == Range::registered, status::not_registered);
+  demand(range->begin == uintptr_t(at), status::invalid_value);
+  forget(range, "an unregistration");
+  return 0;
+}
+
+inline Status mem_host_get_device_pointer(DevicePtr* out, void* at, unsigned flags) {
+  Device& device = current();
+  const Ref<Range> range = range_around(uintptr_t(at));
+  demand(out && flags == 0 && range && range->kind != Range::device && !foreign(*range, device), status::invalid_value);
+  demand(range->kind == Range::host || range->flags & host_register_devicemap, status::invalid_value);
+  *out = uintptr_t(at);
+  return 0;
+}
+
+}  // namespace hotslot::software::op

@@ -1,0 +1,218 @@
+/**
+ * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
+ * a software driver's environment; arguments: the driver's library, how many of each call's occurrences to fail, a placement.
+ */
+import { readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openParts } from '../../examples/cartpole-dqn/parts.ts';
+import { defaults } from '../../examples/cartpole-dqn/settings.ts';
+import { type Device, DeviceError, openDevice, type Placement } from '../../src/index.ts';
+import { openHandles, pinnedHandles } from '../device/rig.ts';
+import { rows } from '../pipeline/fixture.ts';
+import { TESTED } from '../tested-device.ts';
+
+interface Software {
+  /** 'name:nth:status[:forever]'; null: no call fails */
+  fail(spec: string | null): void;
+  /** lines 'name count' */
+  calls(): string;
+  /** lines 'kind count' */
+  live(): string;
+}
+export interface Outcome {
+  call: string;
+  nth: number;
+  forever: boolean;
+  /** milliseconds from the start to everything closed */
+  ms: number;
+  /** the run came to the call that was to fail */
+  fired: boolean;
+  /** the driver call that the error names; null when the run went well */
+  named: string | null;
+  /** the error's words; null when the run went well */
+  error: string | null;
+  /** driver calls that process warnings named */
+  warned: string[];
+  /** closing threw this */
+  closing: string | null;
+  /** kinds of objects of which more live than before */
+  leaked: Record<string, number>;
+}
+
+const [library, most, placement] = process.argv.slice(2) as [string, string, string];
+const software = await driver(library);
+const trace = join(tmpdir(), `hotslot-every-call-${process.pid}.json`);
+const TICKS = 6;
+
+async function driver(path: string): Promise<Software> {
+  // The core opens the library; this finds the same one.
+  openDevice(TESTED);
+  const module = { exports: {} as Software };
+  process.dlopen(module, path);
+  return module.exports;
+}
+
+const counts = (text: string): Record<string, number> =>
+  Object.fromEntries(
+    text
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' '))
+      .map(([name, count]) => [name, Number(count)]),
+  );
+
+/** The innermost driver call that an error tells of. */
+function namedBy(error: unknown): string | null {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof DeviceError) return at.call;
+  return null;
+}
+
+/** Opens, captures, trains, publishes, ticks by hand, reads back; closes whatever came of it. */
+async function train(closing: (error: unknown) => void): Promise<void> {
+  const parts = await openParts({
+    seed: 1,
+    device: TESTED,
+    placement: (placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement) as Placement,
+    trace,
+    settings: { ...defaults, capacity: 256, batchSize: 16, minibatches: 2, hidden: [8] },
+    limited: false,
+  });
+  try {
+    const { buffer, pipeline, learner } = parts;
+    pipeline.on('warning', (text) => warnings.push(text));
+    buffer.add(rows(64));
+    await pipeline.run({ ticks: TICKS, publishEvery: 2 });
+    const batch = await pipeline.sampleLargeBatch(TICKS, 32);
+    await batch.obs?.toArray();
+    pipeline.afterTick();
+    const { device } = learner;
+    recaptured(device);
+    await learner.parameters.toArray();
+  } finally {
+    try {
+      await parts[Symbol.asyncDispose]();
+    } catch (error) {
+      closing(error);
+    }
+  }
+}
+
+/** A graph made, changed twice and run: what a training run does when it captures again. */
+function recaptured(device: Device): void {
+  using stream = device.createStream();
+  using a = device.allocate({ shape: [4] });
+  using b = device.allocate({ shape: [4], dtype: 'float64' });
+  const capture = (work: () => void) => {
+    stream.beginCapture();
+    try {
+      work();
+    } catch (error) {
+      try {
+        stream.endCapture().close();
+      } catch {
+        // broken by the first error
+      }
+      throw error;
+    }
+    return stream.endCapture();
+  };
+  using one = capture(() => stream.fill(a, 1));
+  using same = capture(() => stream.fill(a, 2));
+  using other = capture(() => {
+    stream.fill(b, 1.5);
+    stream.fill(a.view({ shape: [2] }), 3);
+  });
+  using exec = one.instantiate();
+  exec.update(same);
+  exec.update(other);
+  stream.replay(exec);
+}
+
+const threads = () => readdirSync('/proc/self/task').length;
+const warnings: string[] = [];
+process.on('warning', ({ message }) => warnings.push(message));
+
+function living(): Record<string, number> {
+  const all: Record<string, number> = { ...counts(software.live()), ...openHandles(), pins: pinnedHandles() };
+  // Staging memory is kept for the next read or write, up to a limit.
+  delete all.host_allocations;
+  return all;
+}
+
+/** What there is more of than before. */
+function leaks(before: Record<string, number>): Record<string, number> {
+  const more = Object.entries(living()).map(([kind, count]) => [kind, count - (before[kind] ?? 0)] as const);
+  return Object.fromEntries(more.filter(([, count]) => count > 0));
+}
+
+async function attempt(call: string, nth: number, forever: boolean): Promise<Outcome> {
+  const before = living();
+  warnings.length = 0;
+  const asked = counts(software.calls())[call] ?? 0;
+  const begin = performance.now();
+  let error: unknown = null;
+  let closing: string | null = null;
+  software.fail(`${call}:${nth}:999${forever ? ':forever' : ''}`);
+  try {
+    await train((thrown) => {
+      closing = String(thrown);
+    });
+  } catch (thrown) {
+    error = thrown;
+  }
+  const ms = Math.round(performance.now() - begin);
+  software.fail(null);
+  const fired = (counts(software.calls())[call] ?? 0) - asked >= nth;
+  // What was let go while it was in use is given back by a later call that looks.
+  let leaked = leaks(before);
+  for (const end = performance.now() + 200; Object.keys(leaked).length > 0 && performance.now() < end; ) {
+    openDevice(TESTED).createEvent().close();
+    openDevice(TESTED).memoryInfo();
+    await new Promise(setImmediate);
+    leaked = leaks(before);
+  }
+  const warned = warnings.map((text) => /: (\w+) failed with/.exec(text)?.[1] ?? text);
+  return {
+    call,
+    nth,
+    forever,
+    ms,
+    fired,
+    named: namedBy(error),
+    error: error === null ? null : String((error as Error).message),
+    warned,
+    closing,
+    leaked,
+  };
+}
+
+// Twice: the second run finds everything loaded, every thread of the pool made, and counts only its own calls.
+for (let i = 0; i < 2; i++) {
+  await train((error) => {
+    throw error;
+  });
+}
+// Every thread of Node's pool, too.
+await Promise.all(Array.from({ length: 8 }, () => openDevice(TESTED).currentStream.synchronize()));
+const before = counts(software.calls());
+await train((error) => {
+  throw error;
+});
+const made = Object.entries(counts(software.calls()))
+  .map(([name, count]) => [name, count - (before[name] ?? 0)] as const)
+  .filter(([, count]) => count > 0);
+const threadsBefore = threads();
+process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made) })}\n`);
+for (const [call, count] of made) {
+  const tried = new Set([...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1));
+  tried
+    .add(Math.ceil(count / 2))
+    .add(Math.max(1, count - 1))
+    .add(count);
+  for (const nth of [...tried].sort((a, b) => a - b))
+    process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
+  process.stdout.write(`${JSON.stringify(await attempt(call, 1, true))}\n`);
+}
+rmSync(trace, { force: true });
+process.stdout.write(`${JSON.stringify({ threads: threads() - threadsBefore })}\n`);

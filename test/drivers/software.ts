@@ -1,0 +1,113 @@
+/**
+ * The software drivers as tests use them: each mode is an environment in which a process finds one family's devices, made of
+ * the host device. A driver is looked for when the process starts, so every mode runs in a process of its own.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { native } from '../../src/device/native.ts';
+import { buildSoftwareDriver, missingForDriver, type SoftwareDriver } from './build.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+export interface Mode {
+  name: string;
+  device: string;
+  driver: SoftwareDriver;
+  /** what the driver is told to be */
+  told: Readonly<Record<string, string>>;
+}
+
+export const modes = {
+  cuda12: { name: 'CUDA 12.0', device: 'cuda:0', driver: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '12.0' } },
+  cuda13: { name: 'CUDA 13.0', device: 'cuda:0', driver: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '13.0' } },
+  hipOld: { name: 'HIP of ROCm 5.2', device: 'rocm:0', driver: 'hip-old', told: {} },
+  hip: { name: 'HIP of ROCm 7', device: 'rocm:0', driver: 'hip', told: {} },
+} as const satisfies Record<string, Mode>;
+
+/** Why the mode cannot be had here, or null. */
+export const missing = (mode: Mode): string | null => missingForDriver(mode.driver);
+
+/** The driver's library; tests talk to it by process.dlopen, see addon.hpp. */
+export const libraryOf = (mode: Mode): string => buildSoftwareDriver(mode.driver);
+
+const variables = { cuda: 'HOTSLOT_CUDA', hip: 'HOTSLOT_HIP', 'hip-old': 'HOTSLOT_HIP' } as const;
+
+/** The environment in which a process has this mode's device and no other but the host's. */
+export function environment(mode: Mode, more: Record<string, string> = {}): NodeJS.ProcessEnv {
+  const clean = Object.entries(process.env).filter(([name]) => !/^(HOTSLOT_|ZE)/.test(name));
+  const library = libraryOf(mode);
+  const env: NodeJS.ProcessEnv = {
+    ...Object.fromEntries(clean),
+    ...(process.env.HOTSLOT_ADDONS ? { HOTSLOT_ADDONS: process.env.HOTSLOT_ADDONS } : {}),
+    HOTSLOT_CUDA: 'none',
+    HOTSLOT_HIP: 'none',
+    HOTSLOT_LEVEL_ZERO: 'none',
+    HOTSLOT_SOFTWARE_STRICT: 'abort',
+    HOTSLOT_TEST_DEVICE: mode.device,
+  };
+  if (mode.driver !== 'level_zero') env[variables[mode.driver as keyof typeof variables]] = library;
+  if (mode.device === 'rocm:0') env.HOTSLOT_HIP_KERNELS = kernelList();
+  return { ...env, ...mode.told, ...more };
+}
+
+/** What the HIP driver takes for a code object: the kernels' names. */
+function kernelList(): string {
+  const path = join(root, 'build/drivers/kernels.hsaco');
+  mkdirSync(join(root, 'build/drivers'), { recursive: true });
+  writeFileSync(path, `HOTSLOT-SOFTWARE-HSACO\n${native().kernels().join('\n')}\n`);
+  return path;
+}
+
+export interface Ended {
+  status: number | null;
+  signal: string | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a script in the mode, its path from the repository's root. */
+export async function run(mode: Mode, args: readonly string[], more: Record<string, string> = {}): Promise<Ended> {
+  const child = spawn(process.execPath, ['--enable-source-maps', ...args], {
+    cwd: root,
+    env: environment(mode, more),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const said = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].on('data', (chunk: Buffer) => {
+      said[name] += chunk.toString();
+    });
+  }
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (status, signal) => resolve({ status, signal, ...said }));
+  });
+}
+
+interface Report {
+  stats: { passes: number; failures: number; pending: number };
+  failures: { fullTitle: string; err: { message?: string; stack?: string } }[];
+}
+
+/** Runs test files in the mode; throws with what failed, else says how many passed. */
+export async function runTests(
+  mode: Mode,
+  files: readonly string[],
+  more: Record<string, string> = {},
+): Promise<number> {
+  const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '30000', '--reporter', 'json'];
+  const { stdout, stderr, status, signal } = await run(mode, [...mocha, ...files], more);
+  let report: Report;
+  try {
+    report = JSON.parse(stdout.slice(stdout.indexOf('{\n'))) as Report;
+  } catch {
+    throw new Error(`the tests ended with ${status ?? signal}:\n${stderr.slice(-4000)}\n${stdout.slice(-2000)}`);
+  }
+  if (report.stats.failures > 0 || status !== 0) {
+    const failures = report.failures.map(({ fullTitle, err }) => `${fullTitle}:\n  ${err.stack ?? err.message}`);
+    throw new Error(`${report.stats.failures} failed in ${mode.name}:\n${failures.join('\n')}\n${stderr.slice(-2000)}`);
+  }
+  return report.stats.passes;
+}
