@@ -2,6 +2,7 @@
 #include <napi.h>
 
 #include <cstring>
+#include <unordered_set>
 #include <vector>
 
 #include "device/core.hpp"
@@ -51,6 +52,69 @@ Span span(double handle, uint64_t offset, uint64_t bytes) {
     throw Error("ERR_HOTSLOT_RANGE", std::to_string(bytes) + " bytes at " + std::to_string(offset) + " end beyond a memory of " + std::to_string(held->bytes));
   return {held.ref(), offset, bytes};
 }
+
+// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any queued
+// work or graph refers to it, whoever closed or collected what; see Lender.
+struct Lent {
+  Ref<Memory> memory;
+  double handle;
+  Napi::Reference<Napi::TypedArray> view;
+};
+
+// One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless another
+// thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails instead of touching
+// them.
+class Lender : public Instance {
+ public:
+  ~Lender() {
+    for (const double handle : made_) {
+      try {
+        handles().remove(handle, 0);
+      } catch (const Error&) {
+        // Pinned by another thread, which goes on with it.
+      }
+    }
+    for (auto& lent : lent_) {
+      try {
+        handles().remove(lent.handle, close_ns);
+      } catch (const Error&) {
+        // Pinned by an actor whose own end is under way; what matters is the work below.
+      }
+      lent.memory->device.revoke(lent.memory, last_drain_ns);
+      lent.view.SuppressDestruct();
+    }
+  }
+
+  double lend(Napi::TypedArray view, Ref<Memory> memory) {
+    sweep();
+    const double handle = handles().add(memory);
+    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
+    return handle;
+  }
+
+  double make(Ref<Object> object) {
+    const double handle = handles().add(std::move(object));
+    made_.insert(handle);
+    return handle;
+  }
+  void forget(double handle) { made_.erase(handle); }
+
+  // Forgets what nobody can reach any more: only this list holds it.
+  void sweep() {
+    for (size_t i = lent_.size(); i-- > 0;) {
+      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
+      std::swap(lent_[i], lent_.back());
+      lent_.pop_back();
+    }
+  }
+
+ private:
+  static constexpr uint64_t last_drain_ns = 1'000'000'000;
+  std::vector<Lent> lent_;
+  std::unordered_set<double> made_;
+};
+
+Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
 Napi::Value list_devices(Info info) {
   auto list = Napi::Array::New(info.Env());
@@ -104,61 +168,14 @@ Napi::Value memory_info(Info info) {
 }
 
 Napi::Value create_stream(Info info) {
-  return guard(info, [&] { return handles().add(device(info, 0)->create_stream(info[1].As<Napi::Number>().Int32Value())); });
+  return guard(info, [&] { return lender(info.Env()).make(device(info, 0)->create_stream(info[1].As<Napi::Number>().Int32Value())); });
 }
 Napi::Value create_event(Info info) {
-  return guard(info, [&] { return handles().add(device(info, 0)->create_event(info[1].As<Napi::Boolean>().Value())); });
+  return guard(info, [&] { return lender(info.Env()).make(device(info, 0)->create_event(info[1].As<Napi::Boolean>().Value())); });
 }
 Napi::Value allocate(Info info) {
-  return guard(info, [&] { return handles().add(device(info, 0)->allocate(whole(info, 1))); });
+  return guard(info, [&] { return lender(info.Env()).make(device(info, 0)->allocate(whole(info, 1))); });
 }
-
-// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any queued
-// work or graph refers to it, whoever closed or collected what; see Lender.
-struct Lent {
-  Ref<Memory> memory;
-  double handle;
-  Napi::Reference<Napi::TypedArray> view;
-};
-
-// One per environment. The bytes go with the environment at the latest: its end waits for running work, and work that has
-// not begun fails instead of touching them.
-class Lender : public Instance {
- public:
-  ~Lender() {
-    for (auto& lent : lent_) {
-      try {
-        handles().remove(lent.handle, close_ns);
-      } catch (const Error&) {
-        // Pinned by an actor whose own end is under way; what matters is the work below.
-      }
-      lent.memory->device.revoke(lent.memory, last_drain_ns);
-      lent.view.SuppressDestruct();
-    }
-  }
-
-  double lend(Napi::TypedArray view, Ref<Memory> memory) {
-    sweep();
-    const double handle = handles().add(memory);
-    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
-    return handle;
-  }
-
-  // Forgets what nobody can reach any more: only this list holds it.
-  void sweep() {
-    for (size_t i = lent_.size(); i-- > 0;) {
-      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
-      std::swap(lent_[i], lent_.back());
-      lent_.pop_back();
-    }
-  }
-
- private:
-  static constexpr uint64_t last_drain_ns = 1'000'000'000;
-  std::vector<Lent> lent_;
-};
-
-Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
@@ -174,6 +191,7 @@ Napi::Value host_kind(Info info) {
 Napi::Value close(Info info) {
   return guard(info, [&] {
     const bool open = handles().remove(number(info, 0), close_ns) != nullptr;
+    lender(info.Env()).forget(number(info, 0));
     lender(info.Env()).sweep();
     return open;
   });
@@ -256,7 +274,7 @@ Napi::Value begin_capture(Info info) {
   return guard(info, [&] { stream(info, 0)->begin_capture(); });
 }
 Napi::Value end_capture(Info info) {
-  return guard(info, [&] { return handles().add(stream(info, 0)->end_capture()); });
+  return guard(info, [&] { return lender(info.Env()).make(stream(info, 0)->end_capture()); });
 }
 Napi::Value capturing(Info info) {
   return guard(info, [&] { return stream(info, 0)->capturing(); });
@@ -264,7 +282,7 @@ Napi::Value capturing(Info info) {
 Napi::Value instantiate(Info info) {
   return guard(info, [&] {
     Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
-    return handles().add(graph->instantiate());
+    return lender(info.Env()).make(graph->instantiate());
   });
 }
 // True: taken in place, false: made anew.
@@ -343,7 +361,7 @@ Napi::Value read(Info info) {
     Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
     Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
     stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
-    return handles().add(staging);
+    return lender(info.Env()).make(staging);
   });
 }
 Napi::Value copy_out(Info info) {

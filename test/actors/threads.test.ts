@@ -3,7 +3,14 @@ import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { Control } from '../../src/control.ts';
 import { native } from '../../src/device/native.ts';
-import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
+import {
+  type PipelineError,
+  ReplayBuffer,
+  type ReplayPipeline,
+  type Stream,
+  type Tensor,
+  type Tick,
+} from '../../src/index.ts';
 import { roles } from '../../src/ring/slot.ts';
 import { bufferOf, slotsOf, workersOf } from '../pipeline/crew.ts';
 import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
@@ -54,25 +61,28 @@ async function reached(made: ReplayPipeline, state: string): Promise<void> {
   while (made.inspect().slots[0]?.state !== state) await new Promise(setImmediate);
 }
 
-/** Keeps a stream from going on until it is opened. */
+/** Keeps a stream of the pipeline from going on until it is opened. */
 class Latch {
   readonly #made: ReplayPipeline;
-  readonly #word = new Int32Array(new SharedArrayBuffer(4));
-  readonly #memory;
+  readonly #word: Tensor;
+  readonly #key: Stream;
   constructor(made: ReplayPipeline) {
+    const { device } = slotsOf(made);
     this.#made = made;
-    this.#memory = slotsOf(made).device.registerHost(this.#word);
+    this.#word = device.allocate({ shape: [1], dtype: 'int32' });
+    this.#key = device.createStream();
   }
   hold(which: 'copy' | 'current'): void {
     const { backend, device } = slotsOf(this.#made);
     const stream = which === 'copy' ? backend.share().stream : device.currentStream.handle;
-    native().launch(stream, 'latch', [this.#memory.handle, 0, 4, 0x69], [8000], []);
+    native().launch(stream, 'latch', [this.#word.handle, 0, 4, 0x69], [8000], []);
   }
   open(): void {
-    Atomics.store(this.#word, 0, 1);
+    this.#key.fill(this.#word, 1);
   }
   close(): void {
-    this.#memory.close();
+    this.#word.close();
+    this.#key.close();
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
- * a software driver's environment; arguments: the driver's library, how many of each call's occurrences to fail, a placement.
+ * a software driver's environment; arguments: how many of each call's occurrences to fail, a placement.
  */
 import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,15 +11,8 @@ import { type Device, DeviceError, openDevice, type Placement } from '../../src/
 import { openHandles, pinnedHandles } from '../device/rig.ts';
 import { rows } from '../pipeline/fixture.ts';
 import { TESTED } from '../tested-device.ts';
+import { counts, software } from './talk.ts';
 
-interface Software {
-  /** 'name:nth:status[:forever]'; null: no call fails */
-  fail(spec: string | null): void;
-  /** lines 'name count' */
-  calls(): string;
-  /** lines 'kind count' */
-  live(): string;
-}
 export interface Outcome {
   call: string;
   nth: number;
@@ -40,27 +33,10 @@ export interface Outcome {
   leaked: Record<string, number>;
 }
 
-const [library, most, placement] = process.argv.slice(2) as [string, string, string];
-const software = await driver(library);
+const [most, placement] = process.argv.slice(2) as [string, string];
+const driver = await software();
 const trace = join(tmpdir(), `hotslot-every-call-${process.pid}.json`);
 const TICKS = 6;
-
-async function driver(path: string): Promise<Software> {
-  // The core opens the library; this finds the same one.
-  openDevice(TESTED);
-  const module = { exports: {} as Software };
-  process.dlopen(module, path);
-  return module.exports;
-}
-
-const counts = (text: string): Record<string, number> =>
-  Object.fromEntries(
-    text
-      .trim()
-      .split('\n')
-      .map((line) => line.split(' '))
-      .map(([name, count]) => [name, Number(count)]),
-  );
 
 /** The innermost driver call that an error tells of. */
 function namedBy(error: unknown): string | null {
@@ -134,7 +110,7 @@ const warnings: string[] = [];
 process.on('warning', ({ message }) => warnings.push(message));
 
 function living(): Record<string, number> {
-  const all: Record<string, number> = { ...counts(software.live()), ...openHandles(), pins: pinnedHandles() };
+  const all: Record<string, number> = { ...counts(driver.live()), ...openHandles(), pins: pinnedHandles() };
   // Staging memory is kept for the next read or write, up to a limit.
   delete all.host_allocations;
   return all;
@@ -149,11 +125,11 @@ function leaks(before: Record<string, number>): Record<string, number> {
 async function attempt(call: string, nth: number, forever: boolean): Promise<Outcome> {
   const before = living();
   warnings.length = 0;
-  const asked = counts(software.calls())[call] ?? 0;
+  const asked = counts(driver.calls())[call] ?? 0;
   const begin = performance.now();
   let error: unknown = null;
   let closing: string | null = null;
-  software.fail(`${call}:${nth}:999${forever ? ':forever' : ''}`);
+  driver.fail(`${call}:${nth}:999${forever ? ':forever' : ''}`);
   try {
     await train((thrown) => {
       closing = String(thrown);
@@ -162,8 +138,8 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
     error = thrown;
   }
   const ms = Math.round(performance.now() - begin);
-  software.fail(null);
-  const fired = (counts(software.calls())[call] ?? 0) - asked >= nth;
+  driver.fail(null);
+  const fired = (counts(driver.calls())[call] ?? 0) - asked >= nth;
   // What was let go while it was in use is given back by a later call that looks.
   let leaked = leaks(before);
   for (const end = performance.now() + 200; Object.keys(leaked).length > 0 && performance.now() < end; ) {
@@ -195,11 +171,11 @@ for (let i = 0; i < 2; i++) {
 }
 // Every thread of Node's pool, too.
 await Promise.all(Array.from({ length: 8 }, () => openDevice(TESTED).currentStream.synchronize()));
-const before = counts(software.calls());
+const before = counts(driver.calls());
 await train((error) => {
   throw error;
 });
-const made = Object.entries(counts(software.calls()))
+const made = Object.entries(counts(driver.calls()))
   .map(([name, count]) => [name, count - (before[name] ?? 0)] as const)
   .filter(([, count]) => count > 0);
 const threadsBefore = threads();

@@ -2,7 +2,7 @@
  * The software drivers as tests use them: each mode is an environment in which a process finds one family's devices, made of
  * the host device. A driver is looked for when the process starts, so every mode runs in a process of its own.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,10 +24,45 @@ export const modes = {
   cuda13: { name: 'CUDA 13.0', device: 'cuda:0', driver: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '13.0' } },
   hipOld: { name: 'HIP of ROCm 5.2', device: 'rocm:0', driver: 'hip-old', told: {} },
   hip: { name: 'HIP of ROCm 7', device: 'rocm:0', driver: 'hip', told: {} },
+  // The loader's validation layer knows spec 1.4 and nothing newer; it is on wherever nothing newer is used.
+  ze14: {
+    name: 'Level Zero 1.4',
+    device: 'xpu:0',
+    driver: 'level_zero',
+    told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4', ZE_ENABLE_VALIDATION_LAYER: '1', ZE_ENABLE_PARAMETER_VALIDATION: '1' },
+  },
+  zeBare: {
+    name: 'Level Zero 1.4 without timestamps',
+    device: 'xpu:0',
+    driver: 'level_zero',
+    told: {
+      HOTSLOT_SOFTWARE_ZE: 'spec=1.4,timestamps=0,import=none',
+      ZE_ENABLE_VALIDATION_LAYER: '1',
+      ZE_ENABLE_PARAMETER_VALIDATION: '1',
+    },
+  },
+  ze: { name: 'Level Zero of today', device: 'xpu:0', driver: 'level_zero', told: { HOTSLOT_SOFTWARE_ZE: 'modern' } },
+  zeIntel: {
+    name: 'Level Zero with Intel’s import',
+    device: 'xpu:0',
+    driver: 'level_zero',
+    told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.9,import=intel,graph=listed-only' },
+  },
+  zeGraph: {
+    name: 'Level Zero with graphs',
+    device: 'xpu:0',
+    driver: 'level_zero',
+    told: { HOTSLOT_SOFTWARE_ZE: 'modern,graph=flag' },
+  },
 } as const satisfies Record<string, Mode>;
 
 /** Why the mode cannot be had here, or null. */
-export const missing = (mode: Mode): string | null => missingForDriver(mode.driver);
+export function missing(mode: Mode): string | null {
+  const built = missingForDriver(mode.driver);
+  if (built !== null || mode.driver !== 'level_zero') return built;
+  const known = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' }).stdout ?? '';
+  return known.includes('libze_loader.so.1') ? null : "Level Zero's loader is not installed (Debian: libze1)";
+}
 
 /** The driver's library; tests talk to it by process.dlopen, see addon.hpp. */
 export const libraryOf = (mode: Mode): string => buildSoftwareDriver(mode.driver);
@@ -47,7 +82,13 @@ export function environment(mode: Mode, more: Record<string, string> = {}): Node
     HOTSLOT_SOFTWARE_STRICT: 'abort',
     HOTSLOT_TEST_DEVICE: mode.device,
   };
-  if (mode.driver !== 'level_zero') env[variables[mode.driver as keyof typeof variables]] = library;
+  if (mode.driver !== 'level_zero') {
+    env[variables[mode.driver]] = library;
+  } else {
+    // Beneath the real loader, in place of the drivers it knows.
+    env.ZE_ENABLE_ALT_DRIVERS = library;
+    delete env.HOTSLOT_LEVEL_ZERO;
+  }
   if (mode.device === 'rocm:0') env.HOTSLOT_HIP_KERNELS = kernelList();
   return { ...env, ...mode.told, ...more };
 }

@@ -4,6 +4,7 @@ import type { Device, Stream } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import type { Tensor } from '../../src/device/tensor.ts';
 import { DqnLearner, type DqnOptions } from '../../src/learner/dqn.ts';
+import { Latch } from '../device/rig.ts';
 import { TESTED } from '../tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
@@ -141,10 +142,8 @@ describe('learner/dqn', () => {
   });
 
   it('an update behind weights not yet written waits for them, and is not captured before them', async () => {
-    const word = new Int32Array(new SharedArrayBuffer(4));
-    using host = device.registerHost(word);
     using writer = device.createStream();
-    writer.launch('latch', { tensors: [host.tensor({ shape: [1], dtype: 'int32' })], wholes: [5000] });
+    using latch = new Latch(device).hold(writer);
     const batch = randomBatch(5, 16, small.obsDim, small.actions);
     using learner = device.withStream(writer, () => new DqnLearner(device, small));
     const { packed, tensors } = columns(device, stream, batch);
@@ -163,7 +162,7 @@ describe('learner/dqn', () => {
     });
     learner.update(watched, tensors, out);
     const done = stream.query();
-    Atomics.store(word, 0, 1);
+    latch.open();
     await learner.ready;
     expect({ waits, done }).to.deep.equal({ waits: 1, done: false });
     using made = await setUp(small, batch);

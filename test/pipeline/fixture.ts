@@ -1,9 +1,13 @@
 /** What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are always closed. */
 import { openDevice, type PipelineOptions, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
+import { errorScope } from '../device/error-scope.ts';
 import { TESTED } from '../tested-device.ts';
 
 export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
+
+/** Who may be the first to hear that an update's kernel failed. */
+export const failingActors = ['poll', 'replay', ...(errorScope(TESTED) === 'device' ? ['submit'] : [])];
 
 /** Rows whose every field says which row it is. */
 export function rows(n: number, from = 0) {

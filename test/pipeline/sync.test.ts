@@ -30,8 +30,10 @@ describe('the Sync forms', () => {
       const before = open();
       const workerData = { buffer: filled(100).share(), placement, ticks: 50, rows: SAMPLE };
       const worker = new Worker(new URL('./sync-worker.js', import.meta.url), { workerData });
+      // Listened for at once: a worker that ends soon tells both in one turn.
+      const exit = once(worker, 'exit');
       const [answer] = await once(worker, 'message');
-      await once(worker, 'exit');
+      await exit;
       expect(answer).to.deep.equal({ ticks: 50, refused: 'ERR_HOTSLOT_STATE_CLOSED' });
       expect(open()).to.deep.equal(before);
       await made.close();

@@ -1,0 +1,34 @@
+/** Talking to the software driver that this process runs on; see addon.hpp. */
+import { readFileSync } from 'node:fs';
+import { openDevice } from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
+
+export interface Software {
+  /** 'name:nth:status[:forever]'; null: no call fails */
+  fail(spec: string | null): void;
+  /** lines 'name count' */
+  calls(): string;
+  /** lines 'kind count' */
+  live(): string;
+}
+
+export async function software(): Promise<Software> {
+  // The core opens the library; this finds the same one.
+  openDevice(TESTED);
+  const maps = readFileSync('/proc/self/maps', 'utf8');
+  const path = /\S+\/build\/drivers\/\S+/.exec(maps)?.[0];
+  if (path === undefined) throw new Error(`${TESTED} runs on no software driver`);
+  const module = { exports: {} as Software };
+  process.dlopen(module, path);
+  return module.exports;
+}
+
+export const counts = (text: string): Record<string, number> =>
+  Object.fromEntries(
+    text
+      .trim()
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => line.split(' '))
+      .map(([name, count]) => [name, Number(count)]),
+  );

@@ -1,0 +1,140 @@
+/** What users meet when a driver is old, missing, full or stubborn: a sentence that says what to do, and everything goes on. */
+import { expect } from 'chai';
+import { type Mode, missing, modes, run } from './software.ts';
+import { counts } from './talk.ts';
+
+async function probe(mode: Mode, args: readonly string[], more: Record<string, string> = {}) {
+  const { stdout, stderr, status } = await run(mode, ['dist/test/drivers/probe.js', ...args], more);
+  expect(status, stderr).to.equal(0);
+  return JSON.parse(stdout);
+}
+
+interface Listed {
+  devices: { name: string; family: string; available: boolean; reason?: string }[];
+  auto: string;
+  refused: { name?: string; code?: string; message?: string };
+}
+const reasonOf = ({ devices }: Listed, family: string) =>
+  devices.find((each) => each.family === family && !each.available)?.reason ?? '';
+
+const { cuda13, hip, ze, ze14 } = modes;
+/** A library that opens and is nobody's driver. */
+const stranger = 'libm.so.6';
+
+describe('drivers in trouble', function () {
+  this.timeout(60_000);
+  before(function () {
+    if (missing(cuda13) !== null) this.skip();
+  });
+
+  it('an index that is not there is refused with how many there are', async () => {
+    const one: Listed = await probe(cuda13, ['list', 'cuda:7']);
+    expect(one.refused).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_UNKNOWN_DEVICE' });
+    expect(one.refused.message).to.equal("unknown device 'cuda:7': there is 1 device of cuda, the last is 'cuda:0'");
+    const three: Listed = await probe(cuda13, ['list', 'cuda:3'], { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=3' });
+    expect(three.devices.filter(({ family }) => family === 'cuda').map(({ name }) => name)).to.deep.equal([
+      'cuda:0',
+      'cuda:1',
+      'cuda:2',
+    ]);
+    expect(three.refused.message).to.include("there are 3 devices of cuda, the last is 'cuda:2'");
+  });
+
+  it('a driver that is too old is told with its version and the one needed', async () => {
+    const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], { HOTSLOT_SOFTWARE_CUDA: '11.8' });
+    expect(reasonOf(listed, 'cuda')).to.match(/supports CUDA 11\.8, needed is 12\.0 or newer .*update the driver/);
+    expect(listed.refused).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+    expect(listed.refused.message).to.include('11.8').and.include("use 'host:0'");
+    expect(listed.auto).to.equal('host:0');
+  });
+
+  it('a library that is no driver, and one that is not there, are named', async () => {
+    const named = (path: string) => ({ HOTSLOT_CUDA: path, HOTSLOT_HIP: path, HOTSLOT_LEVEL_ZERO: path });
+    const no: Listed = await probe(cuda13, ['list', 'rocm:0'], named(stranger));
+    for (const [family, what] of [
+      ['cuda', 'cuInit'],
+      ['rocm', 'hipInit'],
+      ['xpu', 'zeInit'],
+    ])
+      expect(reasonOf(no, family as string))
+        .to.include(stranger)
+        .and.include(what);
+    expect(no.refused.message).to.include(stranger);
+    const gone: Listed = await probe(cuda13, ['list', 'xpu:0'], named('/no/such/driver.so'));
+    for (const family of ['cuda', 'rocm', 'xpu'])
+      expect(reasonOf(gone, family))
+        .to.include('/no/such/driver.so')
+        .and.match(/install /);
+  });
+
+  for (const [mode, told] of [
+    [cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,memory=1000000' }],
+    [hip, { HOTSLOT_SOFTWARE_HIP: 'memory=1000000' }],
+    [ze, { HOTSLOT_SOFTWARE_ZE: 'modern,memory=1' }],
+  ] as const) {
+    it(`${mode.name}: out of memory names the bytes asked and free, and less can be had`, async function () {
+      if (missing(mode) !== null) this.skip();
+      const { free, ...error } = await probe(mode, ['memory'], told);
+      expect(error).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_MEMORY' });
+      expect(error.message).to.match(/: 4194304 bytes were asked for, \d+ are free: use fewer or smaller slots/);
+      expect(free).to.be.within(900_000, 1_100_000);
+    });
+  }
+
+  for (const [mode, told] of [
+    [cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,register=refuse' }],
+    [hip, { HOTSLOT_SOFTWARE_HIP: 'register=refuse' }],
+  ] as const) {
+    it(`${mode.name}: memory that will not be pinned is copied as it is, with a warning and a true manifest`, async () => {
+      const { warnings, ticks, transferManifest } = await probe(mode, ['pageable'], told);
+      expect(warnings).to.have.length(1);
+      expect(warnings[0]).to.match(/not pinned.*HostRegister failed with NOT_SUPPORTED/);
+      expect(ticks).to.equal(20);
+      expect(transferManifest).to.include({
+        hostMemoryKind: 'pageable_shared',
+        hostPinned: false,
+        directPinnedShared: false,
+      });
+    });
+  }
+
+  it('Level Zero without import or timestamps says so in the manifest, and nothing else', async function () {
+    if (missing(ze14) !== null) this.skip();
+    const { warnings, transferManifest } = await probe(modes.zeBare, ['pageable']);
+    expect(warnings).to.deep.equal([]);
+    expect(transferManifest).to.include({
+      backend: 'XpuReplayTransferBackend',
+      h2dSubmitter: 'level_zero',
+      hostMemoryKind: 'pageable_shared',
+      hostPinned: false,
+      directPinnedShared: false,
+      supportsTimingEvents: false,
+    });
+  });
+
+  for (const mode of [ze, modes.zeIntel]) {
+    it(`${mode.name}: imported host memory is told in the manifest`, async function () {
+      if (missing(mode) !== null) this.skip();
+      const { transferManifest } = await probe(mode, ['pageable']);
+      expect(transferManifest).to.include({ hostMemoryKind: 'imported_shared', hostPinned: true });
+    });
+  }
+
+  for (const mode of [cuda13, hip, ze14]) {
+    it(`${mode.name}: two pipelines on one device do not mind each other`, async function () {
+      if (missing(mode) !== null) this.skip();
+      expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
+    });
+
+    it(`${mode.name}: threads killed inside the driver leave nothing behind, and others go on`, async function () {
+      if (missing(mode) !== null) this.skip();
+      const { before, after, values } = await probe(mode, ['killed']);
+      const left = counts(after);
+      // Staging memory is kept for the next read or write.
+      delete left.host_allocations;
+      const more = Object.entries(left).filter(([kind, count]) => count > (counts(before)[kind] ?? 0));
+      expect(more).to.deep.equal([]);
+      expect(values).to.deep.equal([1, 2, 3, 4]);
+    });
+  }
+});
