@@ -1,15 +1,32 @@
 /** Runs benchmarks by name (all of them by default) and prints their figures, readable or as JSON lines. */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { openDevice } from '../src/index.ts';
 import type { Benchmark, Figure, Options } from './harness.ts';
+import { record, refusal } from './record.ts';
 
-const names = ['pack', 'sample', 'ring', 'graph', 'tick', 'learner', 'long'] as const;
-const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME]
-names: ${names.join(', ')} (all but 'long' by default)
---device chooses the device of graph, tick, learner and long; pack, sample and ring use none.
+const names = ['pack', 'sample', 'ring', 'graph', 'tick', 'learner', 'transfer', 'driver', 'long'] as const;
+type Name = (typeof names)[number];
+/** Without a device of their own. */
+const processor: readonly Name[] = ['pack', 'sample', 'ring'];
+/** About what a processor does not have: run when they are named, and by default on every other device. */
+const accelerator: readonly Name[] = ['transfer', 'driver'];
+
+const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
+names: ${names.join(', ')}
+by default, what the device has to do with, but not 'long': ${processor.join(', ')} for the processor,
+${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
+--record writes the figures to bench/results/<device>.json.
 Ratios are against the baseline named in the case, measured in the same run; > 1 is better than the baseline.`;
 
-function options(): { chosen: string[]; json: boolean; options: Options } {
+interface CommandLine {
+  chosen: readonly string[];
+  json: boolean;
+  recorded: boolean;
+  options: Options;
+}
+
+function options(): CommandLine {
   try {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
@@ -17,6 +34,7 @@ function options(): { chosen: string[]; json: boolean; options: Options } {
         json: { type: 'boolean', default: false },
         quick: { type: 'boolean', default: false },
         device: { type: 'string', default: 'auto' },
+        record: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });
@@ -26,15 +44,21 @@ function options(): { chosen: string[]; json: boolean; options: Options } {
     }
     const unknown = positionals.find((name) => !(names as readonly string[]).includes(name));
     if (unknown !== undefined) throw new Error(`there is no benchmark '${unknown}'`);
-    const chosen = positionals.length > 0 ? positionals : names.filter((name) => name !== 'long');
-    return { chosen, json: values.json, options: { device: values.device, quick: values.quick } };
+    const { name: device, family } = openDevice(values.device);
+    const others = family === 'host' ? accelerator : processor;
+    const usual = names.filter((name) => name !== 'long' && !others.includes(name));
+    const no = values.record ? refusal(device) : null;
+    if (no !== null) throw new Error(no);
+    if (values.record && values.quick) throw new Error('--quick figures are not recorded');
+    const chosen = positionals.length > 0 ? positionals : usual;
+    return { chosen, json: values.json, recorded: values.record, options: { device, quick: values.quick } };
   } catch (error) {
     console.error(`${(error as Error).message}\n${usage}`);
     process.exit(2);
   }
 }
 
-const { chosen, json, options: settings } = options();
+const { chosen, json, recorded, options: settings } = options();
 const figures: Figure[] = [];
 if (!json) console.log(`${cpus()[0]?.model.trim()}, ${cpus().length} cores, Node ${process.versions.node}\n`);
 for (const bench of chosen) {
@@ -45,9 +69,13 @@ for (const bench of chosen) {
     if (json) return void console.log(JSON.stringify(full));
     const ratio = full.ratio === undefined ? '' : `${full.ratio.toFixed(2)} ×`;
     const baseline = full.baseline === undefined ? '' : `(${round(full.baseline)})`;
-    const row = [bench.padEnd(8), full.case.padEnd(58), full.metric.padEnd(22), round(full.value).padStart(10)];
+    const row = [bench.padEnd(8), full.case.padEnd(64), full.metric.padEnd(22), round(full.value).padStart(10)];
     console.log(`${row.join(' ')} ${full.unit.padEnd(7)} ${ratio.padStart(8)} ${baseline}`);
   }, settings);
+}
+if (recorded) {
+  const file = record(settings.device, `npm run bench -- ${process.argv.slice(2).join(' ')}`, figures);
+  if (!json) console.log(`\nrecorded in ${file}`);
 }
 if (json) console.log(JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }));
 

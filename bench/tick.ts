@@ -1,7 +1,7 @@
 /** Whole ticks through the four actors: small ones by the second, large ones against one thread that gathers and copies. */
-
 import { native } from '../src/device/native.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
+import { allocateShared } from '../src/shared-memory.ts';
 import { type Benchmark, median } from './harness.ts';
 
 function filled(capacity: number, floats: number): ReplayBuffer {
@@ -54,16 +54,28 @@ export const run: Benchmark = async (report, { device, quick }) => {
   const rows = 32_768;
   const floats = 430;
   const large = filled(quick ? 131_072 : 1_048_576, floats);
-  const out = new Float32Array(rows * floats);
-  const bytes = new Uint8Array(out.buffer);
-  using target = openDevice('host:0').allocate({ shape: [bytes.length], dtype: 'uint8' });
+  // What a learner without a pipeline does in turn: gather into memory that the device reaches in place, copy, wait.
+  const opened = openDevice(device);
+  const bytes = rows * floats * 4;
+  const place = allocateShared('a batch', bytes, 4096);
+  const out = new Float32Array(place.memory, place.offset, rows * floats);
+  const host = opened.registerHost(out);
+  const from = host.tensor({ shape: [bytes], dtype: 'uint8' });
+  using target = opened.allocate({ shape: [bytes], dtype: 'uint8' });
+  const onHost = opened.family === 'host';
+  const copy = async () => {
+    // On the processor one call moves the bytes in this thread; a stream would only hand them to another.
+    if (onHost) return void native().copyOut(target.handle, new Uint8Array(place.memory, place.offset, bytes));
+    opened.currentStream.copy(target, from);
+    await opened.currentStream.synchronize();
+  };
   const naive: number[] = [];
-  const piped: Record<string, number[]> = { immediate: [], direct: [] };
+  const piped: Record<string, number[]> = onHost ? { immediate: [], direct: [] } : { immediate: [] };
   for (let round = 0; round < (quick ? 2 : 6); round++) {
     for (let tick = 0; tick < 4; tick++) {
       const begin = performance.now();
       large.gather(uniformIndices({ seed: tick, size: large.size, count: rows }) as Uint32Array, out);
-      native().copyOut(target.handle, bytes);
+      await copy();
       naive.push(performance.now() - begin);
     }
     for (const transfer of Object.keys(piped)) {
@@ -72,9 +84,10 @@ export const run: Benchmark = async (report, { device, quick }) => {
       );
     }
   }
+  host.close();
   for (const [transfer, values] of Object.entries(piped)) {
     report({
-      case: `${rows} rows × ${floats * 4} B, transfer '${transfer}'; gather + memcpy in turn`,
+      case: `${rows} rows × ${floats * 4} B, transfer '${transfer}'; gather and copy in turn`,
       metric: 'time per tick',
       value: median(values),
       unit: 'ms',

@@ -74,13 +74,19 @@ class Lender : public Instance {
         // Pinned by another thread, which goes on with it.
       }
     }
+    // One time limit for all of them: nobody waits longer for a thread that lent much.
+    const uint64_t deadline = now_ns() + last_drain_ns;
+    const auto left = [&] {
+      const uint64_t now = now_ns();
+      return now < deadline ? deadline - now : 0;
+    };
     for (auto& lent : lent_) {
       try {
-        handles().remove(lent.handle, close_ns);
+        handles().remove(lent.handle, left());
       } catch (const Error&) {
         // Pinned by an actor whose own end is under way; what matters is the work below.
       }
-      lent.memory->device.revoke(lent.memory, last_drain_ns);
+      lent.memory->device.revoke(lent.memory, left());
       lent.view.SuppressDestruct();
     }
   }
@@ -117,18 +123,20 @@ class Lender : public Instance {
 Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
 Napi::Value list_devices(Info info) {
-  auto list = Napi::Array::New(info.Env());
-  uint32_t n = 0;
-  for (auto& facts : Core::instance().list()) {
-    auto entry = Napi::Object::New(info.Env());
-    entry.Set("name", facts.name);
-    entry.Set("family", facts.family);
-    entry.Set("available", facts.available);
-    if (!facts.reason.empty()) entry.Set("reason", facts.reason);
-    if (!facts.description.empty()) entry.Set("description", facts.description);
-    list.Set(n++, entry);
-  }
-  return list;
+  return guard(info, [&] {
+    auto list = Napi::Array::New(info.Env());
+    uint32_t n = 0;
+    for (auto& facts : Core::instance().list()) {
+      auto entry = Napi::Object::New(info.Env());
+      entry.Set("name", facts.name);
+      entry.Set("family", facts.family);
+      entry.Set("available", facts.available);
+      if (!facts.reason.empty()) entry.Set("reason", facts.reason);
+      if (!facts.description.empty()) entry.Set("description", facts.description);
+      list.Set(n++, entry);
+    }
+    return list;
+  });
 }
 
 Napi::Value open_device(Info info) {

@@ -41,6 +41,13 @@ void forbid_in_capture(const char* family, const char* call) {
     }
 }
 
+bool thread_captures() {
+  return std::any_of(open_captures.list.begin(), open_captures.list.end(), [](auto& weak) {
+    auto capture = weak.lock();
+    return capture && !capture->ending;
+  });
+}
+
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark) {
   if (mark.captured)
     refuse(family, call, 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
@@ -169,17 +176,17 @@ Lane::Ending Lane::take() {
   ending.capture->ending = true;
   ending.lanes.swap(ending.capture->lanes);
   ending.broken = ending.capture->invalid;
+  find_unjoined(ending);
   return ending;
 }
 
-Ref<Capture> Lane::judge(const Ending& ending) {
-  open_captures.prune();
+// Walks back from the origin's last work: what it does not reach was forked off and never joined. Under the capture's lock.
+void Lane::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
-  if (ending.broken) refuse(family_, end_call, 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
-  // Walk back from the origin's last work: what it does not reach was forked off and never joined.
-  const Frontier& last = ending.lanes.at(shared_from_this());
   std::vector<bool> seen(capture.nodes.size());
-  std::vector<uint32_t> stack(last.begin(), last.end());
+  std::vector<uint32_t> stack;
+  for (auto& [lane, frontier] : ending.lanes)
+    if (lane.get() == this) stack.assign(frontier.begin(), frontier.end());
   while (!stack.empty()) {
     const uint32_t index = stack.back();
     stack.pop_back();
@@ -188,10 +195,15 @@ Ref<Capture> Lane::judge(const Ending& ending) {
     stack.insert(stack.end(), capture.needs[index].begin(), capture.needs[index].end());
   }
   for (auto& [lane, frontier] : ending.lanes)
-    for (uint32_t index : frontier)
-      if (!seen[index])
-        refuse(family_, end_call, 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back",
-               "record an event there and wait for it on the first stream");
+    if (std::any_of(frontier.begin(), frontier.end(), [&](uint32_t index) { return !seen[index]; })) ending.unjoined.push_back(lane);
+}
+
+Ref<Capture> Lane::judge(const Ending& ending) {
+  open_captures.prune();
+  if (ending.broken) refuse(family_, end_call, 901, "STREAM_CAPTURE_INVALIDATED", "a call broke this capture", "look at the first error inside it");
+  if (!ending.unjoined.empty())
+    refuse(family_, end_call, 904, "STREAM_CAPTURE_UNJOINED", "another stream joined the capture and was not joined back",
+           "record an event there and wait for it on the first stream");
   return ending.capture;
 }
 

@@ -68,7 +68,7 @@ struct Capture {
 
 // What an event knows of captures. Guarded by `lock`, taken after a lane's.
 struct CaptureMark {
-  SpinLock lock;
+  std::mutex lock;
   bool captured = false;  // last recorded in a capture: this one, if it still exists, and where in it
   std::weak_ptr<Capture> capture;
   Frontier frontier;
@@ -80,6 +80,9 @@ struct CaptureMark {
 // Throws 900, and breaks the capture, when the calling thread has one open: it may only enqueue work then.
 void forbid_in_capture(const char* family, const char* call);
 
+// Whether it has: what gives memory back to the driver waits until it has not.
+bool thread_captures();
+
 // 907 when the event was last recorded inside a capture. Under the mark's lock.
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark);
 
@@ -89,9 +92,10 @@ class Lane : public std::enable_shared_from_this<Lane> {
   Lane(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
   // Taken by every operation of the stream, so that beginning and ending a capture fall between two of them.
-  struct Lock : SpinLock {
-    void lock() { SpinLock::lock(), ++held(); }
-    void unlock() { --held(), SpinLock::unlock(); }
+  // A driver's call under it may block: who waits sleeps.
+  struct Lock : std::mutex {
+    void lock() { std::mutex::lock(), ++held(); }
+    void unlock() { --held(), std::mutex::unlock(); }
   } lock;
   // How many lanes the calling thread has locked: whoever takes them all (Retired) has to wait until it has none.
   static int& held() {
@@ -114,25 +118,31 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void forbid(const char* call, const char* why, const char* advice);
   void begin();
 
-  // Ends the capture that began here, in this thread. `driver_end` runs between the last operation that can belong to it
-  // and the verdict, whatever that is; it takes no lane's lock. Without lock.
+  // Ends the capture that began here, in this thread. `driver_end(unjoined)` runs between the last operation that can belong
+  // to it and the verdict, whatever that is, and is told which streams joined and were not joined back; it takes no lane's
+  // lock. Without lock.
   template <class F>
   Ref<Capture> end(F&& driver_end) {
     const Ending ending = take();
-    driver_end();
+    driver_end(ending.unjoined);
+    ending.capture->abandoned = nullptr;  // graphs keep the capture, and that would keep the stream
     ending.capture->ended = true;
     return judge(ending);
   }
   // The stream is closed: nobody else can end a capture that began here, and whoever joined it is free again. Without lock.
   void abandon();
 
+  const Ref<void>& hold() const { return hold_; }
+
  private:
   struct Ending {
     Ref<Capture> capture;
     std::map<Ref<Lane>, Frontier> lanes;
+    std::vector<Ref<Lane>> unjoined;
     bool broken;
   };
   Ending take();
+  void find_unjoined(Ending& ending) const;
   Ref<Capture> judge(const Ending& ending);
   void refuse_broken(const Capture& capture, const char* call) const;
 

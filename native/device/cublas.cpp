@@ -6,31 +6,45 @@
 namespace hotslot::cuda {
 namespace {
 
-// A test's driver is not what a library of the system would find: only one that was named is tried there.
-Library open_library(const Driver& driver) {
-  if (driver.library.named && !std::getenv("HOTSLOT_CUBLAS")) return {};
-  return Library::open({"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}, "HOTSLOT_CUBLAS");
+constexpr const char* variable = "HOTSLOT_CUBLAS";
+
+// Versions up to 11 count in thousands, later ones in tens of thousands.
+std::string version_text(int version) {
+  const int unit = version < 100'000 ? 1000 : 10'000;
+  return std::to_string(version / unit) + "." + std::to_string(version % unit / 100);
 }
 
 }  // namespace
 
-std::unique_ptr<Blas> Blas::open(CudaDevice& device) {
-  const std::string family = device.family;
-  if (family != "cuda") return nullptr;
-  static const Library library = open_library(device.driver);
-  if (!library) return nullptr;
-  const Calls calls{library.symbol<decltype(Calls::create)>("cublasCreate_v2"), library.symbol<decltype(Calls::get_version)>("cublasGetVersion_v2"),
-                    library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),
-                    library.symbol<decltype(Calls::set_workspace)>("cublasSetWorkspace_v2"), library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2")};
-  if (!calls.create || !calls.get_version || !calls.set_stream || !calls.set_workspace || !calls.sgemm) return nullptr;
-  const Enter enter(device.driver, device.context);
-  const Relaxed relaxed(device.driver);
-  void* handle = nullptr;
-  if (calls.create(&handle) != 0) return nullptr;
-  int version = 0;
-  calls.get_version(handle, &version);
-  const std::string text = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
-  return std::unique_ptr<Blas>(new Blas(device, calls, handle, "cuBLAS " + text + " (" + library.name + ")"));
+// The newest first; a library that does not work with this driver gives way to an older one.
+std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
+  if (std::string(device.family) != "cuda") return nullptr;
+  // A test's driver is not what a library of the system would find: only one that was named is tried there.
+  const bool named = std::getenv(variable) != nullptr;
+  if (device.driver.library.named && !named) return nullptr;
+  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}) {
+    const Library library = Library::open({name}, variable);
+    if (!library) continue;
+    const Calls calls{library.symbol<decltype(Calls::create)>("cublasCreate_v2"), library.symbol<decltype(Calls::get_version)>("cublasGetVersion_v2"),
+                      library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),
+                      library.symbol<decltype(Calls::set_workspace)>("cublasSetWorkspace_v2"), library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2")};
+    const bool complete = calls.create && calls.get_version && calls.set_stream && calls.set_workspace && calls.sgemm;
+    void* handle = nullptr;
+    int got = -1;
+    if (complete) {
+      const Enter enter(device.driver, device.context);
+      const Relaxed relaxed(device.driver);
+      got = calls.create(&handle);
+    }
+    int version = 0;
+    if (got == 0) {
+      calls.get_version(handle, &version);
+      return std::unique_ptr<Blas>(new Blas(device, calls, handle, "cuBLAS " + version_text(version) + " (" + library.name + ")"));
+    }
+    why += (why.empty() ? "" : "; ") + library.name + (complete ? " does not start: cuBLAS status " + std::to_string(got) : " is no cuBLAS");
+    if (named) break;
+  }
+  return nullptr;
 }
 
 void Blas::check(int status, const char* call) const {

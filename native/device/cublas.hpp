@@ -14,8 +14,8 @@ class CudaDevice;
 
 class Blas {
  public:
-  // Null where there is no such library, or it does not work with this device.
-  static std::unique_ptr<Blas> open(CudaDevice& device);
+  // Null where there is no such library, or none that works with this device; then `why` says so.
+  static std::unique_ptr<Blas> open(CudaDevice& device, std::string& why);
   static constexpr size_t workspace_bytes = 32u << 20;
 
   const std::string& provider() const { return provider_; }

@@ -21,7 +21,20 @@ class CudaDevice;
 class Blas;
 
 // Nothing on the device survives these.
-constexpr bool loses_context(Status status) { return status == status::illegal_address || status == status::launch_timeout || (status >= 714 && status <= 719); }
+constexpr bool loses_context(Status status) {
+  switch (status) {
+    case 214:  // uncorrectable ECC error
+    case 220:  // uncorrectable NVLink error
+    case 226:  // contained error
+    case status::illegal_address:
+    case status::launch_timeout:
+    case 709:  // somebody reset the primary context
+    case 710:  // assertion in a kernel
+      return true;
+    default:
+      return status >= 714 && status <= 719;
+  }
+}
 
 // An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
 struct Driver {
@@ -35,6 +48,8 @@ struct Driver {
   std::vector<KernelImage> images;
   // False: asking for events fails while any thread captures, so nobody asks then.
   bool polls_in_capture = true;
+  // False: a capture that the driver refuses to end is still open.
+  bool ends_broken_captures = true;
   std::string version_text;
 
   std::atomic<int> open_captures{0};
@@ -48,10 +63,18 @@ struct Driver {
     if (const Status status = entry(arguments...); status != status::success) refuse(entry.name, status);
   }
   bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
-  // A mark behind everything that streams of this family have been given so far.
+  // A mark behind everything that streams of this family have been given so far. Lets go of closed streams that are idle.
   Marks marks();
   // Frees once nothing enqueued so far is left; `free` must not throw.
-  void retire(std::function<void()> free) { retired.add(std::move(free), Lane::held() > 0); }
+  void retire(std::function<void()> free) { retired.add(std::move(free), !may_sweep()); }
+  // Giving memory back takes every lane's lock, and does not belong into a capture.
+  bool may_sweep() const { return Lane::held() == 0 && !thread_captures(); }
+  void sweep() {
+    if (!may_sweep()) return;
+    if (has_closed_streams()) marks();
+    retired.sweep();
+  }
+  bool has_closed_streams();
 };
 
 // Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps ours.
@@ -89,8 +112,8 @@ class Relaxed {
   const bool changed_;
 };
 
-// The driver's stream. It outlives our stream object while a capture holds it.
-class RawStream {
+// The driver's stream. It outlives our stream object until it is idle, or a capture that holds it is over.
+class RawStream : public std::enable_shared_from_this<RawStream> {
  public:
   RawStream(CudaDevice& device, int priority);
   ~RawStream();
@@ -122,6 +145,8 @@ class CudaDevice final : public Device {
   Ref<Stream> create_stream(int priority) override;
   Ref<Event> create_event(bool timing) override;
   Ref<Memory> allocate(size_t bytes) override;
+  // Not zeroed, and allowed in a capture.
+  Ref<Memory> scratch(size_t bytes);
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
   bool help(uint64_t) override { return false; }
@@ -177,17 +202,15 @@ class CudaDevice final : public Device {
   std::map<std::string, Function> functions_;
   bool blas_tried_ = false;
   std::unique_ptr<Blas> blas_;
-  std::string products_;
+  std::string products_ = "Hotslot's own kernel";
   std::set<int> peers_;
-  // Streams alive; guarded by streams_lock_.
+  // Streams alive, and closed ones whose work may still run; guarded by streams_lock_.
   struct Live {
-    RawStream* raw;
-    std::weak_ptr<Lane> lane;  // holds the raw stream
+    Ref<RawStream> raw;
+    std::weak_ptr<Lane> lane;  // expired: nobody enqueues any more
   };
   std::mutex streams_lock_;
   std::vector<Live> streams_;
-  // Of destroyed streams whose work may still run; guarded likewise.
-  std::vector<std::shared_ptr<Mark>> departed_;
   // Pinned staging memory that waits to be used again, by size.
   std::mutex staging_lock_;
   std::multimap<size_t, uint8_t*> staging_;
@@ -219,7 +242,10 @@ class CudaEvent final : public Event {
   friend class CudaStream;
   friend class CudaExec;
   CaptureMark mark_;
-  bool recorded_ = false;  // outside captures, or by a replay; guarded by the mark's lock
+  // Recorded outside captures, or by a replay, and where: a stream that is gone was idle. Whether that was seen done.
+  // Guarded by the mark's lock.
+  bool recorded_ = false, done_ = false;
+  std::weak_ptr<RawStream> on_;
   RawEvent raw_;
 };
 
@@ -242,14 +268,21 @@ class CudaStream final : public Stream {
  private:
   template <class F>
   void issue(Work&& work, const char* call, F&& driver_call);
+  template <class F>
+  void in_driver(bool captured, F&& driver_call);
+  void join(RawStream& other);
   void refuse_captive(const char* call) const;
+  void require_reachable(const Span& span, const char* call) const;
+  Ref<Memory> workspace();
   void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers);
 
   CudaDevice& device_;
   Driver& driver_;
-  const Ref<RawStream> raw_;
-  const Ref<Lane> lane_;
-  Ref<Memory> workspace_;  // of matrix products; made before the first capture
+  Ref<RawStream> raw_;
+  Ref<Lane> lane_;
+  std::mutex workspace_lock_;
+  Ref<Memory> workspace_, captured_workspace_;
+  std::weak_ptr<Capture> workspace_of_;
 };
 
 // One line about a device, for lists.

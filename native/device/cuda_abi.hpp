@@ -60,7 +60,8 @@ struct Uuid {
 };
 
 // name in the table, name to ask the driver for, the version whose signature this is, result and parameters.
-// "Optional" entries may be missing; what then happens is said where they are used.
+// "Optional" entries may be missing; what then happens is said where they are used. Three of them only tests call:
+// device_total_mem, graph_get_nodes, module_unload.
 #define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                                            \
   REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                                                    \
   REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                                                \
@@ -68,7 +69,7 @@ struct Uuid {
   REQUIRED(device_get, cuDeviceGet, 2000, (DeviceId*, int))                                                                 \
   REQUIRED(device_get_name, cuDeviceGetName, 2000, (char*, int, DeviceId))                                                  \
   REQUIRED(device_get_attribute, cuDeviceGetAttribute, 2000, (int*, Attribute, DeviceId))                                   \
-  REQUIRED(device_total_mem, cuDeviceTotalMem, 3020, (size_t*, DeviceId))                                                   \
+  OPTIONAL(device_total_mem, cuDeviceTotalMem, 3020, (size_t*, DeviceId))                                                   \
   REQUIRED(primary_context_retain, cuDevicePrimaryCtxRetain, 7000, (Context*, DeviceId))                                    \
   REQUIRED(primary_context_get_state, cuDevicePrimaryCtxGetState, 7000, (DeviceId, unsigned*, int*))                        \
   REQUIRED(primary_context_set_flags, cuDevicePrimaryCtxSetFlags, 11000, (DeviceId, unsigned))                              \
@@ -108,14 +109,14 @@ struct Uuid {
   REQUIRED(stream_begin_capture, cuStreamBeginCapture, 10010, (StreamHandle, CaptureMode))                                  \
   REQUIRED(stream_end_capture, cuStreamEndCapture, 10000, (StreamHandle, GraphHandle*))                                     \
   REQUIRED(graph_destroy, cuGraphDestroy, 10000, (GraphHandle))                                                             \
-  REQUIRED(graph_get_nodes, cuGraphGetNodes, 10000, (GraphHandle, GraphNode*, size_t*))                                     \
+  OPTIONAL(graph_get_nodes, cuGraphGetNodes, 10000, (GraphHandle, GraphNode*, size_t*))                                     \
   REQUIRED(graph_instantiate, cuGraphInstantiateWithFlags, 11040, (GraphExecHandle*, GraphHandle, unsigned long long))      \
   OPTIONAL(graph_upload, cuGraphUpload, 11010, (GraphExecHandle, StreamHandle))                                             \
   REQUIRED(graph_launch, cuGraphLaunch, 10000, (GraphExecHandle, StreamHandle))                                             \
   REQUIRED(graph_exec_update, cuGraphExecUpdate, 12000, (GraphExecHandle, GraphHandle, ExecUpdateResult*))                  \
   REQUIRED(graph_exec_destroy, cuGraphExecDestroy, 10000, (GraphExecHandle))                                                \
   REQUIRED(module_load_data, cuModuleLoadData, 2000, (Module*, const void*))                                                \
-  REQUIRED(module_unload, cuModuleUnload, 2000, (Module))                                                                   \
+  OPTIONAL(module_unload, cuModuleUnload, 2000, (Module))                                                                   \
   REQUIRED(module_get_function, cuModuleGetFunction, 2000, (Function*, Module, const char*))                                \
   OPTIONAL(func_load, cuFuncLoad, 12040, (Function))                                                                        \
   REQUIRED(launch_kernel, cuLaunchKernel, 4000,                                                                             \

@@ -1,4 +1,5 @@
 // CUDA's and ROCm's devices: memory, what is loaded on them, and what must be passed before anything is freed.
+#include <algorithm>
 #include <cstring>
 
 #include "device/cublas.hpp"
@@ -61,13 +62,18 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
   }
 }
 
+// A stream that is gone was idle; its events are not asked any more, because HIP would look at the stream.
 class EventMark final : public Mark {
  public:
-  explicit EventMark(std::unique_ptr<RawEvent> event) : event_(std::move(event)) {}
-  bool passed() override { return asked(event_->device, event_->device.driver.call.event_query, event_->handle); }
+  EventMark(std::unique_ptr<RawEvent> event, RawStream& raw) : event_(std::move(event)), on_(raw.weak_from_this()) {}
+  bool passed() override {
+    const auto on = on_.lock();
+    return !on || asked(event_->device, event_->device.driver.call.event_query, event_->handle);
+  }
 
  private:
   const std::unique_ptr<RawEvent> event_;
+  const std::weak_ptr<RawStream> on_;
 };
 
 // Where no event could be had: passed when the stream is seen idle, however much later that is.
@@ -108,7 +114,7 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
     const Enter enter(driver, raw.device.context);
     auto event = std::make_unique<RawEvent>(raw.device, false);
     driver.check(driver.call.event_record, event->handle, raw.handle);
-    return std::make_shared<EventMark>(std::move(event));
+    return std::make_shared<EventMark>(std::move(event), raw);
   } catch (const Error& error) {
     if (nothing_left(error.status)) return nullptr;
     raw.irreplaceable = true;
@@ -118,25 +124,42 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
 
 Marks Driver::marks() {
   Marks marks;
-  std::vector<std::pair<RawStream*, Ref<Lane>>> live;  // held: the last reference to a lane must not go under the lock
+  std::vector<CudaDevice::Live> all;  // last references go without a lock
   {
     std::lock_guard guard(lock);
     for (CudaDevice* device : devices) {
       std::lock_guard streams(device->streams_lock_);
-      for (auto& each : device->streams_)
-        if (auto lane = each.lane.lock()) live.emplace_back(each.raw, std::move(lane));
-      auto& departed = device->departed_;
-      for (size_t i = departed.size(); i-- > 0;)
-        if (departed[i]->passed()) departed.erase(departed.begin() + long(i));
-      marks.insert(marks.end(), departed.begin(), departed.end());
+      all.insert(all.end(), device->streams_.begin(), device->streams_.end());
     }
   }
-  for (auto& [raw, lane] : live) {
-    std::lock_guard guard(lane->lock);
-    auto behind = lane->open() || raw->captive ? raw->before_capture : mark(*raw);
+  for (auto& [raw, weak] : all) {
+    std::shared_ptr<Mark> behind;
+    const Ref<Lane> lane = weak.lock();
+    if (lane) {
+      std::lock_guard guard(lane->lock);
+      behind = lane->open() || raw->captive ? raw->before_capture : mark(*raw);
+    } else {
+      behind = raw->captive ? raw->before_capture : mark(*raw);
+      if (!behind || (raw->captive && behind->passed())) {
+        auto& device = raw->device;
+        std::lock_guard guard(device.streams_lock_);
+        auto& streams = device.streams_;
+        streams.erase(std::remove_if(streams.begin(), streams.end(), [&](auto& each) { return each.raw == raw; }), streams.end());
+      }
+    }
     if (behind) marks.push_back(std::move(behind));
   }
   return marks;
+}
+
+bool Driver::has_closed_streams() {
+  std::lock_guard guard(lock);
+  for (CudaDevice* device : devices) {
+    std::lock_guard streams(device->streams_lock_);
+    for (auto& each : device->streams_)
+      if (each.lane.expired()) return true;
+  }
+  return false;
 }
 
 RawStream::RawStream(CudaDevice& device, int priority) : device(device) {
@@ -149,19 +172,10 @@ RawStream::RawStream(CudaDevice& device, int priority) : device(device) {
 }
 
 RawStream::~RawStream() {
-  Driver& driver = device.driver;
-  auto behind = captive ? before_capture : mark(*this);
-  {
-    std::lock_guard guard(device.streams_lock_);
-    auto& streams = device.streams_;
-    for (size_t i = streams.size(); i-- > 0;)
-      if (streams[i].raw == this) streams.erase(streams.begin() + long(i));
-    if (behind) device.departed_.push_back(std::move(behind));
-  }
   // A mark asks this very stream: it cannot go.
   if (irreplaceable)
     ReleaseFailures::instance().add(std::string(device.family) + ": a stream is kept for good, because the driver gave no event to mark its end");
-  else device.give_back(driver.call.stream_destroy, handle);
+  else device.give_back(device.driver.call.stream_destroy, handle);
 }
 
 RawEvent::RawEvent(CudaDevice& device, bool timing) : device(device) {
@@ -195,6 +209,7 @@ class RegisteredMemory final : public CudaMemory {
   bool release() override {
     if (released_) return true;
     Driver& driver = cuda().driver;
+    if (!driver.may_sweep()) return false;
     if (!marked_) marks_ = driver.marks();
     marked_ = true;
     if (!passed(marks_)) return false;
@@ -212,6 +227,7 @@ class PageableMemory final : public CudaMemory {
  public:
   PageableMemory(CudaDevice& device, uint8_t* address, size_t bytes) : CudaMemory(device, address, bytes, true, DevicePtr(address)) {}
   bool release() override {
+    if (!marked_ && !cuda().driver.may_sweep()) return false;
     if (!marked_) marks_ = cuda().driver.marks();
     marked_ = true;
     return passed(marks_);
@@ -261,6 +277,7 @@ class Staging final : public CudaMemory {
  private:
   static size_t room_for(size_t bytes) {
     size_t room = 4096;
+    if (bytes > most_staging_bytes) return (bytes + room - 1) / room * room;  // never kept
     while (room < bytes) room *= 2;
     return room;
   }
@@ -290,12 +307,12 @@ DeviceTraits CudaDevice::traits() {
   traits.submitter = driver.submitter;
   traits.graph_events = bool(driver.call.event_record_with_flags);
   std::lock_guard guard(load_lock_);
-  traits.matrix_products = blas_ ? products_.c_str() : "Hotslot's own kernel";
+  traits.matrix_products = products_.c_str();
   return traits;
 }
 
 MemoryInfo CudaDevice::memory_info() {
-  driver.retired.sweep();
+  driver.sweep();
   const Enter enter(driver, context);
   const Relaxed relaxed(driver);
   size_t free = 0, total = 0;
@@ -305,7 +322,7 @@ MemoryInfo CudaDevice::memory_info() {
 
 Ref<Memory> CudaDevice::allocate(size_t bytes) {
   forbid_in_capture(family, "memAlloc");
-  driver.retired.sweep();
+  driver.sweep();
   const Enter enter(driver, context);
   const Relaxed relaxed(driver);
   DevicePtr at = 0;
@@ -330,9 +347,17 @@ Ref<Memory> CudaDevice::allocate(size_t bytes) {
   return memory;
 }
 
+Ref<Memory> CudaDevice::scratch(size_t bytes) {
+  const Enter enter(driver, context);
+  const Relaxed relaxed(driver);
+  DevicePtr at = 0;
+  driver.check(driver.call.mem_alloc, &at, bytes);
+  return std::make_shared<DeviceMemory>(*this, at, bytes);
+}
+
 Ref<Memory> CudaDevice::allocate_host(size_t bytes) {
   forbid_in_capture(family, "memAllocHost");
-  driver.retired.sweep();
+  driver.sweep();
   const Enter enter(driver, context);
   const Relaxed relaxed(driver);
   return Staging::of(*this, bytes);
@@ -342,7 +367,7 @@ Ref<Memory> CudaDevice::register_host(void* address, size_t bytes, bool pin) {
   forbid_in_capture(family, "memHostRegister");
   auto* at = static_cast<uint8_t*>(address);
   if (!pin || bytes == 0) return std::make_shared<PageableMemory>(*this, at, bytes);
-  driver.retired.sweep();
+  driver.sweep();
   const Enter enter(driver, context);
   const Relaxed relaxed(driver);
   driver.check(driver.call.mem_host_register, address, bytes, unsigned(host_register_portable | host_register_devicemap));
@@ -369,9 +394,11 @@ bool CudaDevice::wait_event(Event& event, uint64_t ns) {
 }
 
 void CudaDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
-  // Stored first: what is enqueued from now on is refused. What was before has this long; after that the pages stay pinned.
+  // Stored first: what is enqueued from now on is refused. What was before has this long; after that the pages stay pinned
+  // until it is done.
   memory->revoked.store(true);
-  for (const uint64_t deadline = now_ns() + ns; !memory->release() && now_ns() < deadline;) {
+  for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
+    if (now_ns() >= deadline) return driver.retire([memory] { memory->release(); });
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }
@@ -379,12 +406,17 @@ void CudaDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
 
 void CudaDevice::reach(CudaDevice& peer) {
   std::lock_guard guard(load_lock_);
-  if (!peers_.insert(peer.id).second) return;
+  if (peers_.count(peer.id)) return;
   int can = 0;
-  if (driver.call.device_can_access_peer(&can, id, peer.id) != status::success || !can) return;  // copies go through the host
+  driver.check(driver.call.device_can_access_peer, &can, id, peer.id);
+  peers_.insert(peer.id);
+  if (!can) return;  // copies go through the host
   const Enter enter(driver, context);
+  const Relaxed relaxed(driver);
   const Status got = driver.call.context_enable_peer_access(peer.context, 0u);
-  if (got != status::success && got != status::peer_access_already_enabled) driver.refuse(driver.call.context_enable_peer_access.name, got);
+  if (got == status::success || got == status::peer_access_already_enabled) return;
+  peers_.erase(peer.id);
+  driver.refuse(driver.call.context_enable_peer_access.name, got);
 }
 
 // ---- what is loaded --------------------------------------------------------------------------------------------------
@@ -434,8 +466,9 @@ Blas* CudaDevice::blas() {
   std::lock_guard guard(load_lock_);
   if (!blas_tried_) {
     blas_tried_ = true;
-    blas_ = Blas::open(*this);
-    if (blas_) products_ = blas_->provider();
+    std::string why;
+    blas_ = Blas::open(*this, why);
+    products_ = blas_ ? blas_->provider() : "Hotslot's own kernel" + (why.empty() ? "" : " (" + why + ")");
   }
   return blas_.get();
 }
@@ -464,7 +497,10 @@ Family::Found found_devices(Driver& driver) {
   }
   for (int i = 0; i < count; ++i) {
     DeviceId id = 0;
-    driver.check(driver.call.device_get, &id, i);
+    if (const Status refused = driver.call.device_get(&id, i); refused != status::success) {
+      found.reason = driver.library.name + " opened, but does not give its device " + std::to_string(i) + " (status " + std::to_string(refused) + ")";
+      break;
+    }
     found.devices.push_back(describe(driver, id));
     found.software |= found.devices.back().rfind("Hotslot software driver", 0) == 0;
   }

@@ -13,6 +13,7 @@ constexpr unsigned block_threads = 256;
 CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.memory); }
 DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
 
+// A driver's graph is not for several threads at once: `lock` is held while it is read.
 class RawGraph {
  public:
   RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
@@ -21,16 +22,18 @@ class RawGraph {
   }
   RawGraph(const RawGraph&) = delete;
   CudaDevice& device;
-  GraphHandle handle;
+  const GraphHandle handle;
+  std::mutex lock;
 };
 
 class RawExec {
  public:
-  RawExec(CudaDevice& device, GraphHandle graph) : device(device) {
+  // Under the graph's lock.
+  explicit RawExec(const RawGraph& graph) : device(graph.device) {
     const Driver& driver = device.driver;
     const Enter enter(driver, device.context);
     const Relaxed relaxed(driver);
-    driver.check(driver.call.graph_instantiate, &handle, graph, 0ull);
+    driver.check(driver.call.graph_instantiate, &handle, graph.handle, 0ull);
   }
   ~RawExec() {
     device.give_back(device.driver.call.graph_exec_destroy, handle);
@@ -53,12 +56,15 @@ class CudaGraph final : public Graph {
 // A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
-  const auto over = [](Status got) { return got == status::success || (got >= status::capture_unsupported && got < status::capture_wrong_thread); };
+  const auto over = [&](Status got) {
+    return got == status::success || (driver.ends_broken_captures && got >= status::capture_unsupported && got < status::capture_wrong_thread);
+  };
   try {
     const Enter enter(driver, raw.device.context);
     const Status got = driver.call.stream_end_capture(raw.handle, &graph);
     if (over(got)) return got;
     GraphHandle late = nullptr;
+    // Once more, in case the refusal had nothing to do with the capture.
     if (!over(driver.call.stream_end_capture(raw.handle, &late))) raw.captive = true;
     if (late) raw.device.give_back(driver.call.graph_destroy, late);
     return got;
@@ -83,33 +89,41 @@ bool CudaEvent::query() {
   std::lock_guard guard(mark_.lock);
   forbid_captured(family, "eventQuery", mark_);
   const Driver& driver = raw_.device.driver;
-  if (!recorded_) return true;
+  if (!recorded_ || done_) return true;
+  const auto on = on_.lock();
+  if (!on) return done_ = true;
   if (!driver.may_poll()) return false;
   const Enter enter(driver, raw_.device.context);
   const Relaxed relaxed(driver);
   const Status got = driver.call.event_query(raw_.handle);
   if (got == status::not_ready) return false;
   if (got != status::success) driver.refuse(driver.call.event_query.name, got);
-  return true;
+  return done_ = true;
 }
 
 double CudaEvent::elapsed_ms(Event& start) {
   require_family(family, start, "an event");
   auto& from = static_cast<CudaEvent&>(start);
   if (!timing || !from.timing) throw Error("ERR_HOTSLOT_ARGUMENT", "elapsedMs needs two events created with timing: true");
-  // Both looked at by query: it knows captured ones, and those never recorded.
-  const bool done = from.query() && query();
   const Driver& driver = raw_.device.driver;
-  const auto recorded = [](CudaEvent& event) {
+  const char* call = driver.call.event_elapsed_time.name;
+  forbid_in_capture(family, call);
+  const auto recorded = [&](CudaEvent& event) {
     std::lock_guard guard(event.mark_.lock);
+    forbid_captured(family, call, event.mark_);
     return event.recorded_;
   };
-  if (!done || !recorded(from) || !recorded(*this))
-    hotslot::refuse(family, driver.call.event_elapsed_time.name, status::not_ready, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
-  const Enter enter(driver, raw_.device.context);
-  const Relaxed relaxed(driver);
+  Status got = status::not_ready;
   float ms = 0;
-  driver.check(driver.call.event_elapsed_time, &ms, from.raw_.handle, raw_.handle);
+  // The driver says itself when one is not done: asking for the events first is not always allowed (see may_poll).
+  if (recorded(from) && recorded(*this)) {
+    const Enter enter(driver, raw_.device.context);
+    const Relaxed relaxed(driver);
+    got = driver.call.event_elapsed_time(&ms, from.raw_.handle, raw_.handle);
+  }
+  if (got == status::not_ready)
+    hotslot::refuse(family, call, got, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
+  if (got != status::success) driver.refuse(call, got);
   return double(ms);
 }
 
@@ -128,26 +142,33 @@ class CudaExec final : public Exec {
     require_family(family, *graph, "a graph");
     auto& next = static_cast<CudaGraph&>(*graph);
     const Driver& driver = device_.driver;
-    std::lock_guard guard(lock_);
     const Enter enter(driver, device_.context);
     const Relaxed relaxed(driver);
+    Ref<RawExec> old;
+    Ref<Capture> before;
     ExecUpdateResult result{};
-    const Status got = driver.call.graph_exec_update(raw_->handle, next.raw.handle, &result);
-    if (got != status::success && got != status::graph_exec_update_failure && got != status::not_supported)
-      driver.refuse(driver.call.graph_exec_update.name, got);
-    Ref<RawExec> old = raw_;
-    if (got != status::success) raw_ = std::make_shared<RawExec>(device_, next.raw.handle);
-    Ref<Capture> before = std::exchange(capture_, next.capture);
-    lent_ = capture_->lent();
+    Status got;
+    {
+      std::lock_guard guard(lock_);
+      std::lock_guard graph_guard(next.raw.lock);
+      got = driver.call.graph_exec_update(raw_->handle, next.raw.handle, &result);
+      if (got != status::success && got != status::graph_exec_update_failure && got != status::not_supported)
+        driver.refuse(driver.call.graph_exec_update.name, got);
+      old = raw_;
+      if (got != status::success) raw_ = std::make_shared<RawExec>(next.raw);
+      before = std::exchange(capture_, next.capture);
+      lent_ = capture_->lent();
+    }
+    // Without the lock: marks take every lane's, and replays take a lane's lock before this one.
     device_.driver.retire([old = std::move(old), before = std::move(before)] {});
     return got == status::success;
   }
 
-  void launch(StreamHandle stream) {
+  void launch(const Ref<RawStream>& stream) {
     const Driver& driver = device_.driver;
     std::lock_guard guard(lock_);
     for (const Memory* memory : lent_) refuse_revoked(*memory, driver.call.graph_launch.name);
-    driver.check(driver.call.graph_launch, raw_->handle, stream);
+    driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
     // What the graph records is the events' latest record from here on.
     for (auto& node : capture_->nodes) {
       if (node.type != Work::record) continue;
@@ -155,6 +176,8 @@ class CudaExec final : public Exec {
       std::lock_guard event_guard(event.mark_.lock);
       event.mark_.captured = false;
       event.recorded_ = true;
+      event.done_ = false;
+      event.on_ = stream;
     }
   }
 
@@ -168,7 +191,10 @@ class CudaExec final : public Exec {
 
 namespace {
 
-Ref<Exec> CudaGraph::instantiate() { return std::make_shared<CudaExec>(raw.device, std::make_shared<RawExec>(raw.device, raw.handle), capture); }
+Ref<Exec> CudaGraph::instantiate() {
+  std::lock_guard guard(raw.lock);
+  return std::make_shared<CudaExec>(raw.device, std::make_shared<RawExec>(raw), capture);
+}
 
 }  // namespace
 
@@ -181,12 +207,17 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       raw_(std::make_shared<RawStream>(device, priority)),
       lane_(std::make_shared<Lane>(device.family, raw_)) {
   std::lock_guard guard(device.streams_lock_);
-  device.streams_.push_back({raw_.get(), lane_});
+  device.streams_.push_back({raw_, lane_});
 }
 
 CudaStream::~CudaStream() {
   lane_->abandon();
-  // Its work goes on; a product may still use its workspace, which is let go like all memory.
+  // Its work goes on; a product may still use its workspace, which is let go like all memory. An idle stream goes at once.
+  workspace_.reset();
+  captured_workspace_.reset();
+  lane_.reset();
+  raw_.reset();
+  if (Lane::held() == 0) driver_.marks();
 }
 
 void CudaStream::refuse_captive(const char* call) const {
@@ -203,12 +234,19 @@ void CudaStream::issue(Work&& work, const char* call, F&& driver_call) {
     require_family(family, *span.memory, "memory");
     refuse_revoked(*span.memory, call);
   };
-  check(work.to), check(work.from);
-  for (auto& span : work.launch.spans) check(span);
   refuse_captive(call);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
+  check(work.to), check(work.from);
+  for (auto& span : work.launch.spans) check(span);
   const bool captured = lane_->add(std::move(work), call);
+  in_driver(captured, driver_call);
+}
+
+// Under the lane's lock.
+template <class F>
+void CudaStream::in_driver(bool captured, F&& driver_call) {
   try {
     driver_call();
   } catch (const Error&) {
@@ -231,11 +269,13 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
     work.event = ref;
     if (!lane_->add(std::move(work), call))
       hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
-    return driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external));
+    return in_driver(true, [&] { driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external)); });
   }
   std::lock_guard event_guard(event.mark_.lock);
-  if (!lane_->record(event.mark_, call)) event.recorded_ = true;
-  driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle);
+  const bool captured = lane_->record(event.mark_, call);
+  event.done_ = false;
+  if (!captured) event.recorded_ = true, event.on_ = raw_;
+  in_driver(captured, [&] { driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle); });
 }
 
 void CudaStream::wait(const Ref<Event>& ref) {
@@ -245,9 +285,23 @@ void CudaStream::wait(const Ref<Event>& ref) {
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   std::lock_guard event_guard(event.mark_.lock);
+  // Joining: what it was given before is no part of the capture and has no other mark.
+  if (event.mark_.captured && !lane_->open()) raw_->before_capture = mark(*raw_);
   const bool inside = lane_->wait(event.mark_, event.recorded_, driver_.call.stream_wait_event.name);
   if (inside && !event.mark_.captured) return;  // never recorded: nothing to wait for
-  driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u);
+  if (!inside && event.recorded_ && event.on_.expired()) return;  // its stream is gone, and was idle
+  in_driver(inside, [&] { driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u); });
+}
+
+// Kernels and fills go by the device's own address of the memory.
+void CudaStream::require_reachable(const Span& span, const char* call) const {
+  require_family(family, *span.memory, "memory");
+  const CudaMemory& memory = memory_of(span);
+  if (span.bytes == 0) return;
+  if (memory.host && memory.host_kind == HostKind::pageable)
+    hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "the device cannot reach host memory that is not pinned", "copy it to device memory first");
+  if (!memory.host && &memory.device != &device_)
+    hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "the memory is another device's", "copy it to this device first");
 }
 
 void CudaStream::copy(const Span& to, const Span& from) {
@@ -260,13 +314,18 @@ void CudaStream::copy(const Span& to, const Span& from) {
   issue(std::move(work), call.memcpy_async.name, [&] {
     if (to.bytes == 0) return;
     auto &target = memory_of(to), &source = memory_of(from);
-    if (target.host && source.host) return driver_.check(call.memcpy_async, DevicePtr(to.address()), DevicePtr(from.address()), to.bytes, raw_->handle);
-    if (source.host) return driver_.check(call.memcpy_htod_async, on_device(to), static_cast<const void*>(from.address()), to.bytes, raw_->handle);
-    if (target.host) return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from), to.bytes, raw_->handle);
-    if (&target.device == &source.device) return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes, raw_->handle);
-    target.cuda().reach(source.cuda());
-    source.cuda().reach(target.cuda());
-    driver_.check(call.memcpy_peer_async, on_device(to), target.cuda().context, on_device(from), source.cuda().context, to.bytes, raw_->handle);
+    const bool to_here = !target.host && &target.device == &device_, from_here = !source.host && &source.device == &device_;
+    if (source.host && to_here) return driver_.check(call.memcpy_htod_async, on_device(to), static_cast<const void*>(from.address()), to.bytes, raw_->handle);
+    if (target.host && from_here) return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from), to.bytes, raw_->handle);
+    if (to_here && from_here) return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes, raw_->handle);
+    if (!source.host && !target.host && &source.device != &target.device) {
+      target.cuda().reach(source.cuda());
+      source.cuda().reach(target.cuda());
+      return driver_.check(call.memcpy_peer_async, on_device(to), target.cuda().context, on_device(from), source.cuda().context, to.bytes, raw_->handle);
+    }
+    // Between host memories, or another device's and the host's: there is one address space, and the driver finds out.
+    const auto at = [](const Span& span) { return memory_of(span).host ? DevicePtr(span.address()) : on_device(span); };
+    driver_.check(call.memcpy_async, at(to), at(from), to.bytes, raw_->handle);
   });
 }
 
@@ -280,6 +339,7 @@ void CudaStream::fill(const Span& to, const void* pattern, size_t pattern_bytes)
   const uint64_t value = work.pattern;
   // Eight bytes are more than the driver can set, unless both halves are alike.
   const bool halves = pattern_bytes == 8 && uint32_t(value) == uint32_t(value >> 32);
+  require_reachable(to, call.memset_d8_async.name);
   const Kernel* const kernel = pattern_bytes == 8 && !halves ? find_kernel("fill") : nullptr;
   if (kernel) device_.function(*kernel);
   issue(std::move(work), call.memset_d8_async.name, [&] {
@@ -298,10 +358,24 @@ void CudaStream::fill(const Span& to, const void* pattern, size_t pattern_bytes)
   });
 }
 
+// Of matrix products: each capture has one of its own, since its graph may run beside whatever the stream does next.
+Ref<Memory> CudaStream::workspace() {
+  Ref<Capture> capture;
+  {
+    std::lock_guard guard(lane_->lock);
+    capture = lane_->open();
+  }
+  std::lock_guard guard(workspace_lock_);
+  auto& room = capture ? captured_workspace_ : workspace_;
+  if (!room || (capture && workspace_of_.lock() != capture)) room = device_.scratch(Blas::workspace_bytes);
+  if (capture) workspace_of_ = capture;
+  return room;
+}
+
 void CudaStream::launch(Launch&& launch) {
   const Kernel& kernel = *launch.kernel;
   const KernelArgs args = launch.args;
-  for (auto& span : launch.spans) require_family(family, *span.memory, "memory");
+  for (auto& span : launch.spans) require_reachable(span, driver_.call.launch_kernel.name);
   std::vector<DevicePtr> pointers;
   for (auto& span : launch.spans) pointers.push_back(on_device(span));
   Blas* const blas = std::strcmp(kernel.name, "gemm") == 0 ? device_.blas() : nullptr;
@@ -310,11 +384,11 @@ void CudaStream::launch(Launch&& launch) {
   work.type = Work::kernel;
   work.launch = std::move(launch);
   if (blas) {
-    if (!workspace_) workspace_ = device_.allocate(Blas::workspace_bytes);
-    work.from = Span{workspace_, 0, Blas::workspace_bytes};  // graphs hold it
+    work.from = Span{workspace(), 0, Blas::workspace_bytes};  // graphs hold it
   }
+  const DevicePtr room = blas ? static_cast<CudaMemory&>(*work.from.memory).on_device : 0;
   issue(std::move(work), driver_.call.launch_kernel.name, [&] {
-    if (blas) return blas->gemm(raw_->handle, static_cast<CudaMemory&>(*workspace_).on_device, args, pointers[0], pointers[1], pointers[2]);
+    if (blas) return blas->gemm(raw_->handle, room, args, pointers[0], pointers[1], pointers[2]);
     run(kernel, args, pointers);
   });
 }
@@ -342,7 +416,7 @@ void CudaStream::replay(const Ref<Exec>& exec) {
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
   lane_->forbid(driver_.call.graph_launch.name, "a graph cannot be replayed into a capture", "capture its work directly");
-  static_cast<CudaExec&>(*exec).launch(raw_->handle);
+  static_cast<CudaExec&>(*exec).launch(raw_);
 }
 
 bool CudaStream::query() {
@@ -362,15 +436,20 @@ bool CudaStream::query() {
 void CudaStream::begin_capture() {
   refuse_captive(driver_.call.stream_begin_capture.name);
   device_.prepare();
-  if (device_.blas() && !workspace_) workspace_ = device_.allocate(Blas::workspace_bytes);
   const Enter enter(driver_, device_.context);
   try {
     std::lock_guard guard(lane_->lock);
     lane_->begin();
     const Ref<Capture> capture = lane_->open();
     raw_->before_capture = mark(*raw_);
-    driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
+    // Counted before it begins: nobody asks for events any more.
     driver_.open_captures.fetch_add(1);
+    try {
+      driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
+    } catch (const Error&) {
+      driver_.open_captures.fetch_sub(1);
+      throw;
+    }
     capture->abandoned = [raw = raw_] {
       Driver& driver = raw->device.driver;
       GraphHandle graph = nullptr;
@@ -386,11 +465,22 @@ void CudaStream::begin_capture() {
   }
 }
 
+// For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
+void CudaStream::join(RawStream& other) {
+  release([&] {
+    RawEvent event(device_, false);
+    driver_.check(driver_.call.event_record, event.handle, other.handle);
+    driver_.check(driver_.call.stream_wait_event, raw_->handle, event.handle, 0u);
+  });
+}
+
 Ref<Graph> CudaStream::end_capture() {
   const Enter enter(driver_, device_.context);
   GraphHandle handle = nullptr;
   Status got = status::success;
-  const auto end = [&] {
+  const auto end = [&](const std::vector<Ref<Lane>>& unjoined) {
+    if (!driver_.ends_broken_captures)
+      for (auto& lane : unjoined) join(*std::static_pointer_cast<RawStream>(lane->hold()));
     got = end_in_driver(*raw_, handle);
     driver_.open_captures.fetch_sub(1);
   };

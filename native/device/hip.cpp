@@ -116,6 +116,7 @@ Family::Found find() {
   found.context_lost = "nothing on this GPU survives that in this process: close what is open and start the process again; AMD_LOG_LEVEL=3 shows the kernel at fault";
   // Before ROCm 7.2 asking for an event can fail while another thread captures, whatever the modes.
   found.polls_in_capture = false;
+  found.ends_broken_captures = false;
   found.images = images();
   found.library = Library::open({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}, "HOTSLOT_HIP");
   if (!found.library) return {{}, "no HIP runtime: " + found.library.reason + "; install ROCm", false};

@@ -19,7 +19,7 @@ using cuda::StreamHandle;
   REQUIRED(device_get_count, hipGetDeviceCount)                          \
   REQUIRED(device_get, hipDeviceGet)                                     \
   REQUIRED(device_get_name, hipDeviceGetName)                            \
-  REQUIRED(device_total_mem, hipDeviceTotalMem)                          \
+  OPTIONAL(device_total_mem, hipDeviceTotalMem)                          \
   REQUIRED(stream_priority_range, hipDeviceGetStreamPriorityRange)       \
   REQUIRED(device_can_access_peer, hipDeviceCanAccessPeer)               \
   REQUIRED(mem_get_info, hipMemGetInfo)                                  \
@@ -51,13 +51,13 @@ using cuda::StreamHandle;
   REQUIRED(stream_begin_capture, hipStreamBeginCapture)                  \
   REQUIRED(stream_end_capture, hipStreamEndCapture)                      \
   REQUIRED(graph_destroy, hipGraphDestroy)                               \
-  REQUIRED(graph_get_nodes, hipGraphGetNodes)                            \
+  OPTIONAL(graph_get_nodes, hipGraphGetNodes)                            \
   REQUIRED(graph_instantiate, hipGraphInstantiateWithFlags)              \
   OPTIONAL(graph_upload, hipGraphUpload)                                 \
   REQUIRED(graph_launch, hipGraphLaunch)                                 \
   REQUIRED(graph_exec_destroy, hipGraphExecDestroy)                      \
   REQUIRED(module_load_data, hipModuleLoadData)                          \
-  REQUIRED(module_unload, hipModuleUnload)                               \
+  OPTIONAL(module_unload, hipModuleUnload)                               \
   REQUIRED(module_get_function, hipModuleGetFunction)                    \
   REQUIRED(launch_kernel, hipModuleLaunchKernel)
 

@@ -305,7 +305,7 @@ void HostStream::begin_capture() {
 }
 
 Ref<Graph> HostStream::end_capture() {
-  return std::make_shared<HostGraph>(lane_->end([] {}));
+  return std::make_shared<HostGraph>(lane_->end([](auto&) {}));
 }
 
 bool HostStream::capturing() {

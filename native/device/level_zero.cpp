@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "device/release.hpp"
+
 namespace hotslot::level_zero {
 namespace {
 
@@ -88,6 +90,10 @@ void fail(const char* call, Status status, const std::string& detail) {
   throw Error(family_name, call, int(status), name_of(status),
               std::string(family_name) + ": " + call + " failed with " + name_of(status) + " (" + hex + ")" + (detail.empty() ? "" : ": " + detail),
               advice_for(status));
+}
+
+void not_taken(const char* call, Status status) {
+  release([&] { fail(call, status, "it could not be given back"); });
 }
 
 // ---- the loader ------------------------------------------------------------------------------------------------------
@@ -231,19 +237,50 @@ ContextHandle Driver::context() {
   return context;
 }
 
+// The queues of living streams, held: the last reference must not go under the lock.
+std::vector<Ref<Queue>> Driver::living() {
+  std::vector<Ref<Queue>> living;
+  std::lock_guard guard(lock_);
+  for (size_t i = queues_.size(); i-- > 0;)
+    if (auto queue = queues_[i].lock()) living.push_back(std::move(queue));
+    else queues_.erase(queues_.begin() + long(i));
+  return living;
+}
+
 Marks Driver::marks() {
-  std::vector<Ref<Queue>> live;  // held: the last reference must not go under the lock
   Marks marks;
+  for (auto& queue : living()) queue->marks(marks);
+  // Those that departed meanwhile are found here.
+  std::lock_guard guard(lock_);
+  sweep_departed();
+  for (auto& queue : departed_) queue->marks(marks);
+  return marks;
+}
+
+void Driver::tidy() {
+  for (auto& queue : living()) queue->tidy();
+  retired.sweep();
+  std::vector<std::function<bool()>> offers;
   {
     std::lock_guard guard(lock_);
-    for (size_t i = queues_.size(); i-- > 0;)
-      if (auto queue = queues_[i].lock()) live.push_back(std::move(queue));
-      else queues_.erase(queues_.begin() + long(i));
     sweep_departed();
-    for (auto& queue : departed_) queue->marks(marks);
+    offers.swap(kept_);
   }
-  for (auto& queue : live) queue->marks(marks);
-  return marks;
+  for (auto& offer : offers)
+    if (!offer()) keep(std::move(offer));
+  points.trim();
+  std::multimap<size_t, uint8_t*> unused;
+  {
+    std::lock_guard guard(memory_lock_);
+    unused.swap(staging_);
+    staging_bytes_ = 0;
+  }
+  for (auto& [room, at] : unused) take_back("zeMemFree", ze().zeMemFree, context(), static_cast<void*>(at));
+}
+
+void Driver::keep(std::function<bool()> offer) {
+  std::lock_guard guard(lock_);
+  kept_.push_back(std::move(offer));
 }
 
 void Driver::arrive(const Ref<Queue>& queue) {

@@ -31,11 +31,16 @@ inline void must(const char* call, Status status) {
 bool lost(Status status);
 // The driver or the device has no such thing: do without.
 bool unsupported(Status status);
-// Gives something back to the driver. Nobody is there to hear a no; but what it did not take the first time it gets again.
+// Gives something back to the driver. Nobody is there to hear a no: what the driver does not take it gets once more at once,
+// and should it not take that either, the sentence is kept. False: it still has it. A lost device has nothing to give back to.
+void not_taken(const char* call, Status status);
+inline bool taken(Status status) { return status == status::success || status == status::uninitialized || lost(status); }
 template <class F, class... A>
-Status let_go(F call, A... arguments) {
-  const Status got = call(arguments...);
-  return got == status::success || got == status::handle_object_in_use ? got : call(arguments...);
+bool give_back(const char* call, F function, A... arguments) {
+  if (taken(function(arguments...))) return true;
+  const Status got = function(arguments...);
+  if (!taken(got)) not_taken(call, got);
+  return taken(got);
 }
 
 struct Driver;
@@ -48,6 +53,8 @@ class XpuDevice;
 struct Slot {
   EventHandle event = nullptr;
   bool timed = false, counter = false;
+  PoolHandle pool = nullptr;
+  uint32_t index = 0;
 };
 
 // One signal of an event, in a list. As a mark it is passed when it is done, or when its stream failed.
@@ -89,7 +96,7 @@ class Gate {
   Slot slot_;
 };
 
-// Every event of a driver, used again and again; pools are never given back.
+// Every event of a driver, used again and again.
 class Points {
  public:
   explicit Points(Driver& driver) : driver_(driver) {}
@@ -100,14 +107,22 @@ class Points {
   enum Left { clean, signalled, unsure };
   // Never throws.
   void give(Slot slot, Left left);
+  // Gives back to the driver what nobody uses.
+  void trim();
 
  private:
-  Slot fresh(bool timed);
-  struct Kind {
-    std::vector<Slot> free, unsure;  // unsure: looked at again when nothing is free
-    PoolHandle pool = nullptr;        // the newest; the events of earlier ones are all made
-    uint32_t used = 0;
+  static constexpr uint32_t pool_events = 64;
+  struct Pool {
+    PoolHandle handle;
+    uint64_t taken;  // a bit per event
   };
+  struct Kind {
+    std::vector<Slot> free;
+    std::vector<std::pair<Slot, Left>> rest;  // looked at again when nothing is free
+    std::vector<Pool> pools;
+  };
+  Slot fresh(bool timed);
+  void settle(Kind& kind);
   Driver& driver_;
   std::mutex lock_;
   Kind kinds_[2][2];  // timed, counter
@@ -126,7 +141,7 @@ class Queue {
 
   // Throws what made the stream fail, however long ago.
   void check();
-  void issue(const Work& work);
+  void issue(const Work& work, const char* call);
   // What comes after waits for it too.
   void wait(const Ref<Point>& point);
   // Behind everything so far; null when there never was anything. `timed`: with the device's clock.
@@ -137,8 +152,11 @@ class Queue {
   // say what is under way when this throws.
   void run(Instance& instance, const std::vector<Ref<Point>>& earlier, Ref<Point>& over, std::vector<Ref<Point>>& relays);
   void marks(Marks& marks);
-  // The driver let go of everything. False: work is still on its way.
+  // Forgets what is over.
+  void tidy();
+  // The driver let go of everything. False: work is still on its way, or the driver says so.
   bool destroyed();
+  bool failed();
 
  private:
   enum Engine { compute, copies, relay, engines };
@@ -158,6 +176,8 @@ class Queue {
   void sweep(std::deque<Flight>& flights, size_t most);
   void check_locked();
   void note(Status status);
+  template <class H>
+  bool destroy(const char* call, Status (*function)(H), H& handle);
 
   const int priority_;
   const bool moves_;  // copies and fills run on an engine of their own; see engine_of
@@ -169,6 +189,7 @@ class Queue {
   std::vector<Ref<Point>> pending_;    // the next append waits for these too
   std::deque<Flight> flights_, relays_;  // in order; what is passed is dropped from the front
   Status failed_ = status::success;    // sticky
+  bool told_ = false;                  // that something could not be given back
 };
 
 class XpuEvent final : public Event {
@@ -283,9 +304,22 @@ struct Driver {
   // A mark behind everything that streams of this driver have been given so far. Costs nothing: every stream has one.
   Marks marks();
   // Frees once nothing enqueued so far is left; `free` must not throw. Not marked while this thread holds a lane.
-  void retire(std::function<void()> free) { retired.add(std::move(free), Lane::held() > 0); }
+  void retire(std::function<void()> free) { retired.add(std::move(free), !may_sweep()); }
+  // Giving memory back takes every lane's lock, and does not belong into a capture.
+  bool may_sweep() const { return Lane::held() == 0 && !thread_captures(); }
+  void sweep() {
+    if (may_sweep()) retired.sweep();
+  }
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
+  // Frees what can be freed, and what is only kept for the next use.
+  void tidy();
+  // What the driver would not take back is offered again whenever it is tidied here. `offer`: it took it.
+  void keep(std::function<bool()> offer);
+  template <class F, class... A>
+  void take_back(const char* call, F function, A... arguments) {
+    if (!give_back(call, function, arguments...)) keep([=] { return taken(function(arguments...)); });
+  }
 
   // Imports in force, by address: a second registration inside one shares it.
   struct Import {
@@ -302,11 +336,13 @@ struct Driver {
 
  private:
   void sweep_departed();
+  std::vector<Ref<Queue>> living();
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};
   std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
   std::vector<std::weak_ptr<Queue>> queues_;
   std::vector<std::unique_ptr<Queue>> departed_;  // their streams are gone, their last work is not
+  std::vector<std::function<bool()>> kept_;
   std::mutex memory_lock_;
   std::map<uint8_t*, Import> imports_;
   std::multimap<size_t, uint8_t*> staging_;

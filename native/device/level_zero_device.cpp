@@ -27,7 +27,7 @@ bool out_of_memory(Status status) {
                                         " are free: use fewer or smaller slots");
 }
 
-void free_memory(Driver& driver, void* at) { let_go(ze().zeMemFree, driver.context(), at); }
+void free_memory(Driver& driver, void* at) { driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at); }
 
 class DeviceMemory final : public Memory {
  public:
@@ -64,6 +64,7 @@ class LentMemory final : public Memory {
     std::lock_guard guard(lock_);
     Driver& driver = static_cast<XpuDevice&>(device).driver;
     if (released_) return true;
+    if (!driver.may_sweep()) return false;
     if (!marked_) marks_ = driver.marks();
     marked_ = true;
     if (!passed(marks_)) return false;
@@ -116,7 +117,7 @@ void Driver::release_import(uint8_t* address) {
   const auto known = std::prev(after);
   if (--known->second.users > 0) return;
   if (known->second.pages) free_memory(*this, known->first);
-  else let_go(newer.zexDriverReleaseImportedPointer, own, static_cast<void*>(known->first));
+  else take_back("zexDriverReleaseImportedPointer", newer.zexDriverReleaseImportedPointer, own, static_cast<void*>(known->first));
   imports_.erase(known);
 }
 
@@ -213,7 +214,7 @@ void XpuDevice::probe() {
   constexpr uint32_t spec_1_7 = 1 << 16 | 7;
   in_order = driver.version >= spec_1_7 && tried([&] {
                const ListHandle list = immediate_list(compute, 0, true);
-               let_go(ze().zeCommandListDestroy, list);
+               driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
              });
   counters = in_order && (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
              tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
@@ -234,7 +235,7 @@ DeviceTraits XpuDevice::traits() {
 
 // What others use of the device is not known without the system's management interface.
 MemoryInfo XpuDevice::memory_info() {
-  driver.retired.sweep();
+  driver.tidy();
   const uint64_t taken = used.load();
   return {total_, total_ > taken ? total_ - taken : 0};
 }
@@ -256,7 +257,7 @@ ListHandle XpuDevice::immediate_list(const Group& group, int priority, bool orde
 
 Ref<Memory> XpuDevice::allocate(size_t bytes) {
   forbid_in_capture(family, "memAlloc");
-  driver.retired.sweep();
+  driver.sweep();
   if (bytes > total_) no_memory(bytes, memory_info().free);
   const size_t room = std::max<size_t>(bytes, 1);
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
@@ -283,20 +284,20 @@ void XpuDevice::zero(void* address, size_t bytes) {
   std::lock_guard guard(zero_lock_);
   try {
     if (!own_) own_ = Queue::open(*this, 0);
-    own_->issue(work);
+    own_->issue(work, "zeCommandListAppendMemoryFill");
     while (!own_->idle()) {
       const timespec nap{0, 10'000};
       nanosleep(&nap, nullptr);
     }
   } catch (const Error&) {
-    own_.reset();
+    if (own_ && own_->failed()) own_.reset();
     throw;
   }
 }
 
 Ref<Memory> XpuDevice::allocate_host(size_t bytes) {
   forbid_in_capture(family, "memAllocHost");
-  driver.retired.sweep();
+  driver.sweep();
   return staging(bytes);
 }
 
@@ -304,16 +305,18 @@ Ref<Memory> XpuDevice::staging(size_t bytes) { return std::make_shared<Staging>(
 
 Ref<Memory> XpuDevice::register_host(void* address, size_t bytes, bool pin) {
   forbid_in_capture(family, "memHostRegister");
-  driver.retired.sweep();
+  driver.sweep();
   auto* at = static_cast<uint8_t*>(address);
   const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
   return std::make_shared<LentMemory>(*this, at, bytes, kind);
 }
 
 void XpuDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
-  // Stored first: what is enqueued from now on is refused. What was before has this long; after that an import stays.
+  // Stored first: what is enqueued from now on is refused. What was before has this long; after that an import stays until it
+  // is done.
   memory->revoked.store(true);
-  for (const uint64_t deadline = now_ns() + ns; !memory->release() && now_ns() < deadline;) {
+  for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
+    if (now_ns() >= deadline) return driver.retire([memory] { memory->release(); });
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }
@@ -373,7 +376,7 @@ void XpuDevice::load_module() {
       if (ze().zeModuleBuildLogGetString(log, &bytes, said.data()) != status::success) said.clear();
       said.resize(std::strlen(said.c_str()));
     }
-    if (log) let_go(ze().zeModuleBuildLogDestroy, log);
+    if (log) driver.take_back("zeModuleBuildLogDestroy", ze().zeModuleBuildLogDestroy, log);
     if (got != status::module_build_failure) break;
   }
   if (got != status::success) module_ = nullptr, fail("zeModuleCreate", got, said);
@@ -395,7 +398,7 @@ XpuDevice::Loaded& XpuDevice::kernel_named(const std::string& name) {
     set = ze().zeKernelSetGroupSize(loaded->handle, size, 1, 1);
   }
   if (set != status::success) {
-    let_go(ze().zeKernelDestroy, loaded->handle);
+    driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, loaded->handle);
     fail("zeKernelSetGroupSize", set, "kernel '" + name + "'");
   }
   known = std::move(loaded);

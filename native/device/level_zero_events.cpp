@@ -2,11 +2,6 @@
 #include "device/level_zero.hpp"
 
 namespace hotslot::level_zero {
-namespace {
-
-constexpr uint32_t pool_events = 64;
-
-}  // namespace
 
 // ---- points ----------------------------------------------------------------------------------------------------------
 
@@ -62,13 +57,7 @@ Slot Points::slot(XpuDevice* device, bool timed, bool counter) {
   const ContextHandle context = driver_.context();
   std::lock_guard guard(lock_);
   Kind& kind = kinds_[timed][counter];
-  if (kind.free.empty())
-    for (size_t i = kind.unsure.size(); i-- > 0;) {
-      const EventHandle event = kind.unsure[i].event;
-      if (ze().zeEventQueryStatus(event) != status::success || ze().zeEventHostReset(event) != status::success) continue;
-      kind.free.push_back(kind.unsure[i]);
-      kind.unsure.erase(kind.unsure.begin() + long(i));
-    }
+  if (kind.free.empty()) settle(kind);
   if (!kind.free.empty()) {
     const Slot slot = kind.free.back();
     kind.free.pop_back();
@@ -79,35 +68,69 @@ Slot Points::slot(XpuDevice* device, bool timed, bool counter) {
   desc.type = Type::zex_counter_based_event_desc;
   desc.flags = counter_immediate | counter_host_visible | (timed ? uint32_t(counter_timestamp) : 0);
   desc.signal = desc.wait = scope_host;
-  Slot slot{nullptr, timed, true};
+  Slot slot{nullptr, timed, true, nullptr, 0};
   if (driver_.newer.zexCounterBasedEventCreate2) HOTSLOT_ZE_NEWER(driver_, zexCounterBasedEventCreate2, context, device->handle, &desc, &slot.event);
   else HOTSLOT_ZE_NEWER(driver_, zeEventCounterBasedCreate, context, device->handle, &desc, &slot.event);
   return slot;
 }
 
-// Under the lock: the next event of the newest pool, or the first of another one.
+// Under the lock, like all that follows but give: an event of a pool that has one left, or of a new pool.
 Slot Points::fresh(bool timed) {
-  Kind& kind = kinds_[timed][false];
-  if (!kind.pool || kind.used == pool_events) {
+  auto& pools = kinds_[timed][false].pools;
+  auto pool = pools.begin();
+  while (pool != pools.end() && pool->taken == ~uint64_t(0)) ++pool;
+  if (pool == pools.end()) {
+    static_assert(pool_events == 64, "a bit each");
     PoolDesc desc{};
     desc.type = Type::event_pool_desc;
     desc.flags = pool_host_visible | (timed ? uint32_t(pool_kernel_timestamp) : 0);
     desc.count = pool_events;
-    PoolHandle pool = nullptr;
+    PoolHandle handle = nullptr;
     // For every device of the driver: streams of one wait for another's.
-    must("zeEventPoolCreate", ze().zeEventPoolCreate(driver_.context(), &desc, 0, nullptr, &pool));
-    kind.pool = pool;
-    kind.used = 0;
+    HOTSLOT_ZE(zeEventPoolCreate, driver_.context(), &desc, 0, nullptr, &handle);
+    pools.push_back({handle, 0});
+    pool = pools.end() - 1;
   }
   EventDesc desc{};
   desc.type = Type::event_desc;
-  desc.index = kind.used;
+  while (pool->taken >> desc.index & 1) desc.index++;
   // The host may read what the work before it wrote as soon as it sees the event.
   desc.signal = desc.wait = scope_host;
-  Slot slot{nullptr, timed, false};
-  HOTSLOT_ZE(zeEventCreate, kind.pool, &desc, &slot.event);
-  kind.used++;
+  Slot slot{nullptr, timed, false, pool->handle, desc.index};
+  HOTSLOT_ZE(zeEventCreate, pool->handle, &desc, &slot.event);
+  pool->taken |= uint64_t(1) << desc.index;
   return slot;
+}
+
+// Those whose signal came after all, and those that would not be reset, can be lent again.
+void Points::settle(Kind& kind) {
+  for (size_t i = kind.rest.size(); i-- > 0;) {
+    auto& [slot, left] = kind.rest[i];
+    if (left == unsure && ze().zeEventQueryStatus(slot.event) == status::not_ready) continue;
+    if (ze().zeEventHostReset(slot.event) != status::success) continue;
+    kind.free.push_back(slot);
+    kind.rest.erase(kind.rest.begin() + long(i));
+  }
+}
+
+void Points::trim() {
+  std::lock_guard guard(lock_);
+  for (auto& kinds : kinds_)
+    for (auto& kind : kinds) {
+      settle(kind);
+      std::vector<Slot> kept;  // what the driver does not take goes on being used
+      for (auto& slot : kind.free) {
+        if (!give_back("zeEventDestroy", ze().zeEventDestroy, slot.event)) kept.push_back(slot);
+        else
+          for (auto& pool : kind.pools)
+            if (pool.handle == slot.pool) pool.taken &= ~(uint64_t(1) << slot.index);
+      }
+      kind.free.swap(kept);
+      for (size_t i = kind.pools.size(); i-- > 0;) {
+        if (kind.pools[i].taken || !give_back("zeEventPoolDestroy", ze().zeEventPoolDestroy, kind.pools[i].handle)) continue;
+        kind.pools.erase(kind.pools.begin() + long(i));
+      }
+    }
 }
 
 void Points::give(Slot slot, Left left) {
@@ -117,7 +140,8 @@ void Points::give(Slot slot, Left left) {
   if (left == signalled && ze().zeEventHostReset(slot.event) == status::success) left = clean;
   std::lock_guard guard(lock_);
   Kind& kind = kinds_[slot.timed][slot.counter];
-  (left == clean ? kind.free : kind.unsure).push_back(slot);
+  if (left == clean) kind.free.push_back(slot);
+  else kind.rest.emplace_back(slot, left);
 }
 
 }  // namespace hotslot::level_zero

@@ -8,9 +8,10 @@
 namespace hotslot::level_zero {
 
 Instance::~Instance() {
-  if (list) let_go(ze().zeCommandListDestroy, list);
-  if (executable) let_go(device.driver.newer.zeExecutableGraphDestroyExt, executable);
-  if (graph) let_go(device.driver.newer.zeGraphDestroyExt, graph);
+  Driver& driver = device.driver;
+  if (list) driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+  if (executable) driver.take_back("zeExecutableGraphDestroyExt", driver.newer.zeExecutableGraphDestroyExt, executable);
+  if (graph) driver.take_back("zeGraphDestroyExt", driver.newer.zeGraphDestroyExt, graph);
 }
 
 Program::Program(XpuDevice& device, Ref<Capture> source) : device(device), capture(std::move(source)), lent(capture->lent()) {
@@ -28,17 +29,27 @@ Ref<Instance> Program::build() const {
 
 // False: the driver has no graphs after all.
 bool Program::record_graph(Instance& instance) const {
-  const Driver& driver = device.driver;
+  Driver& driver = device.driver;
   std::lock_guard guard(device.record_lock);
   if (!device.record_list) device.record_list = device.immediate_list(device.compute, 0, true);
   const Status begun = driver.newer.zeCommandListBeginGraphCaptureExt(device.record_list, nullptr);
   if (unsupported(begun)) return false;
   must("zeCommandListBeginGraphCaptureExt", begun);
-  // The list has to be ended whatever it holds; should that fail twice, another one records next.
+  // The list has to be ended whatever it holds; should that fail twice, it is put aside until it can be.
   const auto end = [&] {
-    const Status ended = driver.newer.zeCommandListEndGraphCaptureExt(device.record_list, nullptr, &instance.graph);
-    if (ended != status::success && driver.newer.zeCommandListEndGraphCaptureExt(device.record_list, nullptr, &instance.graph) != status::success)
-      device.record_list = nullptr;
+    const auto call = driver.newer.zeCommandListEndGraphCaptureExt;
+    const Status ended = call(device.record_list, nullptr, &instance.graph);
+    if (ended == status::success || call(device.record_list, nullptr, &instance.graph) == status::success) return ended;
+    driver.keep([&device = device, call, list = std::exchange(device.record_list, nullptr)] {
+      GraphHandle graph = nullptr;
+      if (!taken(call(list, nullptr, &graph))) return false;
+      Driver& driver = device.driver;
+      if (graph) driver.take_back("zeGraphDestroyExt", driver.newer.zeGraphDestroyExt, graph);
+      std::lock_guard guard(device.record_lock);
+      if (!device.record_list) device.record_list = list;
+      else driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+      return true;
+    });
     return ended;
   };
   try {

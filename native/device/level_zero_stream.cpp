@@ -30,18 +30,41 @@ Queue::Queue(XpuDevice& device, int priority)
 
 Queue::~Queue() = default;
 
+// True: gone. What the driver still uses, or would not take, stays until the next look.
+template <class H>
+bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
+  if (!handle) return true;
+  Status got = function(handle);
+  if (!taken(got) && got != status::handle_object_in_use) got = function(handle);
+  if (taken(got)) {
+    handle = nullptr;
+    return true;
+  }
+  if (got != status::handle_object_in_use && !std::exchange(told_, true)) not_taken(call, got);
+  return false;
+}
+
 bool Queue::destroyed() {
   std::lock_guard guard(lock_);
   sweep(flights_, SIZE_MAX);
   sweep(relays_, SIZE_MAX);
-  if (!flights_.empty() || !relays_.empty()) return false;
-  // A driver that still uses one keeps it until the next look; any other no leaves nothing to do.
-  for (auto& list : lists_)
-    if (list && let_go(ze().zeCommandListDestroy, list) == status::handle_object_in_use) return false;
-    else list = nullptr;
-  if (queue_ && let_go(ze().zeCommandQueueDestroy, queue_) == status::handle_object_in_use) return false;
-  queue_ = nullptr;
-  return true;
+  bool gone = flights_.empty() && relays_.empty();
+  for (auto& list : lists_) gone = gone && destroy("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+  return gone && destroy("zeCommandQueueDestroy", ze().zeCommandQueueDestroy, queue_);
+}
+
+bool Queue::failed() {
+  std::lock_guard guard(lock_);
+  return failed_ != status::success;
+}
+
+void Queue::tidy() {
+  std::lock_guard guard(lock_);
+  sweep(flights_, SIZE_MAX);
+  sweep(relays_, SIZE_MAX);
+  // What is done needs no waiting for.
+  for (Ref<Point>* last : {&tail_, &relay_tail_})
+    if (*last && (*last)->state() == Point::done) last->reset();
 }
 
 void Queue::marks(Marks& marks) {
@@ -137,9 +160,16 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
   });
 }
 
-void Queue::issue(const Work& work) {
+void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
+  // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
+  const auto check = [&](const Span& span) {
+    if (span.memory && span.memory->revoked.load())
+      refuse(family_name, call, int(status::invalid_argument), "INVALID_ARGUMENT", lender_gone, "close what uses the memory before its thread ends");
+  };
+  check(work.to), check(work.from);
+  for (auto& span : work.launch.spans) check(span);
   const Engine engine = engine_of(work);
   append(engine, false, ahead(engine), nullptr,
          [&](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) { device.append(list, work, signal, count, events); });
@@ -166,11 +196,14 @@ bool Queue::idle() {
   std::lock_guard guard(lock_);
   sweep(flights_, SIZE_MAX);
   bool done = flights_.empty();
+  Status odd = status::success;
+  if (!done) flights_.front().point->look(&odd);
   for (auto& point : pending_) {
-    if (point->look() == Point::failed) note(point->why());
+    if (point->look(&odd) == Point::failed) note(point->why());
     done = done && point->state() == Point::done;
   }
   check_locked();
+  must("zeEventQueryStatus", odd);
   return done;
 }
 
@@ -223,7 +256,8 @@ void Queue::run_beside(Instance& instance, Ref<Point>& over) {
   }
   HOTSLOT_ZE(zeCommandListAppendBarrier, list(compute), instance.go->event(), 0, nullptr);
   const Status got = ze().zeCommandQueueExecuteCommandLists(queue_, 1, &instance.list, nullptr);
-  const auto last = [&] { return barrier(compute, false, ahead(compute), got == status::success ? instance.end->event() : nullptr); };
+  // `end` comes after all there is; without events a barrier waits for all there is in the list.
+  const auto last = [&] { return barrier(compute, false, {}, got == status::success ? instance.end->event() : nullptr); };
   try {
     over = last();
   } catch (const Error&) {
@@ -276,11 +310,11 @@ double XpuEvent::elapsed_ms(Event& start) {
   require_family(family_name, start, "an event");
   auto& from = static_cast<XpuEvent&>(start);
   if (!timing || !from.timing) throw Error("ERR_HOTSLOT_ARGUMENT", "elapsedMs needs two events created with timing: true");
+  if (!device.timing || !from.device.timing)
+    fail(call, status::unsupported_feature, "the events of this device cannot measure time (traits.timingEvents is false)");
   const Ref<Point> begin = from.latest(call, nullptr), end = latest(call, nullptr);
   if (!begin || !end || !finished(*begin) || !finished(*end))
     refuse(family_name, call, 600, "NOT_READY", "both events must be recorded and done", "wait for the later event first");
-  if (!device.timing || !from.device.timing)
-    fail(call, status::unsupported_feature, "the events of this device cannot measure time (traits.timingEvents is false)");
   // The clock runs over: what would be more than seven eighths of its range is a small step back.
   const uint32_t bits = std::min(device.properties.kernel_timestamp_bits, 64u);
   const uint64_t range = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
@@ -295,8 +329,6 @@ void XpuStream::enqueue(Work&& work, const char* call) {
   const auto check = [&](const Span& span) {
     if (!span.memory) return;
     require_family(family_name, *span.memory, "memory");
-    if (span.memory->revoked.load())
-      refuse(family_name, call, int(status::invalid_argument), "INVALID_ARGUMENT", lender_gone, "close what uses the memory before its thread ends");
     device_.reach(*span.memory, work.type == Work::kernel ? work.launch.kernel : nullptr);
   };
   check(work.to), check(work.from);
@@ -305,7 +337,7 @@ void XpuStream::enqueue(Work&& work, const char* call) {
   // What cannot run is refused before it can break a capture.
   if (work.type == Work::kernel) device_.prepare(*work.launch.kernel);
   std::lock_guard guard(lane_->lock);
-  if (!lane_->open()) queue_->issue(work);
+  if (!lane_->open()) queue_->issue(work, call);
   else lane_->add(std::move(work), call);
 }
 
@@ -407,7 +439,7 @@ void XpuStream::begin_capture() {
 }
 
 Ref<Graph> XpuStream::end_capture() {
-  return std::make_shared<XpuGraph>(device_, lane_->end([] {}));
+  return std::make_shared<XpuGraph>(device_, lane_->end([](auto&) {}));
 }
 
 bool XpuStream::capturing() {

@@ -13,7 +13,7 @@ export interface DeviceTraits {
   /** completions ring the bell of whoever polls; otherwise it must look again soon */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
-  /** what the kernel `gemm` runs on */
+  /** what the kernel `gemm` runs on; a vendor's library is opened by the first capture or product */
   readonly matrixProducts: string;
 }
 

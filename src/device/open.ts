@@ -184,7 +184,9 @@ class OpenedStream extends Handle implements Stream {
 
   record(event: DeviceEvent, options: { external?: boolean } = {}): void {
     checkKeys('record', options, ['external']);
-    native().record(this.handle, event.handle, options.external === true);
+    const { external = false } = options;
+    if (typeof external !== 'boolean') throw typeError(`external must be a boolean, got ${String(external)}`);
+    native().record(this.handle, event.handle, external);
   }
   wait(event: DeviceEvent): void {
     native().wait(this.handle, event.handle);
@@ -288,6 +290,10 @@ class RegisteredHost extends MemoryStorage implements HostMemory {
   }
   tensor({ shape, dtype, byteOffset = 0 }: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
     checkShape(shape);
+    const { bytes } = dtypes[checkDType('tensor', dtype)];
+    const at = (this.view?.byteOffset ?? 0) + byteOffset;
+    if (at % bytes !== 0)
+      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${bytes} bytes in its memory, got ${at}`);
     return new Tensor(this, [...shape], checkDType('tensor', dtype), byteOffset);
   }
   override close(): void {

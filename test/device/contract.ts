@@ -10,10 +10,31 @@ import { eventContract } from './contract/events.ts';
 import { graphContract } from './contract/graphs.ts';
 import { handleContract } from './contract/handles.ts';
 import { kernelContract } from './contract/kernels.ts';
+import { lifetimeContract } from './contract/lifetime.ts';
+import { lostContract } from './contract/lost.ts';
 import { memoryContract } from './contract/memory.ts';
 import { streamContract } from './contract/streams.ts';
 import { threadContract } from './contract/threads.ts';
+import { errorScope } from './error-scope.ts';
 import { openHandles, pinnedHandles } from './rig.ts';
+
+type Section = (device: () => Device, name: string) => void;
+
+const failing: Section = (device, name) =>
+  errorScope(name) === 'stream' ? errorContract(device) : lostContract(device, name);
+
+export const sections: Readonly<Record<string, Section>> = {
+  memory: memoryContract,
+  streams: streamContract,
+  events: eventContract,
+  kernels: kernelContract,
+  graphs: graphContract,
+  capture: captureContract,
+  errors: failing,
+  handles: handleContract,
+  threads: threadContract,
+  lifetime: lifetimeContract,
+};
 
 export function deviceContract(name: string): void {
   describe(`device contract on ${name}`, () => {
@@ -29,14 +50,6 @@ export function deviceContract(name: string): void {
       expect(pinnedHandles(), 'pins').to.equal(0);
     });
     const opened = () => device;
-    describe('memory', () => memoryContract(opened));
-    describe('streams', () => streamContract(opened));
-    describe('events', () => eventContract(opened));
-    describe('kernels', () => kernelContract(opened));
-    describe('graphs', () => graphContract(opened));
-    describe('capture', () => captureContract(opened));
-    describe('errors', () => errorContract(opened));
-    describe('handles', () => handleContract(opened));
-    describe('threads', () => threadContract(opened));
+    for (const [section, contract] of Object.entries(sections)) describe(section, () => contract(opened, name));
   });
 }

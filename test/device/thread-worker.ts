@@ -66,6 +66,11 @@ const tasks = {
     return drained;
   },
   query: () => native().streamQuery(stream),
+  /** Asks until the answer is the stream's error. */
+  untilFailed() {
+    for (const end = performance.now() + 5000; performance.now() < end; ) native().streamQuery(stream);
+    return 'five seconds without an error';
+  },
   endCapture: () => native().endCapture(stream),
   /** Joins a capture that another thread began, adds to it and leaves the event to join it back. */
   joinCapture() {
@@ -76,6 +81,30 @@ const tasks = {
   },
   /** Allocates while another thread captures: each thread answers for itself. */
   allocate: () => native().close(native().allocate(openDevice(name).handle, 64)),
+  /** Replays without end, and counts. */
+  replays() {
+    say('replaying');
+    for (;;) {
+      native().replay(stream, exec);
+      Atomics.add(words, 0, 1);
+    }
+  },
+  /** Closes the handle in words 1 and 3 whenever word 0 says so, and answers in word 2. */
+  closes() {
+    say('waiting');
+    for (let round = 1; ; round++) {
+      while (Atomics.load(words, 0) !== round) Atomics.wait(words, 0, round - 1, 100);
+      native().close(Atomics.load(words, 3) * 2 ** 20 + Atomics.load(words, 1));
+      Atomics.store(words, 2, round);
+    }
+  },
+  /** Has a capture open until word 0 changes. */
+  captures() {
+    native().beginCapture(stream);
+    say('capturing');
+    Atomics.wait(words, 0, 0);
+    return native().close(native().endCapture(stream));
+  },
   beginCapture() {
     native().beginCapture(stream);
     return native().capturing(stream);

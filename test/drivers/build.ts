@@ -11,15 +11,20 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-O2', '-g1', '-fPIC', '-fvisibility=hidden', '-ffp-contract=off', '-Inative'];
+const flags = ['-std=c++17', '-g1', '-fPIC', '-fvisibility=hidden', '-ffp-contract=off', '-Inative'];
+/** Sanitizers make optimised code slow to compile. */
+const flagsOf = (sanitizer: string) =>
+  sanitizer === '' ? ['-O2'] : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`];
 
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
-export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old';
+export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas';
 
 const host = ['host', 'host_executor', 'capture'].map((file) => `native/device/${file}.cpp`);
 const drivers: Record<SoftwareDriver, { file: string; source: string; defines: string[]; device: string[] }> = {
   // It has queues of its own, stricter than the host device's, and runs the same kernels.
   level_zero: { file: 'libze_software.so.1', source: 'test/drivers/level_zero.cpp', defines: [], device: [] },
+  // Over the software libcuda, and alone no driver: without kernels, and without a door.
+  cublas: { file: 'libcublas.so.13', source: 'test/drivers/cublas.cpp', defines: [], device: [] },
   cuda: { file: 'libcuda.so.1', source: 'test/drivers/cuda.cpp', defines: [], device: host },
   hip: {
     file: 'libamdhip64.so.6',
@@ -35,7 +40,7 @@ const drivers: Record<SoftwareDriver, { file: string; source: string; defines: s
   },
 };
 
-interface Unit {
+export interface Unit {
   source: string;
   defines: readonly string[];
 }
@@ -88,7 +93,7 @@ function run(commands: readonly (readonly string[])[]): void {
     encoding: 'utf8',
   });
   if (done.error) throw done.error;
-  if (done.status !== 0) throw new Error(`a software driver does not build:\n${done.stderr.slice(0, 8000)}`);
+  if (done.status !== 0) throw new Error(`what tests need does not build:\n${done.stderr.slice(0, 8000)}`);
 }
 
 /** Builds what is out of date; the objects' paths. */
@@ -97,7 +102,7 @@ function compile(units: readonly Unit[], sanitizer: string): string[] {
   mkdirSync(folder, { recursive: true });
   const stale: { temporary: string; object: string; command: string[] }[] = [];
   const objects = units.map(({ source, defines }) => {
-    const command = [compiler, ...flags, ...defines, ...(sanitizer === '' ? [] : [`-fsanitize=${sanitizer}`]), source];
+    const command = [compiler, ...flags, ...flagsOf(sanitizer), ...defines, source];
     const object = join(folder, `${[source, ...defines].join('').replaceAll('/', '-')}.o`);
     const key = existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : null;
     if (key === null || !existsSync(object) || key !== made(command, `${object}.d`))
@@ -131,9 +136,9 @@ export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): str
   const kernels = readdirSync(join(root, 'native/kernels'))
     .filter((name) => name.endsWith('.cpp'))
     .map((name) => `native/kernels/${name}`);
-  const shared = [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
+  const shared = driver === 'cublas' ? [] : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
   // A door for tests in JavaScript: see addon.hpp.
-  const own = { source, defines: [...defines, '-include', 'test/drivers/addon.hpp'] };
+  const own = { source, defines: driver === 'cublas' ? defines : [...defines, '-include', 'test/drivers/addon.hpp'] };
   const units: Unit[] = [own, ...shared.map((path) => ({ source: path, defines: [] }))];
   const library = join(place(sanitizer), file);
   link(library, compile(units, sanitizer), sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${file}`]);
@@ -141,9 +146,13 @@ export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): str
 }
 
 /** A program beside the drivers; it is named after its first source. */
-export function buildDriverProgram(sources: readonly string[], libraries: readonly string[], sanitizer = ''): string {
-  const program = join(place(sanitizer), basename(sources[0]!, '.cpp'));
-  const units = sources.map((source) => ({ source, defines: [] }));
+export function buildDriverProgram(
+  sources: readonly (string | Unit)[],
+  libraries: readonly string[],
+  sanitizer = '',
+): string {
+  const units = sources.map((source) => (typeof source === 'string' ? { source, defines: [] } : source));
+  const program = join(place(sanitizer), basename(units[0]!.source, '.cpp'));
   link(program, compile(units, sanitizer), sanitizer, libraries);
   return program;
 }

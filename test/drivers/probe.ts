@@ -23,6 +23,15 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     refused: refused(() => openDevice(process.argv[3] as string)),
   }),
 
+  /** what matrix products run on, once something was captured */
+  products: () => {
+    const device = openDevice(TESTED);
+    using stream = device.createStream();
+    stream.beginCapture();
+    stream.endCapture().close();
+    return device.traits.matrixProducts;
+  },
+
   /** more device memory than there is; afterwards it works */
   memory: () => {
     const device = openDevice(TESTED);

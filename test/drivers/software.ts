@@ -67,7 +67,11 @@ export function missing(mode: Mode): string | null {
 /** The driver's library; tests talk to it by process.dlopen, see addon.hpp. */
 export const libraryOf = (mode: Mode): string => buildSoftwareDriver(mode.driver);
 
-const variables = { cuda: 'HOTSLOT_CUDA', hip: 'HOTSLOT_HIP', 'hip-old': 'HOTSLOT_HIP' } as const;
+const variables: Partial<Record<SoftwareDriver, string>> = {
+  cuda: 'HOTSLOT_CUDA',
+  hip: 'HOTSLOT_HIP',
+  'hip-old': 'HOTSLOT_HIP',
+};
 
 /** The environment in which a process has this mode's device and no other but the host's. */
 export function environment(mode: Mode, more: Record<string, string> = {}): NodeJS.ProcessEnv {
@@ -83,7 +87,7 @@ export function environment(mode: Mode, more: Record<string, string> = {}): Node
     HOTSLOT_TEST_DEVICE: mode.device,
   };
   if (mode.driver !== 'level_zero') {
-    env[variables[mode.driver]] = library;
+    env[variables[mode.driver] as string] = library;
   } else {
     // Beneath the real loader, in place of the drivers it knows.
     env.ZE_ENABLE_ALT_DRIVERS = library;

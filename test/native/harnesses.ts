@@ -1,32 +1,49 @@
-/** The C++ harnesses of the native code, built under sanitizers into a folder of their own, each source once. */
+/**
+ * The C++ harnesses of the native code, built under sanitizers beside the software drivers and with their cache; and the
+ * devices of every family that the core's harness runs on.
+ */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import {
+  buildDriverProgram,
+  buildSoftwareDriver,
+  missingForDriver,
+  type SoftwareDriver,
+  type Unit,
+} from '../drivers/build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-O1', '-g1', '-ffp-contract=off', '-DHOTSLOT_STRESS', `-I${root}native`];
 
 export type Sanitizer = 'thread' | 'address,undefined';
 
-const kernels = readdirSync(`${root}native/kernels`)
-  .filter((file) => file.endsWith('.cpp'))
-  .map((file) => `native/kernels/${file}`);
-/** What each harness needs beside itself. */
-const needs = {
+const cpp = (folder: string) =>
+  readdirSync(join(root, folder))
+    .filter((file) => file.endsWith('.cpp'))
+    .map((file) => `${folder}/${file}`);
+const kernels = cpp('native/kernels');
+/** All of the core but its face to JavaScript. */
+const device = cpp('native/device').filter((file) => !/\/(binding|core)\.cpp$/.test(file));
+/** Where the host's executor is meant: without the net under lost wakes, see native/device/host.hpp. */
+const stressed = ({ source }: Unit): Unit => ({
+  source,
+  defines: /\/(host|host_executor|stress_pause)\.cpp$/.test(source) ? ['-DHOTSLOT_STRESS'] : [],
+});
+
+const sources = {
   core: [
-    'test/native/stress_pause.cpp',
-    'native/device/capture.cpp',
-    'native/device/host.cpp',
-    'native/device/host_executor.cpp',
+    ...['core_harness', 'core_host', 'core_life', 'stress_pause'].map((file) => `test/native/${file}.cpp`),
+    ...device,
     ...kernels,
+    ...cpp('native/kernels/generated'),
   ],
-  rows: ['copy', 'rows', 'sampler'].map((file) => `native/rows/${file}.cpp`),
-  kernels,
+  rows: ['test/native/rows_harness.cpp', ...['copy', 'rows', 'sampler'].map((file) => `native/rows/${file}.cpp`)],
+  kernels: ['test/native/kernels_harness.cpp', ...kernels],
 } as const;
-export type Harness = keyof typeof needs;
+export type Harness = keyof typeof sources;
 
 /** Why programs cannot be built with this sanitizer here, or null. */
 export function missing(sanitizer: Sanitizer): string | null {
@@ -49,44 +66,59 @@ export function missing(sanitizer: Sanitizer): string | null {
   }
 }
 
-function run(command: string, args: readonly string[]): Promise<void> {
+/** The program's path. */
+export function build(harness: Harness, sanitizer: Sanitizer): string {
+  const units = sources[harness].map((source) => stressed({ source, defines: [] }));
+  return buildDriverProgram(units, ['-ldl'], sanitizer);
+}
+
+/** What a family's devices are here. */
+export interface Rig {
+  name: string;
+  family: 'host' | 'cuda' | 'rocm' | 'xpu';
+  /** what the driver is told to be */
+  told: Readonly<Record<string, string>>;
+}
+
+const drivers: Partial<Record<Rig['family'], { driver: SoftwareDriver; variable: string }>> = {
+  cuda: { driver: 'cuda', variable: 'HOTSLOT_CUDA' },
+  rocm: { driver: 'hip', variable: 'HOTSLOT_HIP' },
+  // The loader finds it among the drivers that it is told of.
+  xpu: { driver: 'level_zero', variable: 'ZE_ENABLE_ALT_DRIVERS' },
+};
+
+/** Why there can be no such devices here, or null. */
+export function missingRig(rig: Rig): string | null {
+  const driver = drivers[rig.family]?.driver;
+  return driver ? missingForDriver(driver) : null;
+}
+
+/** The environment in which a program finds the rig's devices; its driver is built when it is out of date. */
+export function environment(rig: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(HOTSLOT_|ZE)/.test(name));
+  const used = drivers[rig.family];
+  return {
+    ...Object.fromEntries(own),
+    HOTSLOT_CUDA: 'none',
+    HOTSLOT_HIP: 'none',
+    ...(rig.family === 'xpu' ? {} : { HOTSLOT_LEVEL_ZERO: 'none' }),
+    HOTSLOT_SOFTWARE_STRICT: 'abort',
+    ...(used ? { [used.variable]: buildSoftwareDriver(used.driver, sanitizer) } : {}),
+    ...rig.told,
+  };
+}
+
+/** Runs a program; rejects with what it printed when it found something. */
+export function run(program: string, args: readonly string[] = [], env = process.env): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(program, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const said: Buffer[] = [];
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk));
     child.on('error', reject);
     child.on('close', (code, signal) => {
+      const text = Buffer.concat(said).toString().slice(0, 8000);
       if (code === 0) resolve();
-      else
-        reject(
-          new Error(
-            `${basename(command)} ended with ${code ?? signal}:\n${Buffer.concat(said).toString().slice(0, 8000)}`,
-          ),
-        );
+      else reject(new Error(`${basename(program)} ${args.join(' ')} ended with ${code ?? signal}:\n${text}`));
     });
   });
-}
-
-/** Builds harnesses with one sanitizer; `folder` keeps the objects. */
-export async function build(folder: string, sanitizer: Sanitizer, harnesses: readonly Harness[]): Promise<void> {
-  const objects = (harness: Harness) => [`test/native/${harness}_harness.cpp`, ...needs[harness]];
-  const waiting = [...new Set(harnesses.flatMap(objects))];
-  mkdirSync(folder, { recursive: true });
-  const object = (source: string) => join(folder, `${source.replaceAll('/', '-')}.o`);
-  const work = async () => {
-    for (let source = waiting.shift(); source !== undefined; source = waiting.shift())
-      await run(compiler, [...flags, `-fsanitize=${sanitizer}`, '-c', source, '-o', object(source)]);
-  };
-  await Promise.all(Array.from({ length: Math.min(availableParallelism(), 8) }, work));
-  for (const harness of harnesses) {
-    const link = ['-ldl', '-lpthread', `-fsanitize=${sanitizer}`, '-o', join(folder, harness)];
-    await run(compiler, [...objects(harness).map(object), ...link]);
-  }
-}
-
-/** Runs one; rejects with what it printed when it found something. */
-export async function runHarness(folder: string, harness: Harness): Promise<void> {
-  const program = join(folder, harness);
-  if (!existsSync(program)) throw new Error(`${program} was not built`);
-  await run(program, []);
 }

@@ -163,7 +163,7 @@ export function graphContract(device: () => Device): void {
       latch.open();
       await end.done();
       expect(begin.query()).to.equal(true);
-      expect(end.elapsedMs(begin)).to.be.at.least(1.9);
+      if (device().traits.timingEvents) expect(end.elapsedMs(begin)).to.be.at.least(1.9);
       await stream.synchronize();
     }
     refusesWith(1, 'INVALID_VALUE', () => stream.record(begin, { external: true }));

@@ -1,0 +1,61 @@
+/** What one call costs the calling thread, from JavaScript against the bare driver in C++: replays, launches, events. */
+import { openDevice } from '../src/index.ts';
+import { type Benchmark, median } from './harness.ts';
+import { type RawCalls, rawCalls } from './native.ts';
+
+/** Fewer than a queue holds: nobody waits for the device. */
+const BURST = 200;
+
+export const run: Benchmark = async (report, { device: name, quick }) => {
+  const device = openDevice(name);
+  const stream = device.createStream();
+  using x = device.allocate({ shape: [1] });
+  using y = device.allocate({ shape: [1] });
+  const launch = () => stream.launch('axpby', { tensors: [y, x], wholes: [1], reals: [1, 1] });
+  const capture = (nodes: number) => {
+    stream.beginCapture();
+    for (let i = 0; i < nodes; i++) launch();
+    using graph = stream.endCapture();
+    return graph.instantiate();
+  };
+  using one = capture(1);
+  using hundred = capture(100);
+  using plain = device.createEvent();
+  using timed = device.createEvent({ timing: true });
+  const calls: readonly [label: string, raw: keyof RawCalls, call: () => unknown][] = [
+    ['replay of 1 node', 'replay1', () => stream.replay(one)],
+    ['replay of 100 nodes', 'replay100', () => stream.replay(hundred)],
+    ['launch of one kernel', 'launch', launch],
+    ['record of an event', 'record', () => stream.record(plain)],
+    ['poll of an event that is done', 'query', () => plain.query()],
+    ['record of an event that times', 'recordTiming', () => stream.record(timed)],
+    ['poll of an event that times', 'queryTiming', () => timed.query()],
+  ];
+  const rounds = quick ? 20 : 200;
+  const ours = Object.fromEntries(calls.map(([, raw]) => [raw, []])) as unknown as Record<keyof RawCalls, number[]>;
+  const theirs = structuredClone(ours);
+  for (let repeat = 0; repeat < 3; repeat++) {
+    if (device.family === 'cuda') {
+      const bare = rawCalls(device.name, rounds);
+      for (const [, raw] of calls) theirs[raw].push(bare[raw]);
+    }
+    for (const [, raw, call] of calls) {
+      for (let round = -3; round < rounds; round++) {
+        const begin = performance.now();
+        for (let i = 0; i < BURST; i++) call();
+        if (round >= 0) ours[raw].push(((performance.now() - begin) / BURST) * 1000);
+        await stream.synchronize();
+      }
+    }
+  }
+  for (const [label, raw] of calls) {
+    const value = median(ours[raw]);
+    const figure = { metric: 'time in the caller', value, unit: 'µs' };
+    if (theirs[raw].length === 0) report({ case: label, ...figure });
+    else {
+      const baseline = median(theirs[raw]);
+      report({ case: `${label}; the driver's call in C++`, ...figure, baseline, ratio: baseline / value });
+    }
+  }
+  stream.close();
+};

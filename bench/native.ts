@@ -1,0 +1,66 @@
+/** Builds the C++ program that calls the driver without Hotslot, when it is out of date, and asks it. */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const folder = join(root, 'build/bench');
+const compiler = process.env.CXX ?? 'g++';
+const flags = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Inative'];
+const sources = ['bench/native/raw_cuda.cpp', 'bench/native/cuda_facts.cpp', 'native/kernels/generated/ptx.cpp'];
+const headers = ['bench/native/raw_cuda.hpp', 'native/device/cuda_abi.hpp', 'native/kernels/images.hpp'];
+
+/** The program's path. */
+export function buildRawCuda(): string {
+  const program = join(folder, 'raw_cuda');
+  const digest = createHash('sha256').update(flags.join(' '));
+  for (const file of [...sources, ...headers]) digest.update(readFileSync(join(root, file)));
+  const key = digest.digest('hex');
+  if (existsSync(program) && existsSync(`${program}.key`) && readFileSync(`${program}.key`, 'utf8') === key)
+    return program;
+  mkdirSync(folder, { recursive: true });
+  const temporary = `${program}.${process.pid}`;
+  const { status, stderr, error } = spawnSync(compiler, [...flags, ...sources, '-ldl', '-o', temporary], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  if (status !== 0)
+    throw new Error(`the driver's own program does not build with ${compiler}: ${error?.message ?? stderr}`);
+  renameSync(temporary, program);
+  writeFileSync(`${program}.key`, key);
+  return program;
+}
+
+export interface RawCalls {
+  /** microseconds of the calling thread */
+  launch: number;
+  replay1: number;
+  replay100: number;
+  record: number;
+  query: number;
+  recordTiming: number;
+  queryTiming: number;
+}
+
+export interface RawCopy {
+  allocatedMs: number;
+  registeredMs: number;
+}
+
+function ask(device: string, what: string, ...numbers: number[]): object {
+  const index = device.slice('cuda:'.length);
+  const { status, stdout, stderr, error } = spawnSync(buildRawCuda(), [what, index, ...numbers.map(String)], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`the driver's own program failed: ${error?.message ?? stderr}`);
+  return JSON.parse(stdout) as object;
+}
+
+export const rawCalls = (device: string, rounds: number) => ask(device, 'calls', rounds) as RawCalls;
+/** Milliseconds of the faster source. */
+export function rawCopyMs(device: string, rounds: number, bytes: number): number {
+  const { allocatedMs, registeredMs } = ask(device, 'copy', rounds, bytes) as RawCopy;
+  return Math.min(allocatedMs, registeredMs);
+}

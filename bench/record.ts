@@ -1,0 +1,94 @@
+/**
+ * The record of a device: bench/results/<device>.json, with what it is, what drives it, and each benchmark's medians with the
+ * command and the commit they were measured at. Figures of another commit or driver do not stay beside new ones.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { listDevices } from '../src/index.ts';
+import type { Figure } from './harness.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+interface Setting {
+  /** what the device calls itself */
+  device: string;
+  /** the interface's version, and the driver's where it tells */
+  driver: string;
+  cpu: string;
+  node: string;
+  commit: string;
+}
+
+export interface Entry {
+  date: string;
+  command: string;
+  figures: readonly Omit<Figure, 'bench'>[];
+}
+
+export interface DeviceRecord extends Setting {
+  benches: Record<string, Entry>;
+}
+
+/** Why figures of this device must not be recorded, or null. */
+export function refusal(device: string): string | null {
+  const description = listDevices().find(({ name }) => name === device)?.description ?? '';
+  if (/software driver/i.test(description)) return `'${description}' is no device: its figures are not recorded`;
+  return null;
+}
+
+/** The commit that is measured; HOTSLOT_COMMIT says it where the tree travels without its history. */
+function commit(): string {
+  if (process.env.HOTSLOT_COMMIT) return process.env.HOTSLOT_COMMIT;
+  const git = (...args: string[]) => spawnSync('git', args, { cwd: root, encoding: 'utf8' });
+  const head = git('rev-parse', 'HEAD');
+  if (head.status !== 0) throw new Error('no commit is known to record: run in a clone, or set HOTSLOT_COMMIT');
+  const changed = git('status', '--porcelain', '--', '.', ':!bench/results').stdout.trim() !== '';
+  return head.stdout.trim() + (changed ? ' with changes' : '');
+}
+
+function driverVersion(): string | null {
+  try {
+    return /\b\d{3}\.\d+(\.\d+)?\b/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[0] ?? null;
+  } catch {
+    const asked = spawnSync('nvidia-smi', ['--query-gpu=driver_version', '--format=csv,noheader'], {
+      encoding: 'utf8',
+    });
+    return asked.status === 0 ? (asked.stdout.trim().split('\n')[0] ?? null) : null;
+  }
+}
+
+function setting(device: string): Setting {
+  const { description = device, family } = listDevices().find(({ name }) => name === device) ?? {};
+  const [title = device, ...rest] = description.split(', ');
+  const version = family === 'cuda' ? driverVersion() : null;
+  return {
+    device: title,
+    driver: [...(version ? [`driver ${version}`] : []), ...rest].join(', '),
+    cpu: `${cpus()[0]?.model.trim()}, ${cpus().length} cores`,
+    node: process.versions.node,
+    commit: commit(),
+  };
+}
+
+/** Writes the figures of a run; the file's path. */
+export function record(device: string, command: string, figures: readonly Figure[]): string {
+  const now = setting(device);
+  const folder = join(root, 'bench/results');
+  const file = join(folder, `${now.device.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.json`);
+  let benches: Record<string, Entry> = {};
+  if (existsSync(file)) {
+    const { benches: before, ...then } = JSON.parse(readFileSync(file, 'utf8')) as DeviceRecord;
+    if (JSON.stringify(then) === JSON.stringify(now)) benches = before;
+  }
+  const date = new Date().toISOString();
+  for (const bench of new Set(figures.map((figure) => figure.bench))) {
+    const own = figures.filter((figure) => figure.bench === bench).map(({ bench: _, ...figure }) => figure);
+    benches[bench] = { date, command, figures: own };
+  }
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(file, `${JSON.stringify({ ...now, benches } satisfies DeviceRecord, null, 2)}\n`);
+  return file;
+}

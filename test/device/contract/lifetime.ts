@@ -1,0 +1,158 @@
+/** What is closed goes when no work can touch it any more, however that work hides; and nobody waits for anybody by it. */
+import { expect } from 'chai';
+import { native } from '../../../src/device/native.ts';
+import type { Device, Tensor } from '../../../src/index.ts';
+import { Latch, refusal, tensorOf, until, valuesOf } from '../rig.ts';
+import { Thread } from '../thread.ts';
+import { captured } from './graphs.ts';
+
+export function lifetimeContract(device: () => Device): void {
+  /** Closes `victim`, lets others take its place, and shows that they got none of what the held work writes. */
+  async function harmless(victim: Tensor, latch: Latch): Promise<void> {
+    victim.close();
+    const others = Array.from({ length: 4 }, () => device().allocate({ shape: [1024], dtype: 'int32' }));
+    latch.open();
+    await until('the held work is done', () => latch.reached);
+    await device().currentStream.synchronize();
+    for (const other of others) {
+      expect(new Set(await valuesOf(other))).to.deep.equal(new Set([0]));
+      other.close();
+    }
+  }
+  const victim = () => device().allocate({ shape: [1024], dtype: 'int32' });
+
+  it('memory outlives the work of a closed stream, also when a graph of that stream lives on', async () => {
+    using latch = new Latch(device());
+    using other = device().allocate({ shape: [4] });
+    const memory = victim();
+    const stream = device().createStream();
+    stream.beginCapture();
+    stream.fill(other, 1);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    latch.hold(stream);
+    stream.fill(memory, 2);
+    stream.close();
+    await harmless(memory, latch);
+    device().currentStream.replay(exec);
+    expect(await valuesOf(other)).to.deep.equal([1, 1, 1, 1]);
+  });
+
+  it('memory outlives the earlier work of a stream that joins a capture', async () => {
+    using latch = new Latch(device());
+    using other = device().allocate({ shape: [4] });
+    using origin = device().createStream();
+    using side = device().createStream();
+    using fork = device().createEvent();
+    using join = device().createEvent();
+    const memory = victim();
+    latch.hold(side);
+    side.fill(memory, 2);
+    origin.beginCapture();
+    origin.record(fork);
+    side.wait(fork);
+    side.fill(other, 1);
+    memory.close();
+    side.record(join);
+    origin.wait(join);
+    using graph = origin.endCapture();
+    expect(graph.nodeCount).to.equal(1);
+    const fresh = victim();
+    latch.open();
+    await side.synchronize();
+    expect(new Set(await valuesOf(fresh))).to.deep.equal(new Set([0]));
+    fresh.close();
+  });
+
+  it('memory may be closed in one thread while another closes the stream that works on it', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(16));
+    const closer = new Thread('closes', { device: device().name, words });
+    await closer.next();
+    using latch = new Latch(device());
+    for (let round = 1; round <= 60; round++) {
+      await latch.shut();
+      const memory = victim();
+      const stream = device().createStream();
+      latch.hold(stream);
+      stream.fill(memory, 2);
+      // A handle is more than a word.
+      Atomics.store(words, 1, stream.handle % 2 ** 20);
+      Atomics.store(words, 3, Math.floor(stream.handle / 2 ** 20));
+      Atomics.store(words, 0, round);
+      Atomics.notify(words, 0);
+      memory.close();
+      latch.open();
+      await until('the stream is closed', () => Atomics.load(words, 2) === round);
+      stream.close();
+    }
+    await closer.terminate();
+  });
+
+  it('a graph may be updated while another thread replays it', async () => {
+    using stream = device().createStream();
+    using sum = await tensorOf(device(), [0]);
+    const capture = (value: number) => {
+      stream.beginCapture();
+      stream.fill(sum, value);
+      return stream.endCapture();
+    };
+    using one = capture(1);
+    using two = capture(2);
+    using exec = one.instantiate();
+    using elsewhere = device().createStream();
+    const words = new Int32Array(new SharedArrayBuffer(4));
+    const replayer = new Thread('replays', {
+      device: device().name,
+      stream: elsewhere.handle,
+      exec: exec.handle,
+      words,
+    });
+    await replayer.next();
+    for (let i = 0; i < 200; i++) exec.update(i % 2 ? one : two);
+    const seen = Atomics.load(words, 0);
+    await until('replays go on', () => Atomics.load(words, 0) > seen);
+    await replayer.terminate();
+    await elsewhere.synchronize();
+    expect((await valuesOf(sum))[0]).to.be.oneOf([1, 2]);
+  });
+
+  it('times can be asked for while another thread captures', async () => {
+    if (!device().traits.timingEvents) return;
+    using stream = device().createStream();
+    using other = device().createStream();
+    using first = device().createEvent({ timing: true });
+    using second = device().createEvent({ timing: true });
+    stream.record(first);
+    stream.record(second);
+    await second.done();
+    const words = new Int32Array(new SharedArrayBuffer(4));
+    const thread = new Thread('captures', { device: device().name, stream: other.handle, words });
+    expect(await thread.next()).to.equal('capturing');
+    expect(second.elapsedMs(first)).to.be.at.least(0);
+    expect(second.query()).to.equal(true);
+    Atomics.store(words, 0, 1);
+    Atomics.notify(words, 0);
+    expect(await thread.next()).to.equal(true);
+  });
+
+  it('host memory that is not pinned is copied, and refused to kernels on a device that cannot reach it', async () => {
+    const values = new Float32Array(new SharedArrayBuffer(4096 * 4)).fill(3);
+    using host = device().registerHost(values, { pin: false });
+    expect(host.kind).to.equal('pageable');
+    using there = device().allocate({ shape: [4096] });
+    const view = host.tensor({ shape: [4096], dtype: 'float32' });
+    device().currentStream.copy(there, view);
+    expect(new Set(await valuesOf(there))).to.deep.equal(new Set([3]));
+    const launch = () =>
+      device().currentStream.launch('axpby', { tensors: [there, view], wholes: [4096], reals: [1, 1] });
+    if (device().family === 'host') launch();
+    else expect(refusal(launch).message).to.match(/cannot reach host memory/);
+    await device().currentStream.synchronize();
+    expect(native().hostKind(host.handle)).to.equal(0);
+    using exec = captured(device().currentStream, () => device().currentStream.copy(view, there));
+    device().currentStream.fill(there, 5);
+    device().currentStream.replay(exec);
+    await device().currentStream.synchronize();
+    expect(new Set(values)).to.deep.equal(new Set([5]));
+  });
+}

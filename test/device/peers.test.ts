@@ -1,0 +1,91 @@
+/** Two devices of one family: copies between them, ordered by events that cross. */
+import { expect } from 'chai';
+import { type Device, listDevices, openDevice } from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
+import { add, Latch, refusal, tensorOf, valuesOf } from './rig.ts';
+
+const family = TESTED.split(':')[0] as string;
+// The host device lists its first only; it has eight.
+const second = family === 'host' || listDevices().some(({ name }) => name === `${family}:1`);
+
+describe(`${family}: peers`, () => {
+  if (!second) {
+    it.skip(`there is only one ${family} device`);
+    return;
+  }
+  let here: Device;
+  let there: Device;
+  before(() => {
+    here = openDevice(`${family}:0`);
+    there = openDevice(`${family}:1`);
+  });
+
+  it('copy to each other, in the order that events give', async () => {
+    using a = await tensorOf(here, [1, 2, 3]);
+    using b = there.allocate({ shape: [3] });
+    using back = here.allocate({ shape: [3] });
+    using one = await tensorOf(there, [10, 10, 10]);
+    using first = here.createStream();
+    using second = there.createStream();
+    using latch = new Latch(here).hold(first);
+    using ready = here.createEvent();
+    using done = there.createEvent();
+    first.fill(a, 5);
+    first.record(ready);
+    second.wait(ready);
+    second.copy(b, a);
+    add(second, b, one);
+    second.record(done);
+    first.wait(done);
+    first.copy(back, b);
+    expect([first.query(), second.query()]).to.deep.equal([false, false]);
+    latch.open();
+    expect(await valuesOf(back, first)).to.deep.equal([15, 15, 15]);
+    expect(await valuesOf(b, second)).to.deep.equal([15, 15, 15]);
+  });
+
+  it('capture a copy between them, and replay it', async () => {
+    using a = await tensorOf(here, [1, 2]);
+    using b = there.allocate({ shape: [2] });
+    using stream = here.createStream();
+    stream.beginCapture();
+    stream.copy(b, a);
+    stream.fill(a, 7);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    expect(await valuesOf(b, stream)).to.deep.equal([1, 2]);
+    stream.replay(exec);
+    expect(await valuesOf(b, stream)).to.deep.equal([7, 7]);
+  });
+
+  it('memory of one that is closed while the other copies out of it stays until that is done', async () => {
+    using stream = there.createStream();
+    using latch = new Latch(there).hold(stream);
+    const a = await tensorOf(here, Array(4096).fill(3));
+    using b = there.allocate({ shape: [4096] });
+    stream.copy(b, a);
+    a.close();
+    using other = here.allocate({ shape: [4096] });
+    latch.open();
+    expect(new Set(await valuesOf(b, stream))).to.deep.equal(new Set([3]));
+    expect(new Set(await valuesOf(other))).to.deep.equal(new Set([0]));
+  });
+
+  it('objects of another family are refused by name', function () {
+    if (family === 'host') this.skip();
+    using elsewhere = openDevice('host:0').allocate({ shape: [1] });
+    using event = openDevice('host:0').createEvent();
+    using mine = here.allocate({ shape: [1] });
+    using stream = here.createStream();
+    const uses = [
+      () => stream.copy(mine, elsewhere),
+      () => stream.fill(elsewhere, 1),
+      () => stream.launch('axpby', { tensors: [mine, elsewhere], wholes: [1], reals: [1, 1] }),
+      () => stream.record(event),
+      () => stream.wait(event),
+      () => openDevice('host:0').currentStream.copy(elsewhere, mine),
+    ];
+    for (const use of uses) expect(refusal(use).message).to.match(/of the (host|\w+) family cannot be used with a/);
+  });
+});

@@ -1,0 +1,108 @@
+// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose own kernel multiplies. As
+// strict as the real one where it can be: a stream change takes the workspace away, a handle serves one thread at a time, and
+// nothing is created while the thread captures.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "device/cuda_abi.hpp"
+
+using namespace hotslot::cuda;
+
+namespace {
+
+enum Result : int { done = 0, not_initialized = 1, invalid_value = 7, execution_failed = 13 };
+
+constexpr char image[] =
+    ".version 6.3\n.target sm_60\n.address_size 64\n.visible .entry gemm(\n"
+    ".param .u64 c, .param .u64 a, .param .u64 b, .param .u64 ta, .param .u64 tb, .param .u64 m, .param .u64 n, .param .u64 k,\n"
+    ".param .u64 lda, .param .u64 ldb, .param .u64 ldc, .param .f32 alpha, .param .f32 beta)\n{\nret;\n}\n";
+
+struct Driver {
+  Table call;
+  Function gemm = nullptr;
+  bool ready = false;
+  Driver() {
+    const char* path = std::getenv("HOTSLOT_CUDA");
+    void* library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    const auto lookup = library ? reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2")) : nullptr;
+    if (!lookup) return;
+    const auto find = [&](auto& entry, int version) {
+      void* found = nullptr;
+      int how = 0;
+      lookup(entry.name, &found, version, lookup_legacy_stream, &how);
+      entry.function = reinterpret_cast<decltype(entry.function)>(found);
+    };
+    find(call.module_load_data, 2000), find(call.module_get_function, 2000), find(call.launch_kernel, 4000);
+    Module module = nullptr;
+    ready = call.module_load_data(&module, image) == 0 && call.module_get_function(&gemm, module, "gemm") == 0;
+  }
+};
+
+struct Handle {
+  Driver driver;
+  StreamHandle stream = nullptr;
+  bool workspace = false;
+  std::atomic<bool> busy{false};
+};
+
+// One thread at a time, as the real handle wants it.
+struct Using {
+  explicit Using(Handle& handle) : handle(handle) {
+    if (!handle.busy.exchange(true)) return;
+    std::fprintf(stderr, "Hotslot software driver: two threads in one cuBLAS handle\n");
+    std::abort();
+  }
+  ~Using() { handle.busy = false; }
+  Handle& handle;
+};
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT int cublasCreate_v2(void** out) {
+  auto* handle = new Handle;
+  if (!handle->driver.ready) return delete handle, not_initialized;
+  *out = handle;
+  return done;
+}
+
+EXPORT int cublasGetVersion_v2(void*, int* version) { return *version = 130100, done; }
+
+EXPORT int cublasSetStream_v2(void* handle, StreamHandle stream) {
+  const Using use(*static_cast<Handle*>(handle));
+  use.handle.stream = stream;
+  use.handle.workspace = false;
+  return done;
+}
+
+EXPORT int cublasSetWorkspace_v2(void* handle, void* at, size_t bytes) {
+  const Using use(*static_cast<Handle*>(handle));
+  if (uintptr_t(at) % 256 != 0 || bytes == 0) return invalid_value;
+  use.handle.workspace = true;
+  return done;
+}
+
+// C = alpha·op(A)·op(B) + beta·C with columns one after another. Read as rows one after another, the same bytes are Cᵀ, Aᵀ and
+// Bᵀ, so the kernel for rows computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
+EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k, const float* alpha, const float* a, int lda, const float* b,
+                          int ldb, const float* beta, float* c, int ldc) {
+  const Using use(*static_cast<Handle*>(handle));
+  if (!use.handle.workspace || !use.handle.stream) return invalid_value;
+  if (lda < (trans_a ? k : m) || ldb < (trans_b ? n : k) || ldc < m) return invalid_value;
+  DevicePtr pointers[] = {DevicePtr(c), DevicePtr(b), DevicePtr(a)};
+  int64_t wholes[] = {trans_b, trans_a, n, m, k, ldb, lda, ldc};
+  float reals[] = {*alpha, *beta};
+  void* values[13];
+  int at = 0;
+  for (auto& each : pointers) values[at++] = &each;
+  for (auto& each : wholes) values[at++] = &each;
+  for (auto& each : reals) values[at++] = &each;
+  const auto& driver = use.handle.driver;
+  return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values, nullptr) == 0 ? done : execution_failed;
+}

@@ -1,0 +1,152 @@
+/**
+ * One launch of every kernel whose result does not depend on who adds up first: arguments with tails, strides, subnormal
+ * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
+ */
+import { uniformGenerator } from '../../src/learner/random.ts';
+
+export interface LaunchCase {
+  /** initial values; what is only written starts as something else */
+  tensors: readonly (Float32Array | Int32Array)[];
+  wholes?: readonly number[];
+  reals?: readonly number[];
+}
+
+export function random(n: number, seed: number, scale = 1): Float32Array {
+  const next = uniformGenerator(seed);
+  return Float32Array.from({ length: n }, () => scale * (2 * next() - 1));
+}
+
+/** Random, with the numbers that rounding and flushing would show in. */
+function awkward(n: number, seed: number): Float32Array {
+  const values = random(n, seed, 3);
+  const specials = [0, -0, 1e-45, -1e-40, 1.17549435e-38, 1 / 3, 16_777_217, -1];
+  for (const [i, value] of specials.entries()) if (i * 5 < n) values[(i * 5 + seed) % n] = value;
+  return values;
+}
+
+const stale = (n: number) => new Float32Array(n).fill(-7);
+const indices = (n: number, below: number) => Int32Array.from({ length: n }, (_, i) => ((i * 7919) % (below + 2)) - 1);
+const wholeFloats = (n: number, below: number) => Float32Array.from(indices(n, below));
+
+// More elements than a grid has threads on the largest GPUs, and no multiple of anything.
+const many = 600_011;
+const [rows, columns, wide] = [37, 53, 61];
+const area = rows * wide;
+const acts = ['none', 'relu', 'tanh'];
+
+export const kernelCases: readonly (readonly [title: string, kernel: string, launch: LaunchCase])[] = [
+  ['scales and adds', 'axpby', { tensors: [awkward(many, 1), awkward(many, 2)], wholes: [many], reals: [0.3, 0.7] }],
+  [
+    'does not read what beta 0 drops',
+    'axpby',
+    { tensors: [new Float32Array(99).fill(Number.NaN), awkward(99, 2)], wholes: [99], reals: [1.7, 0] },
+  ],
+  [
+    'columns of packed rows',
+    'copy2d',
+    { tensors: [stale(area), awkward(area, 3)], wholes: [rows, columns, wide, wide] },
+  ],
+  [
+    'rows by index, zeros outside',
+    'gather',
+    {
+      tensors: [stale(5000 * 43), awkward(700 * 47, 4), indices(5000, 700)],
+      wholes: [5000, 43, 700, 43, 47],
+    },
+  ],
+  [
+    'one column each, NaN outside',
+    'gather_columns',
+    { tensors: [stale(rows), awkward(area, 5), wholeFloats(rows * 2, columns)], wholes: [rows, columns, wide, 2] },
+  ],
+  ...acts.map(
+    (name, act) =>
+      [
+        name,
+        'bias_act',
+        {
+          tensors: [stale(area), awkward(area, 6), awkward(columns, 7)],
+          wholes: [rows, columns, wide, wide, act],
+        },
+      ] as const,
+  ),
+  ...acts.map(
+    (name, act) =>
+      [
+        name,
+        'act_backward',
+        {
+          tensors: [stale(area), awkward(area, 8), random(area, 9)],
+          wholes: [rows, columns, wide, wide, wide, act],
+        },
+      ] as const,
+  ),
+  [
+    'the first of equals, never NaN',
+    'argmax_rows',
+    {
+      tensors: [
+        new Int32Array(rows).fill(-1),
+        stale(rows),
+        awkward(area, 10).map((value, i) => (i % 11 === 0 ? Number.NaN : Math.round(value))),
+      ],
+      wholes: [rows, columns, wide],
+    },
+  ],
+  [
+    'episodes that ended, and were cut',
+    'td_target',
+    {
+      tensors: [
+        stale(rows),
+        awkward(rows * 5, 11),
+        awkward(rows * 5, 12),
+        awkward(rows, 13),
+        wholeFloats(rows, 2).map((value) => Number(value > 0)),
+        wholeFloats(rows, 3).map((value) => Number(value > 1)),
+      ],
+      wholes: [rows, 5, 5, 5, 1, 1, 1],
+      reals: [0.97],
+    },
+  ],
+  ...[0, 1].map(
+    (delta) =>
+      [
+        delta ? 'Huber' : 'squared',
+        'td_loss',
+        {
+          tensors: [stale(rows * 5), stale(rows * 2), awkward(rows * 5, 14), awkward(rows, 15), wholeFloats(rows, 5)],
+          wholes: [rows, 5, 5, 5, 1],
+          reals: [delta, 1 / rows],
+        },
+      ] as const,
+  ),
+  [
+    'rows in order',
+    'column_sums',
+    { tensors: [awkward(columns, 16), awkward(area, 17)], wholes: [rows, columns, wide], reals: [1 / rows, 0.5] },
+  ],
+  ['lanes in order', 'grad_norm', { tensors: [stale(256), awkward(10_007, 18)], wholes: [10_007] }],
+  ['a norm too large', 'clip_scale', { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] }],
+  ['at step 1000', 'adam_advance', { tensors: [Int32Array.of(999), stale(4)], reals: [1e-3, 1 - 0.9, 1 - 0.999] }],
+  [
+    'a step with a clipped gradient',
+    'adam',
+    {
+      tensors: [
+        awkward(10_007, 20),
+        awkward(10_007, 21),
+        random(10_007, 22).map(Math.abs),
+        awkward(10_007, 23),
+        Float32Array.of(0.011, 1.3, 0.7, 2),
+      ],
+      wholes: [10_007],
+      reals: [0.1, 0.001, 1e-8],
+    },
+  ],
+  [
+    'at a step that counts',
+    'copy_every',
+    { tensors: [stale(1009), awkward(1009, 24), Int32Array.of(12)], wholes: [1009, 4] },
+  ],
+];

@@ -1,0 +1,87 @@
+/** Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte twice. */
+import { expect } from 'chai';
+import { native } from '../../src/device/native.ts';
+import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import { allocateShared } from '../../src/shared-memory.ts';
+import { openHandles, refusal, refusesWith, valuesOf } from '../device/rig.ts';
+import { TESTED } from '../tested-device.ts';
+
+const PAGE = 4096;
+const ALREADY = [712, 'HOST_MEMORY_ALREADY_REGISTERED'] as const;
+
+/** Whole pages. */
+function pages(count: number): Uint8Array {
+  const { memory, offset } = allocateShared('pages', count * PAGE, PAGE);
+  return new Uint8Array(memory, offset, count * PAGE);
+}
+
+describe(`pinned memory of ${TESTED}`, () => {
+  let device: Device;
+  before(function () {
+    device = openDevice(TESTED);
+    // Host devices pin nothing, and Level Zero imports.
+    if (device.family !== 'cuda' && device.family !== 'rocm') this.skip();
+  });
+
+  it('is what registered memory and a pipeline’s slots are', async () => {
+    using memory = device.registerHost(pages(1));
+    expect(memory.kind).to.equal('registered');
+    using unpinned = device.registerHost(pages(1), { pin: false });
+    expect(unpinned.kind).to.equal('pageable');
+    const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [3] } } });
+    buffer.add({ x: new Float32Array(24) });
+    await using pipeline = await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 5 });
+    expect(pipeline.transferManifest).to.include({
+      hostMemoryKind: 'registered_pinned_shared',
+      hostPinned: true,
+      directPinnedShared: true,
+    });
+  });
+
+  it('is let go a thousand times: it can be pinned again each time, and nothing grows', () => {
+    const memory = pages(256);
+    const cycle = () => device.registerHost(memory).close();
+    for (let i = 0; i < 50; i++) cycle();
+    native().releaseFailures();
+    const [handles, { free }, { rss }] = [openHandles(), device.memoryInfo(), process.memoryUsage()];
+    // The driver refuses what is pinned already: each cycle shows that the one before has let go.
+    for (let i = 0; i < 1000; i++) cycle();
+    expect(native().releaseFailures()).to.deep.equal([]);
+    expect(openHandles()).to.deep.equal(handles);
+    expect(free - device.memoryInfo().free, 'device memory').to.be.at.most(2 ** 20);
+    // A cycle that kept its megabyte, or a page of books about it, would show.
+    expect(process.memoryUsage().rss - rss, 'host memory').to.be.at.most(16 * 2 ** 20);
+  });
+
+  it('is refused where it overlaps what is pinned, which goes on; beside it, it is not', async () => {
+    const memory = pages(8);
+    const part = (from: number, to: number) => memory.subarray(from * PAGE, to * PAGE);
+    const first = device.registerHost(part(2, 4));
+    refusesWith(...ALREADY, () => device.registerHost(part(2, 4)));
+    refusesWith(...ALREADY, () => device.registerHost(part(3, 5)));
+    refusesWith(...ALREADY, () => device.registerHost(part(0, 8)));
+    expect(refusal(() => device.registerHost(part(2, 3))).message).to.match(/HostRegister/);
+    using beside = device.registerHost(part(4, 6));
+    part(2, 4).fill(5);
+    using target = device.allocate({ shape: [2 * PAGE], dtype: 'uint8' });
+    device.currentStream.copy(target, first.tensor({ shape: [2 * PAGE], dtype: 'uint8' }));
+    expect(new Set(await valuesOf(target))).to.deep.equal(new Set([5]));
+    first.close();
+    using again = device.registerHost(part(0, 4));
+    expect([again.kind, beside.kind]).to.deep.equal(['registered', 'registered']);
+  });
+
+  it('is copied from without waiting for its stream', async () => {
+    using stream = device.createStream();
+    using word = device.allocate({ shape: [1], dtype: 'int32' });
+    using key = device.createStream();
+    using memory = device.registerHost(pages(1024));
+    using target = device.allocate({ shape: [1024 * PAGE], dtype: 'uint8' });
+    stream.launch('latch', { tensors: [word], wholes: [10_000] });
+    for (let i = 0; i < 8; i++) stream.copy(target, memory.tensor({ shape: [1024 * PAGE], dtype: 'uint8' }));
+    // Behind a stream that is held, enqueueing came back.
+    expect(stream.query()).to.equal(false);
+    key.fill(word, 1);
+    await stream.synchronize();
+  });
+});

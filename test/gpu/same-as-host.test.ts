@@ -1,0 +1,220 @@
+/**
+ * A device against the host device: the same bytes out of every kernel that adds nothing up in another order, matrix products
+ * within their error bound, the same batches, and a whole training run within rounding. Where the tested device is the host
+ * device or made of it (a software driver), everything is exact.
+ */
+import { expect } from 'chai';
+import type { TypedArray } from '../../src/dtype.ts';
+import { type Device, DqnLearner, listDevices, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import { randomBatch } from '../learner/dqn-reference.ts';
+import { expectClose, flat, randomRows } from '../learner/reference.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
+import { kernelCases, type LaunchCase, random } from './kernel-cases.ts';
+
+const HOST = 'host:0';
+const DEVICE = ON_HOST ? 'host:1' : TESTED;
+const description = listDevices().find(({ name }) => name === DEVICE)?.description ?? '';
+const EXACT = ON_HOST || description.startsWith('Hotslot software driver');
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) => Buffer.from(buffer, byteOffset, byteLength);
+
+/** Fails at the first element whose bits differ. */
+function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
+  if (bytesOf(got).equals(bytesOf(want))) return;
+  let at = 0;
+  while (bytesOf(got.subarray(at, at + 1)).equals(bytesOf(want.subarray(at, at + 1)))) at++;
+  expect.fail(`${what}[${at}]: ${DEVICE} has ${got[at]}, ${HOST} has ${want[at]}`);
+}
+
+/** Every tensor's values behind one launch. */
+async function launched(device: Device, kernel: string, { tensors, ...numbers }: LaunchCase): Promise<TypedArray[]> {
+  const stream = device.createStream();
+  const made = tensors.map((values) =>
+    device
+      .allocate({ shape: [values.length], dtype: values instanceof Int32Array ? 'int32' : 'float32' })
+      .write(values, stream),
+  );
+  stream.launch(kernel, { tensors: made, ...numbers });
+  const got: TypedArray[] = [];
+  for (const tensor of made) got.push(await tensor.toArray(stream));
+  for (const part of [...made, stream]) part.close();
+  return got;
+}
+
+describe(`${DEVICE} against ${HOST}`, () => {
+  let device: Device;
+  let host: Device;
+  before(() => {
+    device = openDevice(DEVICE);
+    host = openDevice(HOST);
+  });
+
+  for (const [title, kernel, launch] of kernelCases) {
+    it(`${kernel} has the same bits: ${title}`, async () => {
+      const [got, want] = [await launched(device, kernel, launch), await launched(host, kernel, launch)];
+      want.forEach((values, i) => void expectSameBits(got[i]!, values, `${kernel}, tensor ${i}`));
+      const changed = want.some((values, i) => !bytesOf(values).equals(bytesOf(launch.tensors[i]!)));
+      expect(changed, 'the kernel writes something').to.equal(true);
+    });
+  }
+
+  it('fills have the same bits, of every width', async () => {
+    const fills = [
+      ['uint8', 0xa5],
+      ['int16', -2],
+      ['int32', 0x12345678],
+      ['int64', 0x1_2345_6789_abcdn],
+      ['int64', 0x7_0000_0007n],
+      ['float64', Math.PI],
+    ] as const;
+    for (const [dtype, value] of fills) {
+      const filled = async (on: Device) => {
+        using tensor = on.allocate({ shape: [1003], dtype });
+        on.currentStream.fill(tensor.view({ shape: [1000], offset: 2 }), value);
+        return tensor.toArray();
+      };
+      expectSameBits(await filled(device), await filled(host), `${dtype} ${value}`);
+    }
+  });
+
+  // Of an element of alpha·A·B + beta·C in float32: k products and as many sums, three operations more, each off by at most one
+  // part in 2²⁴ of the sizes added up, whatever their order and whether fused or not. Products in fewer bits would be far off.
+  const unit = 2 ** -24;
+  const shapes = [
+    [1, 1, 1],
+    [13, 17, 19],
+    [128, 120, 4],
+    [128, 84, 120],
+    [84, 2, 128],
+    [33, 65, 1025],
+  ] as const;
+  for (const [m, n, k] of shapes) {
+    it(`gemm ${m}×${n}×${k} is within its error bound, in every transposition`, async () => {
+      for (const [transA, transB, alpha, beta] of [
+        [0, 0, 1, 0],
+        [1, 0, 1, 1],
+        [0, 1, -0.5, 0.25],
+        [1, 1, 2, 0],
+      ] as const) {
+        const [a, b, c] = [random(m * k, m), random(k * n, n), random(m * n, k)];
+        const launch: LaunchCase = {
+          tensors: [c, a, b],
+          wholes: [transA, transB, m, n, k, transA ? m : k, transB ? k : n, n],
+          reals: [alpha, beta],
+        };
+        const [got] = (await launched(device, 'gemm', launch)) as [Float32Array];
+        const [same] = (await launched(host, 'gemm', launch)) as [Float32Array];
+        if (EXACT) expectSameBits(got, same, 'gemm');
+        for (let i = 0; i < m; i++) {
+          for (let j = 0; j < n; j++) {
+            let sum = beta * c[i * n + j]!;
+            let size = Math.abs(sum);
+            for (let p = 0; p < k; p++) {
+              const product = alpha * a[transA ? p * m + i : i * k + p]! * b[transB ? j * k + p : p * n + j]!;
+              sum += product;
+              size += Math.abs(product);
+            }
+            for (const [name, values] of [[DEVICE, got] as const, [HOST, same] as const]) {
+              const off = Math.abs(values[i * n + j]! - sum);
+              const allowed = 1.01 * (k + 3) * unit * size;
+              if (!(off <= allowed)) expect.fail(`${name}: C[${i}, ${j}] is off by ${off}, allowed ${allowed}`);
+            }
+          }
+        }
+      }
+    });
+  }
+
+  const obsDim = 4;
+  const actions = 3;
+  /** Transitions by seed, one buffer per run: what is drawn depends on nothing else. */
+  function filled(): ReplayBuffer {
+    const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim, actionDim: 1 });
+    const batch = randomBatch(11, 600, obsDim, actions);
+    const column = (values: number[]) => Float32Array.from(values);
+    buffer.add({
+      obs: flat(batch.obs),
+      nextObs: flat(batch.nextObs),
+      actions: column(batch.actions),
+      rewards: flat(randomRows(5, 600, 1)),
+      dones: column(batch.dones),
+      truncated: column(batch.truncated),
+    });
+    return buffer;
+  }
+
+  it('the pipeline brings the same batches, bit by bit', async () => {
+    const batches = async (name: string) => {
+      using buffer = filled();
+      await using pipeline = await ReplayPipeline.open({
+        buffer,
+        device: name,
+        sampleCount: 64,
+        baseSeed: 9,
+        placement: 'inline',
+      });
+      const seen: TypedArray[] = [];
+      for (let tick = 0; tick < 20; tick++) {
+        const batch = await pipeline.sampleLargeBatch(tick, 64);
+        for (const tensor of Object.values(batch)) if (tensor) seen.push(await tensor.toArray());
+        pipeline.afterTick();
+      }
+      return seen;
+    };
+    const [got, want] = [await batches(DEVICE), await batches(HOST)];
+    expect(got.length).to.equal(20 * 6);
+    want.forEach((values, i) => void expectSameBits(got[i]!, values, `tick ${Math.floor(i / 6)}, field ${i % 6}`));
+  });
+
+  const updates = 200;
+  const batchSize = 16;
+  const rate = 0.01;
+  /** Adam divides by √v + epsilon: this large, a gradient's rounding moves a weight by no more than rate / epsilon times it. */
+  const epsilon = 0.1;
+  // Products of up to 32 terms leave gradients of size 1 uncertain by some 32 · 2⁻²⁴ = 2e-6, so an update moves a weight by
+  // 2e-7 more or less, and two hundred of them by 4e-5 if they all err alike. Twice that is allowed.
+  const tolerance = 1e-4;
+
+  /** Losses tick by tick and the weights behind the last. */
+  async function train(name: string, learningRate = rate) {
+    using buffer = filled();
+    const on = openDevice(name);
+    using learner = new DqnLearner(on, {
+      obsDim,
+      actions,
+      hidden: [32, 16],
+      batchSize,
+      learningRate,
+      epsilon,
+      seed: 3,
+    });
+    await learner.ready;
+    const pipeline = await ReplayPipeline.open({
+      buffer,
+      device: name,
+      sampleCount: 4 * batchSize,
+      baseSeed: 17,
+      placement: 'inline',
+    });
+    const scalars: number[] = [];
+    pipeline.on('tick', (tick) => scalars.push(tick.scalars.loss!, tick.scalars.meanQ!));
+    pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
+    await pipeline.run({ ticks: updates / 4 });
+    const weights = (await learner.parameters.toArray()) as Float32Array;
+    const target = (await learner.target.toArray()) as Float32Array;
+    await pipeline.close();
+    return { scalars: Float32Array.from(scalars), weights, target };
+  }
+
+  it(`a training run of ${updates} updates ends with the same weights ${EXACT ? 'bit by bit' : 'within rounding'}`, async () => {
+    const [got, want] = [await train(DEVICE), await train(HOST)];
+    expect(got.scalars.length).to.equal((2 * updates) / 4);
+    for (const part of ['scalars', 'weights', 'target'] as const) {
+      if (EXACT) expectSameBits(got[part], want[part], part);
+      else expectClose(got[part], Array.from(want[part]), tolerance, part);
+    }
+    // The tolerance is narrow enough to tell: one part in a hundred of the learning rate is further away.
+    const other = await train(HOST, rate * 1.01);
+    expect(() => expectClose(other.weights, Array.from(want.weights), tolerance, 'weights')).to.throw('off by');
+  });
+});

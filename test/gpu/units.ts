@@ -1,0 +1,197 @@
+/**
+ * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device lost in one does not spoil
+ * the next. What fails runs once more alone, which tells a cause from what came after it.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { sections } from '../device/contract.ts';
+import { ALONE } from '../device/error-scope.ts';
+import type { Told } from './reporter.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+export interface Unit {
+  part: string;
+  name: string;
+  files: readonly string[];
+  /** of the tests' full titles; all of the files' tests without it */
+  title?: string;
+  env?: Readonly<Record<string, string>>;
+}
+
+export interface Failure {
+  title: string;
+  error: string;
+  /** how the test does in a process without the ones before it */
+  alone?: 'passes' | 'fails';
+}
+
+export interface Result {
+  part: string;
+  unit: string;
+  passes: number;
+  /** left out, for a reason that their titles or files tell */
+  pending: number;
+  failures: Failure[];
+  seconds: number;
+}
+
+const contract = 'dist/test/device/contract.test.js';
+/** What is built on devices and has tests of its own. */
+const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer'];
+
+const tests = (folder: string) =>
+  readdirSync(join(root, 'dist/test', folder))
+    .filter((file) => file.endsWith('.test.js'))
+    .sort()
+    .map((file) => `dist/test/${folder}/${file}`);
+
+/** By part, in the order in which they run: what costs the device comes last. */
+export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise<Unit[]>>> = {
+  contract: (device) =>
+    Object.keys(sections).map((section) => ({
+      part: 'contract',
+      name: section,
+      files: [contract],
+      title: `device contract on ${device} ${section}`,
+    })),
+  pinned: () => [{ part: 'pinned', name: 'pinned memory', files: ['dist/test/gpu/pinned.test.js'] }],
+  same: (device) => {
+    const unit = { part: 'same', name: 'same as the host', files: ['dist/test/gpu/same-as-host.test.js'] };
+    const own = { ...unit, name: `${unit.name}, own products`, env: { HOTSLOT_CUBLAS: 'none' } };
+    return device.startsWith('cuda') ? [unit, own] : [unit];
+  },
+  above: () =>
+    above.flatMap((folder) =>
+      tests(folder).map((file) => ({ part: 'above', name: file.slice('dist/test/'.length, -3), files: [file] })),
+    ),
+  lost: async (device) => {
+    const files = [contract, ...above.flatMap(tests)];
+    const { told } = await runMocha(device, { part: 'lost', name: 'all', files }, 60_000, ['--dry-run']);
+    return told
+      .filter(({ kind, title }) => kind === 'pending' && title.endsWith(ALONE))
+      .map(({ title, file }) => ({
+        part: 'lost',
+        name: title.slice(0, -ALONE.length - 1),
+        files: [file],
+        title,
+        env: { HOTSLOT_TEST_ALONE: '1' },
+      }));
+  },
+};
+
+async function runMocha(
+  device: string,
+  unit: Unit,
+  limitMs: number,
+  options: readonly string[] = [],
+): Promise<{ told: Told[]; how: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-gpu-'));
+  const report = join(folder, 'report');
+  const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '30000', '--exit'];
+  const child = spawn(
+    process.execPath,
+    [
+      '--enable-source-maps',
+      ...mocha,
+      ...['--reporter', fileURLToPath(new URL('./reporter.js', import.meta.url))],
+      ...options,
+      ...(unit.title ? ['--fgrep', unit.title] : []),
+      ...unit.files,
+    ],
+    {
+      cwd: root,
+      env: {
+        // Streams share so many queues to a GPU, eight unless told: the contract holds eight beside one that goes on.
+        CUDA_DEVICE_MAX_CONNECTIONS: '32',
+        ...process.env,
+        HOTSLOT_TEST_DEVICE: device,
+        HOTSLOT_TEST_REPORT: report,
+        ...unit.env,
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr = (stderr + chunk.toString()).slice(-4000);
+  });
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    child.kill('SIGKILL');
+  }, limitMs);
+  const [status, signal] = await new Promise<[number | null, string | null]>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (...ended) => resolve(ended));
+  });
+  clearTimeout(timer);
+  let told: Told[] = [];
+  try {
+    const lines = readFileSync(report, 'utf8').trim().split('\n');
+    told = lines.map((line) => JSON.parse(line) as Told);
+  } catch {
+    // it ended before the first test
+  }
+  rmSync(folder, { recursive: true, force: true });
+  const why = late ? `did not end within ${limitMs / 1000} s` : `ended with ${signal ?? `status ${status}`}`;
+  return { told, how: `the process ${why}\n${stderr}` };
+}
+
+const failuresOf = (told: readonly Told[]): Failure[] =>
+  told
+    .filter(({ kind }) => kind === 'fail')
+    .map(({ title, hook, error = '' }) => ({ title: hook ? `${title}, ${hook}` : title, error }));
+
+/** Tests that a hanging process or a failing hook kept from running, each in a process of its own; and what they told. */
+async function runRest(device: string, unit: Unit, told: readonly Told[], limitMs: number): Promise<Told[]> {
+  const seen = new Set(told.map(({ title }) => title));
+  const all = (await runMocha(device, unit, limitMs, ['--dry-run'])).told;
+  const rest = all.filter(({ kind, title }) => kind === 'pass' && !seen.has(title));
+  const more: Told[] = [];
+  for (const { title, file } of rest) {
+    const { told: own, how } = await runMocha(device, { ...unit, title, files: [file] }, limitMs);
+    more.push(...own.filter(({ kind }) => kind !== 'end'));
+    if (!own.some(({ kind }) => kind === 'end')) more.push({ kind: 'fail', title, file, error: how });
+  }
+  return more;
+}
+
+/** Never rejects for what a test does. */
+export async function runUnit(device: string, unit: Unit, limitMs: number): Promise<Result> {
+  const begin = performance.now();
+  const { told, how } = await runMocha(device, unit, limitMs);
+  if (told.length === 1 && told[0]?.kind === 'end')
+    told.push({ kind: 'fail', title: unit.name, file: unit.files[0]!, error: 'no test of this name' });
+  const whole = told.some(({ kind }) => kind === 'end');
+  if (!whole) {
+    // Whatever had begun last is the cause.
+    const last = told.filter(({ kind }) => kind === 'begin').at(-1);
+    told.push({ kind: 'fail', title: last?.title ?? unit.name, file: last?.file ?? unit.files[0]!, error: how });
+  }
+  if (!unit.env?.HOTSLOT_TEST_ALONE && (!whole || told.some(({ hook }) => hook)))
+    told.push(...(await runRest(device, unit, told, limitMs)));
+  const failures = failuresOf(told);
+  if (!unit.env?.HOTSLOT_TEST_ALONE) {
+    for (const [i, { title, file }] of told
+      .filter(({ kind }) => kind === 'fail')
+      .slice(0, 8)
+      .entries()) {
+      const again = (await runMocha(device, { ...unit, title, files: [file] }, limitMs)).told;
+      const passes = again.some(({ kind }) => kind === 'pass') && !again.some(({ kind }) => kind === 'fail');
+      Object.assign(failures[i]!, { alone: passes ? 'passes' : 'fails' });
+    }
+  }
+  return {
+    part: unit.part,
+    unit: unit.name,
+    passes: told.filter(({ kind }) => kind === 'pass').length,
+    // What costs the device has a part of its own.
+    pending: told.filter(({ kind, title }) => kind === 'pending' && !title.endsWith(ALONE)).length,
+    failures,
+    seconds: (performance.now() - begin) / 1000,
+  };
+}
