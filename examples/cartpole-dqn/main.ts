@@ -1,5 +1,6 @@
 /** The main job: trains DQN on CartPole through the four actors until it is solved. `npm start -- --help` says how. */
 import { inspect } from 'node:util';
+import { DeviceError } from '../../src/index.ts';
 import { help, parseCommandLine, UsageError } from './options.ts';
 import { Reporter } from './report.ts';
 import { Training } from './training.ts';
@@ -40,11 +41,20 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
+/** What a driver or device refused, in a sentence with what to do; null for errors of another kind. */
+function drivers(error: unknown): string | null {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof DeviceError) return `${at.message}; ${at.advice}`;
+    if ((at as { code?: string }).code === 'ERR_HOTSLOT_UNAVAILABLE') return at.message;
+  }
+  return null;
+}
+
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   const usage = error instanceof UsageError;
-  const why = usage ? `${error.message}; --help lists the options` : inspect(error);
+  const why = usage ? `${error.message}; --help lists the options` : (drivers(error) ?? inspect(error));
   process.stderr.write(`cartpole-dqn: ${why}\n`);
   process.exitCode = usage ? USAGE : 1;
 }

@@ -2,10 +2,8 @@
 #include <napi.h>
 
 #include <cstring>
-#include <unordered_set>
-#include <vector>
 
-#include "device/core.hpp"
+#include "device/lender.hpp"
 #include "device/release.hpp"
 #include "device/throw.hpp"
 
@@ -52,73 +50,6 @@ Span span(double handle, uint64_t offset, uint64_t bytes) {
     throw Error("ERR_HOTSLOT_RANGE", std::to_string(bytes) + " bytes at " + std::to_string(offset) + " end beyond a memory of " + std::to_string(held->bytes));
   return {held.ref(), offset, bytes};
 }
-
-// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any queued
-// work or graph refers to it, whoever closed or collected what; see Lender.
-struct Lent {
-  Ref<Memory> memory;
-  double handle;
-  Napi::Reference<Napi::TypedArray> view;
-};
-
-// One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless another
-// thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails instead of touching
-// them.
-class Lender : public Instance {
- public:
-  ~Lender() {
-    for (const double handle : made_) {
-      try {
-        handles().remove(handle, 0);
-      } catch (const Error&) {
-        // Pinned by another thread, which goes on with it.
-      }
-    }
-    // One time limit for all of them: nobody waits longer for a thread that lent much.
-    const uint64_t deadline = now_ns() + last_drain_ns;
-    const auto left = [&] {
-      const uint64_t now = now_ns();
-      return now < deadline ? deadline - now : 0;
-    };
-    for (auto& lent : lent_) {
-      try {
-        handles().remove(lent.handle, left());
-      } catch (const Error&) {
-        // Pinned by an actor whose own end is under way; what matters is the work below.
-      }
-      lent.memory->device.revoke(lent.memory, left());
-      lent.view.SuppressDestruct();
-    }
-  }
-
-  double lend(Napi::TypedArray view, Ref<Memory> memory) {
-    sweep();
-    const double handle = handles().add(memory);
-    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
-    return handle;
-  }
-
-  double make(Ref<Object> object) {
-    const double handle = handles().add(std::move(object));
-    made_.insert(handle);
-    return handle;
-  }
-  void forget(double handle) { made_.erase(handle); }
-
-  // Forgets what nobody can reach any more: only this list holds it.
-  void sweep() {
-    for (size_t i = lent_.size(); i-- > 0;) {
-      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
-      std::swap(lent_[i], lent_.back());
-      lent_.pop_back();
-    }
-  }
-
- private:
-  static constexpr uint64_t last_drain_ns = 1'000'000'000;
-  std::vector<Lent> lent_;
-  std::unordered_set<double> made_;
-};
 
 Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 

@@ -34,6 +34,8 @@ const char* advice_for(const Driver& driver, Status status) {
       return "free what is not needed, or use smaller tensors and fewer slots";
     case status::unsupported_ptx_version:
       return "install a newer driver";
+    case status::no_binary_for_gpu:
+      return "build the kernels for this GPU where its compiler is: npm run build:kernels";
     case status::already_registered:
       return "register a range once, and close that registration before the next";
     case status::deinitialized:

@@ -32,6 +32,16 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return device.traits.matrixProducts;
   },
 
+  /** a device whose kernels cannot be loaded: it still copies */
+  async kernels() {
+    const device = openDevice(TESTED);
+    using tensor = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3, 4));
+    const launched = refused(() =>
+      device.currentStream.launch('axpby', { tensors: [tensor, tensor], wholes: [4], reals: [1, 0] }),
+    );
+    return { ...launched, values: [...(await tensor.toArray())] };
+  },
+
   /** more device memory than there is; afterwards it works */
   memory: () => {
     const device = openDevice(TESTED);

@@ -3,10 +3,7 @@
  * the host device. A driver is looked for when the process starts, so every mode runs in a process of its own.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { native } from '../../src/device/native.ts';
 import { buildSoftwareDriver, missingForDriver, type SoftwareDriver } from './build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -93,16 +90,7 @@ export function environment(mode: Mode, more: Record<string, string> = {}): Node
     env.ZE_ENABLE_ALT_DRIVERS = library;
     delete env.HOTSLOT_LEVEL_ZERO;
   }
-  if (mode.device === 'rocm:0') env.HOTSLOT_HIP_KERNELS = kernelList();
   return { ...env, ...mode.told, ...more };
-}
-
-/** What the HIP driver takes for a code object: the kernels' names. */
-function kernelList(): string {
-  const path = join(root, 'build/drivers/kernels.hsaco');
-  mkdirSync(join(root, 'build/drivers'), { recursive: true });
-  writeFileSync(path, `HOTSLOT-SOFTWARE-HSACO\n${native().kernels().join('\n')}\n`);
-  return path;
 }
 
 export interface Ended {

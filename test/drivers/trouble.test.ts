@@ -1,4 +1,7 @@
 /** What users meet when a driver is old, missing, full or stubborn: a sentence that says what to do, and everything goes on. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { type Mode, missing, modes, run } from './software.ts';
 import { counts } from './talk.ts';
@@ -80,6 +83,31 @@ describe('drivers in trouble', function () {
       expect(free).to.be.within(900_000, 1_100_000);
     });
   }
+
+  it('a GPU that no code object was built for copies, and refuses kernels with the reason', async () => {
+    const { values, ...error } = await probe(hip, ['kernels'], { HOTSLOT_SOFTWARE_HIP: 'arch=gfx942' });
+    expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+    expect(error.message).to.match(/'axpby' cannot run: .*NO_BINARY_FOR_GPU.*npm run build:kernels/);
+    expect(values).to.deep.equal([1, 2, 3, 4]);
+  });
+
+  it('code objects built elsewhere are taken from where HOTSLOT_HIP_KERNELS says', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-kernels-'));
+    try {
+      const file = join(folder, 'gfx942.hsaco');
+      writeFileSync(file, 'HOTSLOT-SOFTWARE-HSACO\narch gfx942\naxpby\n');
+      const told = { HOTSLOT_SOFTWARE_HIP: 'arch=gfx942', HOTSLOT_HIP_KERNELS: file };
+      expect(await probe(hip, ['kernels'], told)).to.deep.equal({ values: [1, 2, 3, 4] });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('PTX that a driver is too old for is told with what would help', async () => {
+    const { values, ...error } = await probe(cuda13, ['kernels'], { HOTSLOT_SOFTWARE_CUDA: '12.0,ptx=6.0' });
+    expect(error.message).to.match(/'axpby' cannot run: .*UNSUPPORTED_PTX_VERSION.*install a newer driver/);
+    expect(values).to.deep.equal([1, 2, 3, 4]);
+  });
 
   for (const [mode, told] of [
     [cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,register=refuse' }],

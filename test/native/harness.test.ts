@@ -17,7 +17,7 @@ const rigs: Rig[] = [
   { name: 'the newest Level Zero', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' } },
 ];
 /** How long a scenario of average length goes on. The host's executor has most to lose. */
-const milliseconds = (rig: Rig) => (rig.family === 'host' ? '1000' : '300');
+const milliseconds = (rig: Rig) => (rig.family === 'host' ? '700' : '300');
 
 describe('native harnesses', function () {
   this.timeout(600_000);
