@@ -55,16 +55,19 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 
 void Capture::abandon() {
   std::map<Ref<Lane>, Frontier> gone;  // dropped without the lock: lanes hold captures
-  std::function<void()> last;
+  std::function<void(const std::vector<Ref<Lane>>&)> last;
   std::vector<Work> forgotten;
-  if (ending.exchange(true)) return;
   {
     std::lock_guard guard(lock);
+    if (ending.exchange(true)) return;
     gone.swap(lanes);
     forgotten.swap(nodes);
     last.swap(abandoned);
   }
-  if (last) last();
+  settle();
+  std::vector<Ref<Lane>> all;
+  for (auto& [lane, frontier] : gone) all.push_back(lane);
+  if (last) last(all);
   ended = true;
 }
 
@@ -93,11 +96,12 @@ void Lane::refuse_broken(const Capture& capture, const char* call) const {
     refuse(family_, call, 901, "STREAM_CAPTURE_INVALIDATED", "an earlier call broke this capture", "end the capture and look at its first error");
 }
 
-bool Lane::add(Work&& work, const char* call) {
+bool Lane::add(Work&& work, const char* call, Busy* busy) {
   const Ref<Capture> capture = open();
   if (!capture) return false;
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
+  if (busy) busy->in(capture);
   Frontier& frontier = capture->lanes[shared_from_this()];
   const uint32_t index = uint32_t(capture->nodes.size());
   capture->nodes.push_back(std::move(work));
@@ -106,18 +110,19 @@ bool Lane::add(Work&& work, const char* call) {
   return true;
 }
 
-bool Lane::record(CaptureMark& mark, const char* call) {
+bool Lane::record(CaptureMark& mark, const char* call, Busy* busy) {
   const Ref<Capture> capture = open();
   if (!capture) return mark.captured = false;
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
+  if (busy) busy->in(capture);
   mark.captured = true;
   mark.capture = capture;
   mark.frontier = capture->lanes[shared_from_this()];
   return true;
 }
 
-bool Lane::wait(CaptureMark& mark, bool recorded, const char* call) {
+bool Lane::wait(CaptureMark& mark, bool recorded, const char* call, Busy* busy) {
   const Ref<Capture> mine = open();
   if (mark.captured) {
     const Ref<Capture> theirs = mark.capture.lock();
@@ -131,6 +136,7 @@ bool Lane::wait(CaptureMark& mark, bool recorded, const char* call) {
     // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
+    if (busy) busy->in(theirs);
     theirs->lanes[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
     capture_ = theirs;
     return true;

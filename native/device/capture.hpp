@@ -49,21 +49,46 @@ struct Capture {
   std::thread::id thread;
   // Somebody ends it: from `ending` to `ended` the driver does, and no stream that takes part may enqueue meanwhile.
   std::atomic<bool> ending{false}, ended{false};
+  std::atomic<int> calls{0};  // see Busy
   SpinLock lock;  // guards what follows; taken after a lane's and an event's
   bool invalid = false;
   std::vector<Work> nodes;
   std::vector<std::vector<uint32_t>> needs;
   // Who takes part, and the nodes its next one depends on. Kept for streams that were closed meanwhile: their work counts.
   std::map<Ref<Lane>, Frontier> lanes;
-  // Runs when the capture is given up instead of ended, in the thread that gives up.
-  std::function<void()> abandoned;
+  // Runs when the capture is given up instead of ended, in the thread that gives up; is told who took part.
+  std::function<void(const std::vector<Ref<Lane>>& lanes)> abandoned;
   void invalidate() {
     std::lock_guard guard(lock);
     invalid = true;
   }
   void abandon();
+  // From `ending` on: until whoever was between the books and the driver has left.
+  void settle() const {
+    while (calls.load() > 0) sched_yield();
+  }
   // The host memory among what the nodes touch: it can be revoked.
   std::vector<Memory*> lent() const;
+};
+
+// Keeps a capture from ending between the books and the driver's call that they are about.
+class Busy {
+ public:
+  Busy() = default;
+  ~Busy() {
+    if (capture_) capture_->calls.fetch_sub(1);
+  }
+  Busy(const Busy&) = delete;
+  // Under the capture's lock, while nobody ends it.
+  void in(const Ref<Capture>& capture) {
+    capture->calls.fetch_add(1);
+    capture_ = capture;
+  }
+  // Null: outside captures.
+  Capture* capture() const { return capture_.get(); }
+
+ private:
+  Ref<Capture> capture_;
 };
 
 // What an event knows of captures. Guarded by `lock`, taken after a lane's.
@@ -107,13 +132,13 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // The capture this stream takes part in now; it may have been ended from elsewhere.
   Ref<Capture> open();
-  // True: the work belongs to a capture and was recorded there.
-  bool add(Work&& work, const char* call);
+  // True: the work belongs to a capture and was recorded there. Here and below, `busy` keeps that capture for the driver's call.
+  bool add(Work&& work, const char* call, Busy* busy = nullptr);
   // True: a record inside a capture, which only marks a place in it. Unmarks the event otherwise. `mark.lock` is held.
-  bool record(CaptureMark& mark, const char* call);
+  bool record(CaptureMark& mark, const char* call, Busy* busy = nullptr);
   // True: the wait is part of a capture, which this stream joins by it. `recorded`: the event was ever recorded outside
   // captures, so there is something to wait for. `mark.lock` is held.
-  bool wait(CaptureMark& mark, bool recorded, const char* call);
+  bool wait(CaptureMark& mark, bool recorded, const char* call, Busy* busy = nullptr);
   // Refuses with 900 while capturing, and breaks the capture.
   void forbid(const char* call, const char* why, const char* advice);
   void begin();
@@ -124,6 +149,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   template <class F>
   Ref<Capture> end(F&& driver_end) {
     const Ending ending = take();
+    ending.capture->settle();
     driver_end(ending.unjoined);
     ending.capture->abandoned = nullptr;  // graphs keep the capture, and that would keep the stream
     ending.capture->ended = true;

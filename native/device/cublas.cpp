@@ -57,6 +57,8 @@ void Blas::check(int status, const char* call) const {
 void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a, DevicePtr b) {
   const auto whole = [&](int i) { return int(args.whole[i]); };
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
+  // It may load a kernel now, which a capture allows in this mode only.
+  const Relaxed relaxed(device_.driver);
   std::lock_guard guard(lock_);
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_bytes), "cublasSetWorkspace");

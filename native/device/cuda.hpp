@@ -53,7 +53,7 @@ struct Driver {
   std::string version_text;
 
   std::atomic<int> open_captures{0};
-  std::vector<CudaDevice*> devices;  // opened ones; guarded by `lock`
+  std::vector<Ref<CudaDevice>> devices;  // opened ones, for good; guarded by `lock`
   std::mutex lock;
   Retired retired{[this] { return marks(); }};
 
@@ -118,14 +118,21 @@ class RawStream : public std::enable_shared_from_this<RawStream> {
   RawStream(CudaDevice& device, int priority);
   ~RawStream();
   RawStream(const RawStream&) = delete;
+  // Before its end, when its capture can only go with it; nothing reaches the driver through it any more.
+  void destroy();
   CudaDevice& device;
   StreamHandle handle = nullptr;
   // Behind what it had been given when its capture began; guarded by its lane's lock.
   std::shared_ptr<Mark> before_capture;
   // A mark asks the stream itself; guarded likewise.
   bool irreplaceable = false;
+  // How its work ended, as last seen. It outlives the stream, for who finds it gone; and orders what its work wrote before that.
+  const Ref<std::atomic<Status>> fate = std::make_shared<std::atomic<Status>>(status::success);
   // The driver would not end its capture: what is enqueued would vanish in there.
   std::atomic<bool> captive{false};
+
+ private:
+  std::atomic<bool> destroyed_{false};
 };
 
 class RawEvent {
@@ -246,6 +253,7 @@ class CudaEvent final : public Event {
   // Guarded by the mark's lock.
   bool recorded_ = false, done_ = false;
   std::weak_ptr<RawStream> on_;
+  Ref<std::atomic<Status>> fate_;
   RawEvent raw_;
 };
 
@@ -269,8 +277,8 @@ class CudaStream final : public Stream {
   template <class F>
   void issue(Work&& work, const char* call, F&& driver_call);
   template <class F>
-  void in_driver(bool captured, F&& driver_call);
-  void join(RawStream& other);
+  void in_driver(const Busy& busy, F&& driver_call);
+  // Under the lane's lock.
   void refuse_captive(const char* call) const;
   void require_reachable(const Span& span, const char* call) const;
   Ref<Memory> workspace();

@@ -52,13 +52,15 @@ bool nothing_left(Status status) {
 }
 
 template <class... P, class Handle>
-bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle handle) {
+bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle handle, std::atomic<Status>* fate = nullptr) {
   const Driver& driver = device.driver;
   if (!driver.may_poll()) return false;
   try {
     const Enter enter(driver, device.context);
     const Relaxed relaxed(driver);
-    return nothing_left(query(handle));
+    const Status got = query(handle);
+    if (fate && nothing_left(got)) fate->store(got);
+    return nothing_left(got);
   } catch (const Error& error) {
     return nothing_left(error.status);
   }
@@ -67,15 +69,17 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
 // A stream that is gone was idle; its events are not asked any more, because HIP would look at the stream.
 class EventMark final : public Mark {
  public:
-  EventMark(std::unique_ptr<RawEvent> event, RawStream& raw) : event_(std::move(event)), on_(raw.weak_from_this()) {}
+  EventMark(std::unique_ptr<RawEvent> event, RawStream& raw) : event_(std::move(event)), on_(raw.weak_from_this()), fate_(raw.fate) {}
   bool passed() override {
     const auto on = on_.lock();
-    return !on || asked(event_->device, event_->device.driver.call.event_query, event_->handle);
+    if (!on) return fate_->load(), true;
+    return asked(event_->device, event_->device.driver.call.event_query, event_->handle);
   }
 
  private:
   const std::unique_ptr<RawEvent> event_;
   const std::weak_ptr<RawStream> on_;
+  const Ref<std::atomic<Status>> fate_;
 };
 
 // Where no event could be had: passed when the stream is seen idle, however much later that is.
@@ -111,14 +115,14 @@ void Driver::refuse(const char* call_name, Status status, const std::string& det
 
 std::shared_ptr<Mark> mark(RawStream& raw) {
   const Driver& driver = raw.device.driver;
-  if (asked(raw.device, driver.call.stream_query, raw.handle)) return nullptr;
+  if (asked(raw.device, driver.call.stream_query, raw.handle, raw.fate.get())) return nullptr;
   try {
     const Enter enter(driver, raw.device.context);
     auto event = std::make_unique<RawEvent>(raw.device, false);
     driver.check(driver.call.event_record, event->handle, raw.handle);
     return std::make_shared<EventMark>(std::move(event), raw);
   } catch (const Error& error) {
-    if (nothing_left(error.status)) return nullptr;
+    if (nothing_left(error.status)) return raw.fate->store(error.status), nullptr;
     raw.irreplaceable = true;
     return std::make_shared<StreamMark>(raw);
   }
@@ -129,7 +133,7 @@ Marks Driver::marks() {
   std::vector<CudaDevice::Live> all;  // last references go without a lock
   {
     std::lock_guard guard(lock);
-    for (CudaDevice* device : devices) {
+    for (auto& device : devices) {
       std::lock_guard streams(device->streams_lock_);
       all.insert(all.end(), device->streams_.begin(), device->streams_.end());
     }
@@ -156,7 +160,7 @@ Marks Driver::marks() {
 
 bool Driver::has_closed_streams() {
   std::lock_guard guard(lock);
-  for (CudaDevice* device : devices) {
+  for (auto& device : devices) {
     std::lock_guard streams(device->streams_lock_);
     for (auto& each : device->streams_)
       if (each.lane.expired()) return true;
@@ -173,7 +177,10 @@ RawStream::RawStream(CudaDevice& device, int priority) : device(device) {
   driver.check(driver.call.stream_create, &handle, unsigned(stream_non_blocking), std::max(greatest, std::min(priority, least)));
 }
 
-RawStream::~RawStream() {
+RawStream::~RawStream() { destroy(); }
+
+void RawStream::destroy() {
+  if (destroyed_.exchange(true)) return;
   // A mark asks this very stream: it cannot go.
   if (irreplaceable)
     ReleaseFailures::instance().add(std::string(device.family) + ": a stream is kept for good, because the driver gave no event to mark its end");
@@ -512,7 +519,7 @@ Family::Found found_devices(Driver& driver) {
 Ref<Device> open_device(Driver& driver, int index) {
   auto device = std::make_shared<CudaDevice>(driver, index);
   std::lock_guard guard(driver.lock);
-  driver.devices.push_back(device.get());
+  driver.devices.push_back(device);
   return device;
 }
 

@@ -53,6 +53,20 @@ class CudaGraph final : public Graph {
   const Ref<Capture> capture;
 };
 
+// For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
+void join(RawStream& origin, const std::vector<Ref<Lane>>& lanes) {
+  for (auto& lane : lanes)
+    release([&] {
+      auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(lane->hold()));
+      const Driver& driver = origin.device.driver;
+      if (&other == &origin) return;
+      const Enter enter(driver, origin.device.context);
+      RawEvent event(other.device, false);
+      driver.check(driver.call.event_record, event.handle, other.handle);
+      driver.check(driver.call.stream_wait_event, origin.handle, event.handle, 0u);
+    });
+}
+
 // A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
@@ -91,7 +105,10 @@ bool CudaEvent::query() {
   const Driver& driver = raw_.device.driver;
   if (!recorded_ || done_) return true;
   const auto on = on_.lock();
-  if (!on) return done_ = true;
+  if (!on) {
+    if (const Status got = fate_->load(); got != status::success) driver.refuse(driver.call.event_query.name, got);
+    return done_ = true;
+  }
   if (!driver.may_poll()) return false;
   const Enter enter(driver, raw_.device.context);
   const Relaxed relaxed(driver);
@@ -168,7 +185,14 @@ class CudaExec final : public Exec {
     const Driver& driver = device_.driver;
     std::lock_guard guard(lock_);
     for (const Memory* memory : lent_) refuse_revoked(*memory, driver.call.graph_launch.name);
+    // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most, and an
+    // update may have made another. A stream that is gone was idle, and one that failed is nobody else's business.
+    if (const auto on = last_on_.lock(); on && on != stream && pending())
+      driver.check(driver.call.stream_wait_event, stream->handle, last_.handle, 0u);
     driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
+    // A stream that fails this early says so to whoever asks it next.
+    driver.call.event_record(last_.handle, stream->handle);
+    last_on_ = stream;
     // What the graph records is the events' latest record from here on.
     for (auto& node : capture_->nodes) {
       if (node.type != Work::record) continue;
@@ -177,13 +201,22 @@ class CudaExec final : public Exec {
       event.mark_.captured = false;
       event.recorded_ = true;
       event.done_ = false;
-      event.on_ = stream;
+      event.on_ = stream, event.fate_ = stream->fate;
     }
   }
 
  private:
+  bool pending() const {
+    const Driver& driver = device_.driver;
+    if (!driver.may_poll()) return true;
+    const Relaxed relaxed(driver);
+    return driver.call.event_query(last_.handle) == status::not_ready;
+  }
+
   CudaDevice& device_;
   std::mutex lock_;
+  RawEvent last_{device_, false};  // behind the latest replay
+  std::weak_ptr<RawStream> last_on_;
   Ref<RawExec> raw_;
   Ref<Capture> capture_;
   std::vector<Memory*> lent_;
@@ -221,6 +254,7 @@ CudaStream::~CudaStream() {
 }
 
 void CudaStream::refuse_captive(const char* call) const {
+  lane_->open();  // not before its capture has ended, should that be under way
   if (raw_->captive)
     hotslot::refuse(family, call, status::capture_invalidated, "STREAM_CAPTURE_INVALIDATED", "the driver would not end this stream's capture",
                     "close the stream and make another one");
@@ -234,23 +268,24 @@ void CudaStream::issue(Work&& work, const char* call, F&& driver_call) {
     require_family(family, *span.memory, "memory");
     refuse_revoked(*span.memory, call);
   };
-  refuse_captive(call);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  refuse_captive(call);
   // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
   check(work.to), check(work.from);
   for (auto& span : work.launch.spans) check(span);
-  const bool captured = lane_->add(std::move(work), call);
-  in_driver(captured, driver_call);
+  Busy busy;
+  lane_->add(std::move(work), call, &busy);
+  in_driver(busy, driver_call);
 }
 
 // Under the lane's lock.
 template <class F>
-void CudaStream::in_driver(bool captured, F&& driver_call) {
+void CudaStream::in_driver(const Busy& busy, F&& driver_call) {
   try {
     driver_call();
   } catch (const Error&) {
-    if (captured) lane_->open()->invalidate();
+    if (busy.capture()) busy.capture()->invalidate();
     throw;
   }
 }
@@ -259,38 +294,40 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
   require_family(family, *ref, "an event");
   auto& event = static_cast<CudaEvent&>(*ref);
   const char* call = driver_.call.event_record.name;
-  refuse_captive(call);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  refuse_captive(call);
+  Busy busy;
   if (external) {
     if (!driver_.call.event_record_with_flags) hotslot::refuse(family, call, status::not_supported, "NOT_SUPPORTED", "this driver has no event records inside graphs", "install a newer driver, or record outside the graph");
     Work work;
     work.type = Work::record;
     work.event = ref;
-    if (!lane_->add(std::move(work), call))
+    if (!lane_->add(std::move(work), call, &busy))
       hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
-    return in_driver(true, [&] { driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external)); });
+    return in_driver(busy, [&] { driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external)); });
   }
   std::lock_guard event_guard(event.mark_.lock);
-  const bool captured = lane_->record(event.mark_, call);
+  const bool captured = lane_->record(event.mark_, call, &busy);
   event.done_ = false;
-  if (!captured) event.recorded_ = true, event.on_ = raw_;
-  in_driver(captured, [&] { driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle); });
+  if (!captured) event.recorded_ = true, event.on_ = raw_, event.fate_ = raw_->fate;
+  in_driver(busy, [&] { driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle); });
 }
 
 void CudaStream::wait(const Ref<Event>& ref) {
   require_family(family, *ref, "an event");
   auto& event = static_cast<CudaEvent&>(*ref);
-  refuse_captive(driver_.call.stream_wait_event.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  refuse_captive(driver_.call.stream_wait_event.name);
+  Busy busy;
   std::lock_guard event_guard(event.mark_.lock);
   // Joining: what it was given before is no part of the capture and has no other mark.
   if (event.mark_.captured && !lane_->open()) raw_->before_capture = mark(*raw_);
-  const bool inside = lane_->wait(event.mark_, event.recorded_, driver_.call.stream_wait_event.name);
+  const bool inside = lane_->wait(event.mark_, event.recorded_, driver_.call.stream_wait_event.name, &busy);
   if (inside && !event.mark_.captured) return;  // never recorded: nothing to wait for
   if (!inside && event.recorded_ && event.on_.expired()) return;  // its stream is gone, and was idle
-  in_driver(inside, [&] { driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u); });
+  in_driver(busy, [&] { driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u); });
 }
 
 // Kernels and fills go by the device's own address of the memory.
@@ -412,18 +449,18 @@ void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::ve
 
 void CudaStream::replay(const Ref<Exec>& exec) {
   require_family(family, *exec, "a graph");
-  refuse_captive(driver_.call.graph_launch.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  refuse_captive(driver_.call.graph_launch.name);
   lane_->forbid(driver_.call.graph_launch.name, "a graph cannot be replayed into a capture", "capture its work directly");
   static_cast<CudaExec&>(*exec).launch(raw_);
 }
 
 bool CudaStream::query() {
   forbid_in_capture(family, "streamQuery");
-  refuse_captive(driver_.call.stream_query.name);
   const Enter enter(driver_, device_.context);
   std::lock_guard guard(lane_->lock);
+  refuse_captive(driver_.call.stream_query.name);
   lane_->forbid("streamQuery", "the stream is capturing", "end the capture first");
   if (!driver_.may_poll()) return false;
   const Relaxed relaxed(driver_);
@@ -434,11 +471,11 @@ bool CudaStream::query() {
 }
 
 void CudaStream::begin_capture() {
-  refuse_captive(driver_.call.stream_begin_capture.name);
   device_.prepare();
   const Enter enter(driver_, device_.context);
   try {
     std::lock_guard guard(lane_->lock);
+    refuse_captive(driver_.call.stream_begin_capture.name);
     lane_->begin();
     const Ref<Capture> capture = lane_->open();
     raw_->before_capture = mark(*raw_);
@@ -450,11 +487,14 @@ void CudaStream::begin_capture() {
       driver_.open_captures.fetch_sub(1);
       throw;
     }
-    capture->abandoned = [raw = raw_] {
+    capture->abandoned = [raw = raw_](const std::vector<Ref<Lane>>& lanes) {
       Driver& driver = raw->device.driver;
       GraphHandle graph = nullptr;
-      // Another thread than the one that began it cannot end it at all; then the stream goes with its capture.
+      if (!driver.ends_broken_captures) join(*raw, lanes);
       end_in_driver(*raw, graph);
+      // Another thread than the one that began it cannot end it at all: the stream goes with its capture, and at once, for
+      // whoever joined is free behind this.
+      if (raw->captive) raw->destroy();
       if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
       driver.open_captures.fetch_sub(1);
     };
@@ -465,22 +505,12 @@ void CudaStream::begin_capture() {
   }
 }
 
-// For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
-void CudaStream::join(RawStream& other) {
-  release([&] {
-    RawEvent event(device_, false);
-    driver_.check(driver_.call.event_record, event.handle, other.handle);
-    driver_.check(driver_.call.stream_wait_event, raw_->handle, event.handle, 0u);
-  });
-}
-
 Ref<Graph> CudaStream::end_capture() {
   const Enter enter(driver_, device_.context);
   GraphHandle handle = nullptr;
   Status got = status::success;
   const auto end = [&](const std::vector<Ref<Lane>>& unjoined) {
-    if (!driver_.ends_broken_captures)
-      for (auto& lane : unjoined) join(*std::static_pointer_cast<RawStream>(lane->hold()));
+    if (!driver_.ends_broken_captures) join(*raw_, unjoined);
     got = end_in_driver(*raw_, handle);
     driver_.open_captures.fetch_sub(1);
   };

@@ -1,6 +1,7 @@
 // Level Zero's loader and its drivers: how they are found, what each can do beyond spec 1.4, and how they say no.
 #include "device/level_zero.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -237,28 +238,19 @@ ContextHandle Driver::context() {
   return context;
 }
 
-// The queues of living streams, held: the last reference must not go under the lock.
-std::vector<Ref<Queue>> Driver::living() {
-  std::vector<Ref<Queue>> living;
-  std::lock_guard guard(lock_);
-  for (size_t i = queues_.size(); i-- > 0;)
-    if (auto queue = queues_[i].lock()) living.push_back(std::move(queue));
-    else queues_.erase(queues_.begin() + long(i));
-  return living;
-}
-
 Marks Driver::marks() {
   Marks marks;
-  for (auto& queue : living()) queue->marks(marks);
-  // Those that departed meanwhile are found here.
   std::lock_guard guard(lock_);
   sweep_departed();
-  for (auto& queue : departed_) queue->marks(marks);
+  for (Queue* queue : queues_) queue->marks(marks);
   return marks;
 }
 
 void Driver::tidy() {
-  for (auto& queue : living()) queue->tidy();
+  {
+    std::lock_guard guard(lock_);
+    for (Queue* queue : queues_) queue->tidy();
+  }
   retired.sweep();
   std::vector<std::function<bool()>> offers;
   {
@@ -286,7 +278,7 @@ void Driver::keep(std::function<bool()> offer) {
 void Driver::arrive(const Ref<Queue>& queue) {
   std::lock_guard guard(lock_);
   sweep_departed();
-  queues_.push_back(queue);
+  queues_.push_back(queue.get());
 }
 
 void Driver::depart(std::unique_ptr<Queue> queue) {
@@ -297,7 +289,10 @@ void Driver::depart(std::unique_ptr<Queue> queue) {
 
 void Driver::sweep_departed() {
   for (size_t i = departed_.size(); i-- > 0;)
-    if (departed_[i]->destroyed()) departed_.erase(departed_.begin() + long(i));
+    if (departed_[i]->destroyed()) {
+      queues_.erase(std::remove(queues_.begin(), queues_.end(), departed_[i].get()), queues_.end());
+      departed_.erase(departed_.begin() + long(i));
+    }
 }
 
 }  // namespace hotslot::level_zero

@@ -150,7 +150,7 @@ class Queue {
   bool idle();
   // One run of a graph after `earlier`. `over` becomes the point behind it, `relays` gets one per event that it records; both
   // say what is under way when this throws.
-  void run(Instance& instance, const std::vector<Ref<Point>>& earlier, Ref<Point>& over, std::vector<Ref<Point>>& relays);
+  void run(Instance& instance, const std::vector<Memory*>& lent, const std::vector<Ref<Point>>& earlier, Ref<Point>& over, std::vector<Ref<Point>>& relays);
   void marks(Marks& marks);
   // Forgets what is over.
   void tidy();
@@ -336,11 +336,11 @@ struct Driver {
 
  private:
   void sweep_departed();
-  std::vector<Ref<Queue>> living();
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};
   std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
-  std::vector<std::weak_ptr<Queue>> queues_;
+  // All there are, by address: a reference would be gone some time before its queue is among the departed.
+  std::vector<Queue*> queues_;
   std::vector<std::unique_ptr<Queue>> departed_;  // their streams are gone, their last work is not
   std::vector<std::function<bool()>> kept_;
   std::mutex memory_lock_;

@@ -137,15 +137,11 @@ std::vector<std::pair<Ref<Event>, Ref<Point>>> XpuExec::run(const Ref<Queue>& qu
   if (&program.device != &queue->device)
     throw Error("ERR_HOTSLOT_ARGUMENT", "a graph of xpu:" + std::to_string(program.device.index) + " cannot be replayed on xpu:" +
                                             std::to_string(queue->device.index));
-  for (const Memory* memory : program.lent)
-    if (memory->revoked.load())
-      refuse(family_name, "zeCommandListAppendGraphExt", int(status::invalid_argument), "INVALID_ARGUMENT",
-             "the graph touches host memory that a thread lent which has ended", "close what uses the memory before its thread ends");
   const Ref<Instance> instance = program.instance_for(queue);
   std::vector<Ref<Point>> earlier = instance->relays, relays;
   if (last_) earlier.push_back(last_);
   try {
-    queue->run(*instance, earlier, last_, relays);
+    queue->run(*instance, program.lent, earlier, last_, relays);
   } catch (...) {
     // What was relayed of a run that is under way: the next one waits for it.
     instance->relays.insert(instance->relays.end(), relays.begin(), relays.end());

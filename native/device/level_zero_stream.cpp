@@ -211,8 +211,14 @@ bool Queue::idle() {
 // included. A list that cannot be appended runs on a queue of its own: it waits for `go`, which the stream signals when it has
 // come here, and the stream waits for `end`. What the graph records inside is relayed to fresh points by a list beside the
 // stream, so that outsiders are free before the graph is over and no later run can take their record away.
-void Queue::run(Instance& instance, const std::vector<Ref<Point>>& earlier, Ref<Point>& over, std::vector<Ref<Point>>& relays) {
+void Queue::run(Instance& instance, const std::vector<Memory*>& lent, const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
+                std::vector<Ref<Point>>& relays) {
   std::lock_guard guard(lock_);
+  // Under the lock, as in issue().
+  for (const Memory* memory : lent)
+    if (memory->revoked.load())
+      refuse(family_name, "zeCommandListAppendGraphExt", int(status::invalid_argument), "INVALID_ARGUMENT",
+             "the graph touches host memory that a thread lent which has ended", "close what uses the memory before its thread ends");
   sweep(relays_, SIZE_MAX);
   // Another stream's failure is its own.
   for (auto& point : earlier)

@@ -32,6 +32,10 @@ struct Declared<cuda::Call<R(P...)>> {
 #else
 #define OPTIONAL_hipEventRecordWithFlags(entry)
 #endif
+// These are optional because only tests call them.
+#define OPTIONAL_hipDeviceTotalMem(entry) SAME(entry, hipDeviceTotalMem)
+#define OPTIONAL_hipGraphGetNodes(entry) SAME(entry, hipGraphGetNodes)
+#define OPTIONAL_hipModuleUnload(entry) SAME(entry, hipModuleUnload)
 #define OPTIONAL(entry, symbol) OPTIONAL_##symbol(entry)
 HOTSLOT_HIP_SAME(SAME, OPTIONAL)
 

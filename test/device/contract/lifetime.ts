@@ -69,12 +69,14 @@ export function lifetimeContract(device: () => Device): void {
     const closer = new Thread('closes', { device: device().name, words });
     await closer.next();
     using latch = new Latch(device());
+    using passed = device().createEvent();
     for (let round = 1; round <= 60; round++) {
       await latch.shut();
       const memory = victim();
       const stream = device().createStream();
       latch.hold(stream);
       stream.fill(memory, 2);
+      stream.record(passed);
       // A handle is more than a word.
       Atomics.store(words, 1, stream.handle % 2 ** 20);
       Atomics.store(words, 3, Math.floor(stream.handle / 2 ** 20));
@@ -83,6 +85,8 @@ export function lifetimeContract(device: () => Device): void {
       memory.close();
       latch.open();
       await until('the stream is closed', () => Atomics.load(words, 2) === round);
+      // The latch is shut again only behind whoever it held.
+      await passed.done();
       stream.close();
     }
     await closer.terminate();
