@@ -159,6 +159,7 @@ class CudaDevice final : public Device {
   bool help(uint64_t) override { return false; }
   bool wait_event(Event& event, uint64_t ns) override;
   void revoke(const Ref<Memory>& memory, uint64_t ns) override;
+  void release_later(const Ref<Memory>& memory);
   void attend(Bell*) override {}
   void dismiss(Bell*) override {}
 

@@ -402,12 +402,19 @@ bool CudaDevice::wait_event(Event& event, uint64_t ns) {
   }
 }
 
+// Again and again: what stands behind it may be new each time.
+void CudaDevice::release_later(const Ref<Memory>& memory) {
+  driver.retire([this, memory] {
+    if (!memory->release()) release_later(memory);
+  });
+}
+
 void CudaDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
   // Stored first: what is enqueued from now on is refused. What was before has this long; after that the pages stay pinned
   // until it is done.
   memory->revoked.store(true);
   for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
-    if (now_ns() >= deadline) return driver.retire([memory] { memory->release(); });
+    if (now_ns() >= deadline) return release_later(memory);
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }

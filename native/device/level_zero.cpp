@@ -206,7 +206,7 @@ void Driver::resolve(const Library& library, bool alone) {
   // driver's own handle is to be had, and all that imports need.
   void* translated = handle;
   const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
-  const bool known = alone || (translate && translate(HandleKind::driver, handle, &translated) == status::success);
+  const bool known = translate ? translate(HandleKind::driver, handle, &translated) == status::success : alone;
   own = static_cast<DriverHandle>(translated);
   const auto ask = [&](const char* name) -> void* {
     if (void* address = library.symbol<void*>(name)) return address;
@@ -220,7 +220,8 @@ void Driver::resolve(const Library& library, bool alone) {
 #undef HOTSLOT_ENTRY
   imports_pages = lists("ZE_extension_external_memmap_sysmem");
   imports_any = newer.zexDriverImportExternalPointer && newer.zexDriverReleaseImportedPointer;
-  lists_append = newer.zeCommandListImmediateAppendCommandListsExp != nullptr;
+  // By the driver's word: a new loader has the function whatever driver is beneath.
+  lists_append = lists("ZE_experimental_immediate_command_list_append") && newer.zeCommandListImmediateAppendCommandListsExp;
   // The loader has the entries whatever the driver: the name, and later the device's flag, decide.
   graphs = lists("ZE_extension_record_replay_graph") && newer.zeCommandListBeginGraphCaptureExt && newer.zeCommandListEndGraphCaptureExt &&
            newer.zeGraphInstantiateExt && newer.zeCommandListAppendGraphExt && newer.zeGraphDestroyExt && newer.zeExecutableGraphDestroyExt;

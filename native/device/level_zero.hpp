@@ -329,6 +329,7 @@ struct Driver {
   };
   HostKind import(uint8_t* address, size_t bytes);
   void release_import(uint8_t* address);
+  bool imported_pages(const uint8_t* address);
 
   // Host memory of the driver's, in powers of two, used again and again.
   uint8_t* take_staging(size_t room);
@@ -362,6 +363,7 @@ class XpuDevice final : public Device {
   bool help(uint64_t) override { return false; }
   bool wait_event(Event& event, uint64_t ns) override;
   void revoke(const Ref<Memory>& memory, uint64_t ns) override;
+  void release_later(const Ref<Memory>& memory);
   void attend(Bell*) override {}
   void dismiss(Bell*) override {}
 
@@ -370,6 +372,7 @@ class XpuDevice final : public Device {
   DeviceProperties properties{};
   // What lists keep their order, whether in-order lists signal counters, events have the device's clock, graphs are the driver's.
   bool in_order = false, counters = false, timing = false, graphs = false;
+  bool kernels_reach(const Memory& memory) const;
   bool reaches_pageable = false;  // kernels reach any memory of the process
   struct Group {
     uint32_t ordinal = 0, queues = 1;

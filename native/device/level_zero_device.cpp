@@ -110,6 +110,12 @@ HostKind Driver::import(uint8_t* address, size_t bytes) {
   return HostKind::imported;
 }
 
+bool Driver::imported_pages(const uint8_t* address) {
+  std::lock_guard guard(memory_lock_);
+  auto after = imports_.upper_bound(const_cast<uint8_t*>(address));
+  return after != imports_.begin() && std::prev(after)->second.pages;
+}
+
 void Driver::release_import(uint8_t* address) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
@@ -207,7 +213,8 @@ void XpuDevice::probe() {
       attempt();
       return true;
     } catch (const Error& error) {
-      if (!unsupported(Status(error.status))) throw;
+      // The loader's own answer for a function that the driver lacks.
+      if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized) throw;
       return false;
     }
   };
@@ -219,7 +226,8 @@ void XpuDevice::probe() {
   counters = in_order && (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
              tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
   timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
-           tried([&] { driver.points.give(driver.points.slot(this, true, counters), Points::clean); });
+           // Not counting: asking a timed one waits in the driver, and done does not mean visible to the host.
+           tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
 }
 
 DeviceTraits XpuDevice::traits() {
@@ -311,12 +319,19 @@ Ref<Memory> XpuDevice::register_host(void* address, size_t bytes, bool pin) {
   return std::make_shared<LentMemory>(*this, at, bytes, kind);
 }
 
+// Again and again: what stands behind it may be new each time.
+void XpuDevice::release_later(const Ref<Memory>& memory) {
+  driver.retire([this, memory] {
+    if (!memory->release()) release_later(memory);
+  });
+}
+
 void XpuDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
   // Stored first: what is enqueued from now on is refused. What was before has this long; after that an import stays until it
   // is done.
   memory->revoked.store(true);
   for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
-    if (now_ns() >= deadline) return driver.retire([memory] { memory->release(); });
+    if (now_ns() >= deadline) return release_later(memory);
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }
@@ -336,11 +351,17 @@ bool XpuDevice::wait_event(Event& event, uint64_t ns) {
   }
 }
 
+// What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.
+bool XpuDevice::kernels_reach(const Memory& memory) const {
+  if (!memory.host || reaches_pageable || memory.host_kind == HostKind::registered) return true;
+  return memory.host_kind == HostKind::imported && driver.imported_pages(memory.address);
+}
+
 void XpuDevice::reach(const Memory& memory, const Kernel* kernel) {
   if (&memory.device == this || memory.host) {
-    if (kernel && memory.host && memory.host_kind == HostKind::pageable && !reaches_pageable)
+    if (kernel && !kernels_reach(memory))
       throw Error("ERR_HOTSLOT_ARGUMENT", "kernel '" + std::string(kernel->name) + "' cannot reach host memory that xpu:" + std::to_string(index) +
-                                              " has not imported: copy it to the device first");
+                                              " has not imported as whole pages: copy it to the device first");
     return;
   }
   auto& peer = static_cast<XpuDevice&>(memory.device);

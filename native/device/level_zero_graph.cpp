@@ -63,10 +63,11 @@ bool Program::record_graph(Instance& instance) const {
   return true;
 }
 
-// In order of the capture: branches of it run one after the other. Where lists keep no order, a barrier stands behind each.
+// In order of the capture, a barrier behind each: branches of it run one after the other. Not an in-order list: Intel's driver
+// numbers the waits inside one anew at every submission, also while an earlier run of it is under way.
 void Program::fill_list(Instance& instance) const {
   Driver& driver = device.driver;
-  const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, device.in_order ? uint32_t(list_in_order) : 0};
+  const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};
   HOTSLOT_ZE(zeCommandListCreate, driver.context(), device.handle, &desc, &instance.list);
   const ListHandle list = instance.list;
   if (!driver.lists_append) {
@@ -77,7 +78,7 @@ void Program::fill_list(Instance& instance) const {
     HOTSLOT_ZE(zeCommandListAppendEventReset, list, go);
   }
   for (auto& work : capture->nodes) {
-    if (!device.in_order) HOTSLOT_ZE(zeCommandListAppendBarrier, list, nullptr, 0, nullptr);
+    HOTSLOT_ZE(zeCommandListAppendBarrier, list, nullptr, 0, nullptr);
     EventHandle signal = nullptr;
     if (work.type == Work::record) {
       const bool timed = work.event->timing && device.timing;

@@ -138,7 +138,7 @@ Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> wait
   std::vector<EventHandle> events;
   for (auto& point : waits) events.push_back(point->event());
   if (inner) events.push_back(inner);
-  Ref<Point> point = device.driver.points.point(device, timed, device.counters);
+  Ref<Point> point = device.driver.points.point(device, timed, device.counters && !timed);
   flights.push_back({point, std::move(waits)});
   try {
     call(list(engine), point->event(), uint32_t(events.size()), events.empty() ? nullptr : events.data());
@@ -397,8 +397,8 @@ void XpuStream::copy(const Span& to, const Span& from) {
 void XpuStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
   Work work;
   work.to = to;
-  if (to.memory->host && to.memory->host_kind == HostKind::pageable && !device_.reaches_pageable) {
-    // Drivers copy to any host memory, but fill only what they know.
+  if (to.memory->host && !device_.kernels_reach(*to.memory)) {
+    // Drivers copy to any host memory, but fill only what kernels reach.
     work.type = Work::copy;
     work.from = Span{device_.staging(to.bytes), 0, to.bytes};
     for (size_t at = 0; at + pattern_bytes <= to.bytes; at += pattern_bytes) memcpy(work.from.address() + at, pattern, pattern_bytes);
