@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -32,6 +33,34 @@ class SpinLock {
 // One captured operation. Its spans hold the memory, so a graph holds what it touches.
 struct Work {
   enum Type : uint8_t { kernel, copy, fill, record } type = kernel;
+  static Work of(Launch&& launch) {
+    Work work;
+    work.launch = std::move(launch);
+    return work;
+  }
+  static Work copy_of(const Span& to, const Span& from) {
+    refuse_overlap(to, from);
+    Work work;
+    work.type = copy;
+    work.to = to;
+    work.from = from;
+    return work;
+  }
+  static Work fill_of(const Span& to, const void* pattern, size_t bytes) {
+    Work work;
+    work.type = fill;
+    work.to = to;
+    memcpy(&work.pattern, pattern, bytes);
+    work.pattern_bytes = uint32_t(bytes);
+    return work;
+  }
+  static Work record_of(const Ref<Event>& event) {
+    Work work;
+    work.type = record;
+    work.event = event;
+    return work;
+  }
+
   Launch launch;  // of a kernel
   Span to, from;  // of a copy; a fill has `to` alone
   uint64_t pattern = 0;

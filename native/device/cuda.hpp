@@ -10,9 +10,9 @@
 #include "device/capture.hpp"
 #include "device/cuda_abi.hpp"
 #include "device/family.hpp"
+#include "device/gpu.hpp"
 #include "device/library.hpp"
 #include "device/release.hpp"
-#include "device/retired.hpp"
 #include "kernels/images.hpp"
 
 namespace hotslot::cuda {
@@ -65,13 +65,9 @@ struct Driver {
   bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
   // A mark behind everything that streams of this family have been given so far. Lets go of closed streams that are idle.
   Marks marks();
-  // Frees once nothing enqueued so far is left; `free` must not throw.
-  void retire(std::function<void()> free) { retired.add(std::move(free), !may_sweep()); }
-  // Giving memory back takes every lane's lock, and does not belong into a capture.
-  bool may_sweep() const { return Lane::held() == 0 && !thread_captures(); }
+  // Gives back what was let go and is idle now, closed streams too.
   void sweep() {
-    if (!may_sweep()) return;
-    if (has_closed_streams()) marks();
+    if (Retired::may_sweep() && has_closed_streams()) marks();
     retired.sweep();
   }
   bool has_closed_streams();
@@ -144,7 +140,7 @@ class RawEvent {
   EventHandle handle = nullptr;
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public GpuDevice {
  public:
   CudaDevice(Driver& driver, int index);
   DeviceTraits traits() override;
@@ -156,12 +152,6 @@ class CudaDevice final : public Device {
   Ref<Memory> scratch(size_t bytes);
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
-  bool help(uint64_t) override { return false; }
-  bool wait_event(Event& event, uint64_t ns) override;
-  void revoke(const Ref<Memory>& memory, uint64_t ns) override;
-  void release_later(const Ref<Memory>& memory);
-  void attend(Bell*) override {}
-  void dismiss(Bell*) override {}
 
   Driver& driver;
   DeviceId id = 0;

@@ -204,7 +204,7 @@ class DeviceMemory final : public CudaMemory {
  public:
   DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes) : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at) {}
   ~DeviceMemory() override {
-    cuda().driver.retire([&device = cuda(), at = on_device] { device.give_back(device.driver.call.mem_free, at); });
+    cuda().driver.retired.add([&device = cuda(), at = on_device] { device.give_back(device.driver.call.mem_free, at); });
   }
 };
 
@@ -218,7 +218,7 @@ class RegisteredMemory final : public CudaMemory {
   bool release() override {
     if (released_) return true;
     Driver& driver = cuda().driver;
-    if (!driver.may_sweep()) return false;
+    if (!Retired::may_sweep()) return false;
     if (!marked_) marks_ = driver.marks();
     marked_ = true;
     if (!passed(marks_)) return false;
@@ -236,7 +236,7 @@ class PageableMemory final : public CudaMemory {
  public:
   PageableMemory(CudaDevice& device, uint8_t* address, size_t bytes) : CudaMemory(device, address, bytes, true, DevicePtr(address)) {}
   bool release() override {
-    if (!marked_ && !cuda().driver.may_sweep()) return false;
+    if (!marked_ && !Retired::may_sweep()) return false;
     if (!marked_) marks_ = cuda().driver.marks();
     marked_ = true;
     return passed(marks_);
@@ -270,7 +270,7 @@ class Staging final : public CudaMemory {
   }
   Staging(CudaDevice& device, uint8_t* at, size_t bytes) : CudaMemory(device, at, bytes, true, DevicePtr(at), HostKind::registered) {}
   ~Staging() override {
-    cuda().driver.retire([&device = cuda(), at = address, room = room_for(bytes)] {
+    cuda().driver.retired.add([&device = cuda(), at = address, room = room_for(bytes)] {
       {
         std::lock_guard guard(device.staging_lock_);
         if (device.staging_bytes_ + room <= most_staging_bytes) {
@@ -294,7 +294,7 @@ class Staging final : public CudaMemory {
 
 // ---- the device ------------------------------------------------------------------------------------------------------
 
-CudaDevice::CudaDevice(Driver& driver, int index) : Device(driver.family, index), driver(driver) {
+CudaDevice::CudaDevice(Driver& driver, int index) : GpuDevice(driver.family, index, driver.retired), driver(driver) {
   driver.check(driver.call.device_get, &id, index);
   // Waiting threads sleep. Not possible once somebody else uses the context; then its ways are theirs.
   unsigned flags = 0;
@@ -386,38 +386,6 @@ Ref<Memory> CudaDevice::register_host(void* address, size_t bytes, bool pin) {
     driver.refuse(driver.call.mem_host_get_device_pointer.name, got);
   }
   return std::make_shared<RegisteredMemory>(*this, at, bytes, on_device);
-}
-
-bool CudaDevice::wait_event(Event& event, uint64_t ns) {
-  require_family(family, event, "an event");
-  constexpr uint64_t spin_ns = 20'000;
-  const uint64_t begin = now_ns();
-  for (;;) {
-    if (event.query()) return true;
-    const uint64_t waited = now_ns() - begin;
-    if (waited >= ns) return false;
-    if (waited < spin_ns) continue;
-    const timespec nap{0, 50'000};
-    nanosleep(&nap, nullptr);
-  }
-}
-
-// Again and again: what stands behind it may be new each time.
-void CudaDevice::release_later(const Ref<Memory>& memory) {
-  driver.retire([this, memory] {
-    if (!memory->release()) release_later(memory);
-  });
-}
-
-void CudaDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
-  // Stored first: what is enqueued from now on is refused. What was before has this long; after that the pages stay pinned
-  // until it is done.
-  memory->revoked.store(true);
-  for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
-    if (now_ns() >= deadline) return release_later(memory);
-    const timespec nap{0, 200'000};
-    nanosleep(&nap, nullptr);
-  }
 }
 
 void CudaDevice::reach(CudaDevice& peer) {

@@ -152,7 +152,7 @@ class CudaExec final : public Exec {
       : Exec(device.family), device_(device), raw_(std::move(raw)), capture_(std::move(capture)), lent_(capture_->lent()) {}
   ~CudaExec() override {
     // Replays may be under way: what they touch stays until they are over.
-    device_.driver.retire([raw = std::move(raw_), capture = std::move(capture_)] {});
+    device_.driver.retired.add([raw = std::move(raw_), capture = std::move(capture_)] {});
   }
 
   bool update(const Ref<Graph>& graph) override {
@@ -177,7 +177,7 @@ class CudaExec final : public Exec {
       lent_ = capture_->lent();
     }
     // Without the lock: marks take every lane's, and replays take a lane's lock before this one.
-    device_.driver.retire([old = std::move(old), before = std::move(before)] {});
+    device_.driver.retired.add([old = std::move(old), before = std::move(before)] {});
     return got == status::success;
   }
 
@@ -250,7 +250,7 @@ CudaStream::~CudaStream() {
   captured_workspace_.reset();
   lane_.reset();
   raw_.reset();
-  if (Lane::held() == 0) driver_.marks();
+  driver_.sweep();
 }
 
 void CudaStream::refuse_captive(const char* call) const {
@@ -300,10 +300,7 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
   Busy busy;
   if (external) {
     if (!driver_.call.event_record_with_flags) hotslot::refuse(family, call, status::not_supported, "NOT_SUPPORTED", "this driver has no event records inside graphs", "install a newer driver, or record outside the graph");
-    Work work;
-    work.type = Work::record;
-    work.event = ref;
-    if (!lane_->add(std::move(work), call, &busy))
+    if (!lane_->add(Work::record_of(ref), call, &busy))
       hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
     return in_driver(busy, [&] { driver_.check(driver_.call.event_record_with_flags, event.raw_.handle, raw_->handle, unsigned(event_record_external)); });
   }
@@ -342,13 +339,8 @@ void CudaStream::require_reachable(const Span& span, const char* call) const {
 }
 
 void CudaStream::copy(const Span& to, const Span& from) {
-  refuse_overlap(to, from);
   const auto& call = driver_.call;
-  Work work;
-  work.type = Work::copy;
-  work.to = to;
-  work.from = from;
-  issue(std::move(work), call.memcpy_async.name, [&] {
+  issue(Work::copy_of(to, from), call.memcpy_async.name, [&] {
     if (to.bytes == 0) return;
     auto &target = memory_of(to), &source = memory_of(from);
     const bool to_here = !target.host && &target.device == &device_, from_here = !source.host && &source.device == &device_;
@@ -368,11 +360,7 @@ void CudaStream::copy(const Span& to, const Span& from) {
 
 void CudaStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
   const auto& call = driver_.call;
-  Work work;
-  work.type = Work::fill;
-  work.to = to;
-  memcpy(&work.pattern, pattern, pattern_bytes);
-  work.pattern_bytes = uint32_t(pattern_bytes);
+  Work work = Work::fill_of(to, pattern, pattern_bytes);
   const uint64_t value = work.pattern;
   // Eight bytes are more than the driver can set, unless both halves are alike.
   const bool halves = pattern_bytes == 8 && uint32_t(value) == uint32_t(value >> 32);
@@ -417,9 +405,7 @@ void CudaStream::launch(Launch&& launch) {
   for (auto& span : launch.spans) pointers.push_back(on_device(span));
   Blas* const blas = std::strcmp(kernel.name, "gemm") == 0 ? device_.blas() : nullptr;
   if (!blas) device_.function(kernel);  // what cannot run is refused before it can break a capture
-  Work work;
-  work.type = Work::kernel;
-  work.launch = std::move(launch);
+  Work work = Work::of(std::move(launch));
   if (blas) {
     work.from = Span{workspace(), 0, Blas::workspace_bytes};  // graphs hold it
   }

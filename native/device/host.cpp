@@ -214,10 +214,7 @@ void HostStream::record(const Ref<Event>& ref, bool external) {
   auto& event = static_cast<HostEvent&>(*ref);
   std::lock_guard guard(lane_->lock);
   if (external) {
-    Work work;
-    work.type = Work::record;
-    work.event = ref;
-    if (lane_->add(std::move(work), "eventRecord")) return;
+    if (lane_->add(Work::record_of(ref), "eventRecord")) return;
     refuse("eventRecord", 1, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
   }
   std::lock_guard event_guard(event.mark_.lock);
@@ -245,28 +242,15 @@ void HostStream::wait(const Ref<Event>& ref) {
 }
 
 void HostStream::copy(const Span& to, const Span& from) {
-  refuse_overlap(to, from);
-  Work work;
-  work.type = Work::copy;
-  work.to = to;
-  work.from = from;
-  enqueue(std::move(work), "memcpyAsync");
+  enqueue(Work::copy_of(to, from), "memcpyAsync");
 }
 
 void HostStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
-  Work work;
-  work.type = Work::fill;
-  work.to = to;
-  memcpy(&work.pattern, pattern, pattern_bytes);
-  work.pattern_bytes = uint32_t(pattern_bytes);
-  enqueue(std::move(work), "memsetAsync");
+  enqueue(Work::fill_of(to, pattern, pattern_bytes), "memsetAsync");
 }
 
 void HostStream::launch(Launch&& launch) {
-  Work work;
-  work.type = Work::kernel;
-  work.launch = std::move(launch);
-  enqueue(std::move(work), "launchKernel");
+  enqueue(Work::of(std::move(launch)), "launchKernel");
 }
 
 void HostStream::replay(const Ref<Exec>& exec) {

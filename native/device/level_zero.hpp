@@ -9,9 +9,9 @@
 
 #include "device/capture.hpp"
 #include "device/family.hpp"
+#include "device/gpu.hpp"
 #include "device/level_zero_abi.hpp"
 #include "device/library.hpp"
-#include "device/retired.hpp"
 
 namespace hotslot::level_zero {
 
@@ -303,13 +303,6 @@ struct Driver {
   void resolve(const Library& library, bool alone);
   // A mark behind everything that streams of this driver have been given so far. Costs nothing: every stream has one.
   Marks marks();
-  // Frees once nothing enqueued so far is left; `free` must not throw. Not marked while this thread holds a lane.
-  void retire(std::function<void()> free) { retired.add(std::move(free), !may_sweep()); }
-  // Giving memory back takes every lane's lock, and does not belong into a capture.
-  bool may_sweep() const { return Lane::held() == 0 && !thread_captures(); }
-  void sweep() {
-    if (may_sweep()) retired.sweep();
-  }
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
   // Frees what can be freed, and what is only kept for the next use.
@@ -350,7 +343,7 @@ struct Driver {
   size_t staging_bytes_ = 0;
 };
 
-class XpuDevice final : public Device {
+class XpuDevice final : public GpuDevice {
  public:
   XpuDevice(Driver& driver, DeviceHandle handle, int index);
   DeviceTraits traits() override;
@@ -360,12 +353,6 @@ class XpuDevice final : public Device {
   Ref<Memory> allocate(size_t bytes) override;
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
-  bool help(uint64_t) override { return false; }
-  bool wait_event(Event& event, uint64_t ns) override;
-  void revoke(const Ref<Memory>& memory, uint64_t ns) override;
-  void release_later(const Ref<Memory>& memory);
-  void attend(Bell*) override {}
-  void dismiss(Bell*) override {}
 
   Driver& driver;
   const DeviceHandle handle;

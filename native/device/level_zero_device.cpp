@@ -34,7 +34,7 @@ class DeviceMemory final : public Memory {
   DeviceMemory(XpuDevice& device, uint8_t* at, size_t bytes) : Memory(device, at, bytes, false) { device.used += bytes; }
   ~DeviceMemory() override {
     auto& xpu = static_cast<XpuDevice&>(device);
-    xpu.driver.retire([&xpu, at = address, bytes = bytes] {
+    xpu.driver.retired.add([&xpu, at = address, bytes = bytes] {
       free_memory(xpu.driver, at);
       xpu.used -= bytes;
     });
@@ -52,7 +52,7 @@ class Staging final : public Memory {
   Staging(XpuDevice& device, uint8_t* at, size_t bytes) : Memory(device, at, bytes, true, HostKind::registered) {}
   ~Staging() override {
     Driver& driver = static_cast<XpuDevice&>(device).driver;
-    driver.retire([&driver, at = address, room = room_for(bytes)] { driver.give_staging(at, room); });
+    driver.retired.add([&driver, at = address, room = room_for(bytes)] { driver.give_staging(at, room); });
   }
 };
 
@@ -64,7 +64,7 @@ class LentMemory final : public Memory {
     std::lock_guard guard(lock_);
     Driver& driver = static_cast<XpuDevice&>(device).driver;
     if (released_) return true;
-    if (!driver.may_sweep()) return false;
+    if (!Retired::may_sweep()) return false;
     if (!marked_) marks_ = driver.marks();
     marked_ = true;
     if (!passed(marks_)) return false;
@@ -161,7 +161,7 @@ void Driver::give_staging(uint8_t* at, size_t room) {
 
 // ---- what a device can do --------------------------------------------------------------------------------------------
 
-XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index) : Device(family_name, index), driver(driver), handle(handle) {
+XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index) : GpuDevice(family_name, index, driver.retired), driver(driver), handle(handle) {
   GraphProperties graph{};
   graph.type = Type::record_replay_graph_properties;
   properties.type = Type::device_properties_1_2;
@@ -265,7 +265,7 @@ ListHandle XpuDevice::immediate_list(const Group& group, int priority, bool orde
 
 Ref<Memory> XpuDevice::allocate(size_t bytes) {
   forbid_in_capture(family, "memAlloc");
-  driver.sweep();
+  driver.retired.sweep();
   if (bytes > total_) no_memory(bytes, memory_info().free);
   const size_t room = std::max<size_t>(bytes, 1);
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
@@ -305,7 +305,7 @@ void XpuDevice::zero(void* address, size_t bytes) {
 
 Ref<Memory> XpuDevice::allocate_host(size_t bytes) {
   forbid_in_capture(family, "memAllocHost");
-  driver.sweep();
+  driver.retired.sweep();
   return staging(bytes);
 }
 
@@ -313,42 +313,10 @@ Ref<Memory> XpuDevice::staging(size_t bytes) { return std::make_shared<Staging>(
 
 Ref<Memory> XpuDevice::register_host(void* address, size_t bytes, bool pin) {
   forbid_in_capture(family, "memHostRegister");
-  driver.sweep();
+  driver.retired.sweep();
   auto* at = static_cast<uint8_t*>(address);
   const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
   return std::make_shared<LentMemory>(*this, at, bytes, kind);
-}
-
-// Again and again: what stands behind it may be new each time.
-void XpuDevice::release_later(const Ref<Memory>& memory) {
-  driver.retire([this, memory] {
-    if (!memory->release()) release_later(memory);
-  });
-}
-
-void XpuDevice::revoke(const Ref<Memory>& memory, uint64_t ns) {
-  // Stored first: what is enqueued from now on is refused. What was before has this long; after that an import stays until it
-  // is done.
-  memory->revoked.store(true);
-  for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
-    if (now_ns() >= deadline) return release_later(memory);
-    const timespec nap{0, 200'000};
-    nanosleep(&nap, nullptr);
-  }
-}
-
-bool XpuDevice::wait_event(Event& event, uint64_t ns) {
-  require_family(family, event, "an event");
-  constexpr uint64_t spin_ns = 20'000;
-  const uint64_t begin = now_ns();
-  for (;;) {
-    if (event.query()) return true;
-    const uint64_t waited = now_ns() - begin;
-    if (waited >= ns) return false;
-    if (waited < spin_ns) continue;
-    const timespec nap{0, 50'000};
-    nanosleep(&nap, nullptr);
-  }
 }
 
 // What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.

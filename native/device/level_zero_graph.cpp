@@ -96,7 +96,7 @@ Ref<Instance> Program::instance_for(const Ref<Queue>& queue) {
     auto& instance = instances[i];
     if (!instance->broken && !(instance->assigned && instance->queue.expired())) continue;
     // Runs of it may be under way.
-    device.driver.retire([old = std::move(instance)] {});
+    device.driver.retired.add([old = std::move(instance)] {});
     instances.erase(instances.begin() + long(i));
   }
   for (auto& instance : instances)
@@ -115,7 +115,7 @@ Ref<Exec> XpuGraph::instantiate() { return std::make_shared<XpuExec>(std::make_s
 XpuExec::~XpuExec() {
   // Replays may be under way: what they touch stays until they are over.
   Driver& driver = program_->device.driver;
-  driver.retire([program = std::move(program_)] {});
+  driver.retired.add([program = std::move(program_)] {});
 }
 
 // The exec stays what it is and takes another list; one that may be running is let go when nothing runs any more.
@@ -127,7 +127,7 @@ bool XpuExec::update(const Ref<Graph>& ref) {
   const auto& had = program_->capture->nodes;
   const auto& has = next->capture->nodes;
   const bool same = std::equal(had.begin(), had.end(), has.begin(), has.end(), [](auto& a, auto& b) { return a.type == b.type; });
-  program_->device.driver.retire([old = std::move(program_)] {});
+  program_->device.driver.retired.add([old = std::move(program_)] {});
   program_ = std::move(next);
   return same;
 }

@@ -354,10 +354,7 @@ void XpuStream::record(const Ref<Event>& ref, bool external) {
   auto& event = static_cast<XpuEvent&>(*ref);
   std::lock_guard guard(lane_->lock);
   if (external) {
-    Work work;
-    work.type = Work::record;
-    work.event = ref;
-    if (lane_->add(std::move(work), call)) return;
+    if (lane_->add(Work::record_of(ref), call)) return;
     refuse(family_name, call, 1, "INVALID_VALUE", "an external record belongs in a capture, and none is open on this stream", "record it plainly");
   }
   std::lock_guard event_guard(event.mark_.lock);
@@ -386,35 +383,20 @@ void XpuStream::wait(const Ref<Event>& ref) {
 }
 
 void XpuStream::copy(const Span& to, const Span& from) {
-  refuse_overlap(to, from);
-  Work work;
-  work.type = Work::copy;
-  work.to = to;
-  work.from = from;
-  enqueue(std::move(work), "zeCommandListAppendMemoryCopy");
+  enqueue(Work::copy_of(to, from), "zeCommandListAppendMemoryCopy");
 }
 
 void XpuStream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
-  Work work;
-  work.to = to;
-  if (to.memory->host && !device_.kernels_reach(*to.memory)) {
-    // Drivers copy to any host memory, but fill only what kernels reach.
-    work.type = Work::copy;
-    work.from = Span{device_.staging(to.bytes), 0, to.bytes};
-    for (size_t at = 0; at + pattern_bytes <= to.bytes; at += pattern_bytes) memcpy(work.from.address() + at, pattern, pattern_bytes);
-  } else {
-    work.type = Work::fill;
-    memcpy(&work.pattern, pattern, pattern_bytes);
-    work.pattern_bytes = uint32_t(pattern_bytes);
-  }
-  enqueue(std::move(work), "zeCommandListAppendMemoryFill");
+  const char* call = "zeCommandListAppendMemoryFill";
+  if (!to.memory->host || device_.kernels_reach(*to.memory)) return enqueue(Work::fill_of(to, pattern, pattern_bytes), call);
+  // Drivers copy to any host memory, but fill only what kernels reach.
+  const Span from{device_.staging(to.bytes), 0, to.bytes};
+  for (size_t at = 0; at + pattern_bytes <= to.bytes; at += pattern_bytes) memcpy(from.address() + at, pattern, pattern_bytes);
+  enqueue(Work::copy_of(to, from), call);
 }
 
 void XpuStream::launch(Launch&& launch) {
-  Work work;
-  work.type = Work::kernel;
-  work.launch = std::move(launch);
-  enqueue(std::move(work), "zeCommandListAppendLaunchKernel");
+  enqueue(Work::of(std::move(launch)), "zeCommandListAppendLaunchKernel");
 }
 
 void XpuStream::replay(const Ref<Exec>& exec) {

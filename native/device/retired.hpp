@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "device/capture.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot {
@@ -30,18 +31,22 @@ class Retired {
   // `mark` puts a mark behind everything enqueued so far, on every stream.
   explicit Retired(std::function<Marks()> mark) : mark_(std::move(mark)) {}
 
+  // Marks lock every lane, and giving memory back does not belong into a capture: who is in either leaves it to a later sweep.
+  static bool may_sweep() { return Lane::held() == 0 && !thread_captures(); }
+
   // `free` runs once nothing enqueued so far is left: now, or in some later sweep, in whatever thread sweeps then. It must
-  // not throw. With `later` only the next sweep puts the marks.
-  void add(std::function<void()> free, bool later) {
+  // not throw.
+  void add(std::function<void()> free) {
     {
       std::lock_guard lock(mutex_);
       unmarked_.push_back(std::move(free));
     }
-    if (!later) sweep();
+    sweep();
   }
 
-  // Frees what can be freed; how much is left.
-  size_t sweep() {
+  // Frees what can be freed; whether all is.
+  bool sweep() {
+    if (!may_sweep()) return false;
     std::list<Each> over;
     std::vector<std::function<void()>> fresh;
     size_t left;
@@ -65,12 +70,12 @@ class Retired {
     }
     // Without the lock: freeing may let go of more.
     for (auto& each : over) each.free();
-    return left;
+    return left == 0;
   }
 
   // Sweeps until nothing is left or `ns` are over.
   void drain(uint64_t ns) {
-    for (const uint64_t deadline = now_ns() + ns; sweep() > 0 && now_ns() < deadline;) {
+    for (const uint64_t deadline = now_ns() + ns; !sweep() && now_ns() < deadline;) {
       const timespec nap{0, 50'000};
       nanosleep(&nap, nullptr);
     }

@@ -73,6 +73,7 @@ describe(`${family}: peers`, () => {
   });
 
   it('objects of another family are refused by name', function () {
+    // Here the host device is the other family.
     if (family === 'host') this.skip();
     using elsewhere = openDevice('host:0').allocate({ shape: [1] });
     using event = openDevice('host:0').createEvent();

@@ -5,7 +5,7 @@
 import { expect } from 'chai';
 import { buildSoftwareDriver } from './build.ts';
 import type { Outcome } from './every-call-worker.ts';
-import { libraryOf, type Mode, missing, modes, run, runTests } from './software.ts';
+import { libraryOf, type Mode, modes, need, run, runTests } from './software.ts';
 
 /** What has tests of its own above devices; a mode per family runs it. */
 const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'gpu'].map(
@@ -16,11 +16,7 @@ function describeMode(mode: Mode, more: (this: Mocha.Suite) => void = () => {}):
   describe(`${mode.name} (software driver)`, function () {
     this.timeout(300_000);
     before(function () {
-      const reason = missing(mode);
-      if (reason !== null) {
-        console.log(`      ${mode.name}: ${reason}`);
-        this.skip();
-      }
+      need(this, mode);
       libraryOf(mode);
     });
 

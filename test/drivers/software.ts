@@ -61,6 +61,14 @@ export function missing(mode: Mode): string | null {
   return known.includes('libze_loader.so.1') ? null : "Level Zero's loader is not installed (Debian: libze1)";
 }
 
+/** Leaves the test, or every test of a suite, where one of the modes cannot be had, and says why. */
+export function need(context: Mocha.Context, ...wanted: Mode[]): void {
+  const reasons = wanted.map(missing).filter((reason) => reason !== null);
+  if (reasons.length === 0) return;
+  console.log(`      skipped: ${reasons[0]}`);
+  context.skip();
+}
+
 /** The driver's library; tests talk to it by process.dlopen, see addon.hpp. */
 export const libraryOf = (mode: Mode): string => buildSoftwareDriver(mode.driver);
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type Mode, missing, modes, run } from './software.ts';
+import { type Mode, modes, need, run } from './software.ts';
 import { counts } from './talk.ts';
 
 async function probe(mode: Mode, args: readonly string[], more: Record<string, string> = {}) {
@@ -27,7 +27,7 @@ const stranger = 'libm.so.6';
 describe('drivers in trouble', function () {
   this.timeout(60_000);
   before(function () {
-    if (missing(cuda13) !== null) this.skip();
+    need(this, cuda13);
   });
 
   it('an index that is not there is refused with how many there are', async () => {
@@ -76,7 +76,7 @@ describe('drivers in trouble', function () {
     [ze, { HOTSLOT_SOFTWARE_ZE: 'modern,memory=1' }],
   ] as const) {
     it(`${mode.name}: out of memory names the bytes asked and free, and less can be had`, async function () {
-      if (missing(mode) !== null) this.skip();
+      need(this, mode);
       const { free, ...error } = await probe(mode, ['memory'], told);
       expect(error).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_MEMORY' });
       expect(error.message).to.match(/: 4194304 bytes were asked for, \d+ are free: use fewer or smaller slots/);
@@ -127,7 +127,7 @@ describe('drivers in trouble', function () {
   }
 
   it('Level Zero without import or timestamps says so in the manifest, and nothing else', async function () {
-    if (missing(ze14) !== null) this.skip();
+    need(this, ze14);
     const { warnings, transferManifest } = await probe(modes.zeBare, ['pageable']);
     expect(warnings).to.deep.equal([]);
     expect(transferManifest).to.include({
@@ -142,7 +142,7 @@ describe('drivers in trouble', function () {
 
   for (const mode of [ze, modes.zeIntel]) {
     it(`${mode.name}: imported host memory is told in the manifest`, async function () {
-      if (missing(mode) !== null) this.skip();
+      need(this, mode);
       const { transferManifest } = await probe(mode, ['pageable']);
       expect(transferManifest).to.include({ hostMemoryKind: 'imported_shared', hostPinned: true });
     });
@@ -150,12 +150,12 @@ describe('drivers in trouble', function () {
 
   for (const mode of [cuda13, hip, ze14]) {
     it(`${mode.name}: two pipelines on one device do not mind each other`, async function () {
-      if (missing(mode) !== null) this.skip();
+      need(this, mode);
       expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
     });
 
     it(`${mode.name}: threads killed inside the driver leave nothing behind, and others go on`, async function () {
-      if (missing(mode) !== null) this.skip();
+      need(this, mode);
       const { before, after, values } = await probe(mode, ['killed']);
       const left = counts(after);
       // Staging memory is kept for the next read or write.
