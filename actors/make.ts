@@ -43,7 +43,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
     submit: () =>
       new SubmitActor({ ring, backend: new AttachedTransferBackend(shared), rowBytes: setup.buffer.layout.rowBytes }),
     poll: () => {
-      const device = openDevice(shared.device);
+      using device = openDevice(shared.device); // the pipeline has it open for longer
       return new PollActor({
         ring,
         device: device.handle,

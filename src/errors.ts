@@ -69,14 +69,31 @@ export class DeviceError extends Error {
   readonly status: number;
   readonly statusName: string;
   readonly advice: string;
-  constructor(message: string, detail: DeviceErrorDetail) {
-    super(message);
+  constructor(message: string, detail: DeviceErrorDetail, options?: ErrorOptions) {
+    super(message, options);
     this.name = 'DeviceError';
     this.family = detail.family;
     this.call = detail.call;
     this.status = detail.status;
     this.statusName = detail.statusName;
     this.advice = detail.advice;
+  }
+}
+
+/** There is no managed memory to be had: the text says why, `cause` what went before. */
+export class UnifiedMemoryUnsupportedError extends Error {
+  readonly code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE';
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'UnifiedMemoryUnsupportedError';
+  }
+}
+
+/** compileAllocator() did not hear in time whether there is managed memory. */
+export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedError {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'UnifiedMemoryCompileTimeoutError';
   }
 }
 
@@ -107,9 +124,24 @@ export class PipelineError extends Error {
   }
 }
 
+/** A value in few words, for an error's text: never its contents. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  const { constructor: made, length } = value as { constructor?: { name?: string }; length?: unknown };
+  const name = made?.name ?? 'Object';
+  if (ArrayBuffer.isView(value)) return `a ${name} of ${typeof length === 'number' ? length : value.byteLength}`;
+  return name === 'Object' ? 'an object' : `a ${name}`;
+}
+
 /** Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are refused). */
 export function checkCount(name: string, value: unknown, least = 1, most = Number.MAX_SAFE_INTEGER): number {
-  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${String(value)})`);
+  if (typeof value !== 'number') {
+    const text = typeof value === 'string' ? value : shown(value);
+    throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
+  }
   if (!Number.isSafeInteger(value) || value < least || value > most) {
     const upper = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
     throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
@@ -120,7 +152,7 @@ export function checkCount(name: string, value: unknown, least = 1, most = Numbe
 /** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
 export function checkKeys(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
-    throw typeError(`${what} takes an options object, got ${String(options)}`);
+    throw typeError(`${what} takes an options object, got ${shown(options)}`);
   for (const key of Object.keys(options)) {
     if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
   }
@@ -149,7 +181,12 @@ export function toPlain(error: unknown): unknown {
   return plain;
 }
 
-const classes: Record<string, new (message: string) => Error> = { TypeError, RangeError };
+const classes: Record<string, new (message: string) => Error> = {
+  TypeError,
+  RangeError,
+  UnifiedMemoryUnsupportedError,
+  UnifiedMemoryCompileTimeoutError,
+};
 
 export function fromPlain(plain: unknown): unknown {
   if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;

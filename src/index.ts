@@ -9,7 +9,9 @@ export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox
 export type { Collector, CollectorContext, CollectorFactory, CollectorReport } from './collectors/collector.ts';
 export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
 export type { CollectorStatistics } from './collectors/statistics.ts';
+export { CpuTensor } from './device/cpu-tensor.ts';
 export type {
+  Advice,
   Device,
   DeviceEvent,
   DeviceFamily,
@@ -19,17 +21,53 @@ export type {
   HostMemory,
   LaunchArguments,
   MemoryInfo,
+  Residency,
   Stream,
 } from './device/device.ts';
 export { listDevices, openDevice } from './device/open.ts';
 export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
-export { DeviceError, type ErrorCode, PipelineError } from './errors.ts';
+export {
+  DeviceError,
+  type ErrorCode,
+  PipelineError,
+  UnifiedMemoryCompileTimeoutError,
+  UnifiedMemoryUnsupportedError,
+} from './errors.ts';
+export {
+  type FullGraphOptions,
+  FullGraphWrapper,
+  type IterationContext,
+  type IterationFunction,
+} from './graph/full-graph-wrapper.ts';
+export { DeviceGenerator, type GeneratorState } from './graph/generator.ts';
+export type { DataIterator, IterationOptions } from './graph/iteration.ts';
+export { type GraphPool, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from './graph/shared.ts';
+export { type Stage, StaticBufferLoader } from './graph/static-buffer-loader.ts';
+export { cloneTensorsInStruct, copyTensorsInStruct, type TensorLike, type TensorStruct } from './graph/struct.ts';
 export { Adam, type AdamOptions } from './learner/adam.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
 export { Mlp, type MlpWorkspace } from './learner/mlp.ts';
 export { MlpLayout, type MlpOptions } from './learner/mlp-layout.ts';
 export { MlpPolicy } from './learner/policy.ts';
+export { CompilationState, compilationError, compilationState, compileAllocator } from './memory/compilation.ts';
+export {
+  adviseManagedModuleParametersPreferredLocation,
+  type ManagedModule,
+  prefetchManagedModuleParameters,
+} from './memory/managed-module.ts';
+export {
+  adviseManagedTensorAccessedBy,
+  adviseManagedTensorPreferredLocation,
+  type MaybeTensor,
+  type PrefetchOptions,
+  prefetchManagedTensor,
+} from './memory/managed-tensor.ts';
+export { createUnifiedMempool, type MempoolStats, type UnifiedMempool } from './memory/mempool.ts';
+export { DeviceSpec } from './operators/device-spec.ts';
+export { Chain, type ForwardOptions, Identity, NamedLinop } from './operators/named-linop.ts';
+export type { Answer, NamedShape, Operand } from './operators/operand.ts';
+export { ToDevice } from './operators/to-device.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { Tick } from './pipeline/history.ts';

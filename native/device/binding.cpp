@@ -1,57 +1,15 @@
 // device.node: the core's face to JavaScript. Everything is a flat function over handles; src/device/ makes objects of them.
-#include <napi.h>
-
-#include <cstring>
-
-#include "device/lender.hpp"
+#include "device/binding.hpp"
+#include "device/pool.hpp"
 #include "device/release.hpp"
-#include "device/throw.hpp"
 
 namespace hotslot {
 namespace {
-
-using Info = const Napi::CallbackInfo&;
 
 // Closing waits this long for another thread's pins.
 constexpr uint64_t close_ns = 2'000'000'000;
 // A wait on the thread pool is given back after this long, so that leaving a thread is never held up.
 constexpr uint64_t wait_slice_ns = 40'000'000;
-
-HandleTable& handles() { return Core::instance().handles; }
-
-// Every exported function runs in here: a core's Error becomes a JavaScript one.
-template <class F>
-auto guard(Info info, F&& f) -> Napi::Value {
-  try {
-    if constexpr (std::is_void_v<decltype(f())>) {
-      f();
-      return info.Env().Undefined();
-    } else {
-      return Napi::Value::From(info.Env(), f());
-    }
-  } catch (const Error& e) {
-    throw_js(info.Env(), hotslot_error{e.code, e.what(), e.family, e.call, e.status_name, e.advice, e.status});
-  } catch (const std::bad_alloc&) {
-    throw_js(info.Env(), "ERR_HOTSLOT_MEMORY", "out of memory");
-  }
-}
-
-double number(Info info, size_t i) { return info[i].As<Napi::Number>().DoubleValue(); }
-uint64_t whole(Info info, size_t i) { return uint64_t(info[i].As<Napi::Number>().Int64Value()); }
-
-Pinned<Device> device(Info info, size_t i) { return {number(info, i), Kind::device, "device"}; }
-Pinned<Stream> stream(Info info, size_t i) { return {number(info, i), Kind::stream, "stream"}; }
-Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
-Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
-
-Span span(double handle, uint64_t offset, uint64_t bytes) {
-  auto held = memory(handle);
-  if (offset > held->bytes || bytes > held->bytes - offset)
-    throw Error("ERR_HOTSLOT_RANGE", std::to_string(bytes) + " bytes at " + std::to_string(offset) + " end beyond a memory of " + std::to_string(held->bytes));
-  return {held.ref(), offset, bytes};
-}
-
-Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
 Napi::Value list_devices(Info info) {
   return guard(info, [&] {
@@ -73,6 +31,7 @@ Napi::Value list_devices(Info info) {
 Napi::Value open_device(Info info) {
   return guard(info, [&] {
     const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+    lender(info.Env()).opened(open.handle);
     auto out = Napi::Object::New(info.Env());
     out.Set("handle", open.handle);
     out.Set("family", open.device->family);
@@ -80,6 +39,11 @@ Napi::Value open_device(Info info) {
     out.Set("stream", open.stream);
     return out;
   });
+}
+
+// The device goes on; what belongs to it goes when nobody has it open.
+Napi::Value close_device(Info info) {
+  return guard(info, [&] { lender(info.Env()).closed(number(info, 0)); });
 }
 
 Napi::Value device_traits(Info info) {
@@ -90,6 +54,8 @@ Napi::Value device_traits(Info info) {
     out.Set("timingEvents", traits.timing_events);
     out.Set("graphEvents", traits.graph_events);
     out.Set("rings", traits.rings);
+    out.Set("noManaged", traits.no_managed);
+    out.Set("movesPages", traits.moves_pages);
     out.Set("submitter", traits.submitter);
     out.Set("matrixProducts", traits.matrix_products);
     return out;
@@ -140,7 +106,7 @@ Napi::Value record(Info info) {
   return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref(), info[2].ToBoolean().Value()); });
 }
 Napi::Value wait(Info info) {
-  return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref()); });
+  return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref(), info[2].ToBoolean().Value()); });
 }
 // copy(stream, to, toOffset, from, fromOffset, bytes)
 Napi::Value copy(Info info) {
@@ -197,7 +163,7 @@ Napi::Value launch(Info info) {
 Napi::Value replay(Info info) {
   return guard(info, [&] {
     Pinned<Exec> exec(number(info, 1), Kind::exec, "graph");
-    stream(info, 0)->replay(exec.ref());
+    Replays::replay(*stream(info, 0), exec.ref());
   });
 }
 Napi::Value stream_query(Info info) {
@@ -221,7 +187,7 @@ Napi::Value capturing(Info info) {
 Napi::Value instantiate(Info info) {
   return guard(info, [&] {
     Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
-    return lender(info.Env()).make(graph->instantiate());
+    return lender(info.Env()).make(Replays::instantiate(*graph));
   });
 }
 // True: taken in place, false: made anew.
@@ -229,7 +195,7 @@ Napi::Value update(Info info) {
   return guard(info, [&] {
     Pinned<Exec> exec(number(info, 0), Kind::exec, "graph");
     Pinned<Graph> graph(number(info, 1), Kind::graph, "graph");
-    return exec->update(graph.ref());
+    return Replays::update(*exec, graph.ref());
   });
 }
 Napi::Value node_count(Info info) {
@@ -374,6 +340,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("gemmProvider", gemm_provider());
   add("listDevices", list_devices);
   add("openDevice", open_device);
+  add("closeDevice", close_device);
   add("deviceTraits", device_traits);
   add("memoryInfo", memory_info);
   add("createStream", create_stream);
@@ -408,6 +375,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("wakeNative", wake_native);
   add("watchThread", watch_thread);
   add("nowMs", now_ms);
+  add_memory_functions(env, exports);
   return exports;
 }
 

@@ -53,6 +53,8 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
     refuse(family, call, 907, "CAPTURED_EVENT", "the event was last recorded inside a capture", "record it outside a capture before asking for it");
 }
 
+size_t Graph::node_count() const { return capture->nodes.size(); }
+
 void Capture::abandon() {
   std::map<Ref<Lane>, Frontier> gone;  // dropped without the lock: lanes hold captures
   std::function<void(const std::vector<Ref<Lane>>&)> last;
@@ -73,14 +75,9 @@ void Capture::abandon() {
 
 std::vector<Memory*> Capture::lent() const {
   std::vector<Memory*> found;
-  const auto see = [&](const Span& span) {
-    Memory* memory = span.memory.get();
-    if (memory && memory->host && std::find(found.begin(), found.end(), memory) == found.end()) found.push_back(memory);
-  };
-  for (auto& node : nodes) {
-    see(node.to), see(node.from);
-    for (auto& span : node.launch.spans) see(span);
-  }
+  each_memory([&](Memory& memory) {
+    if (memory.host && std::find(found.begin(), found.end(), &memory) == found.end()) found.push_back(&memory);
+  });
   return found;
 }
 

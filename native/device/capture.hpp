@@ -96,7 +96,16 @@ struct Capture {
   void settle() const {
     while (calls.load() > 0) sched_yield();
   }
-  // The host memory among what the nodes touch: it can be revoked.
+  // Whatever the nodes touch, as often as they do.
+  template <class F>
+  void each_memory(F&& see) const {
+    for (auto& node : nodes) {
+      for (auto* span : {&node.to, &node.from})
+        if (span->memory) see(*span->memory);
+      for (auto& span : node.launch.spans) see(*span.memory);
+    }
+  }
+  // The host memory among that: it can be revoked.
   std::vector<Memory*> lent() const;
 };
 

@@ -1,16 +1,22 @@
 // Opening and listing devices, and the C functions of api.h over them.
 #include "device/core.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "device/capture.hpp"
 #include "device/family.hpp"
+#include "device/pool.hpp"
 
 namespace hotslot {
 namespace {
 
 const Family* const families[] = {&cuda_family(), &hip_family(), &level_zero_family(), &host_family()};
+
+// What belongs to a device waits this long for pins when it goes.
+constexpr uint64_t pins_ns = 100'000'000;
 
 thread_local std::string last_text;
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
@@ -85,7 +91,7 @@ const hotslot_api table{
     },
     [](void* stream, void* event) { return guarded([&] { return static_cast<Stream*>(stream)->record(ref<Event>(event), false), 0; }); },
     [](void* stream, void* event) { return guarded([&] { return static_cast<Stream*>(stream)->wait(ref<Event>(event)), 0; }); },
-    [](void* stream, void* exec) { return guarded([&] { return static_cast<Stream*>(stream)->replay(ref<Exec>(exec)), 0; }); },
+    [](void* stream, void* exec) { return guarded([&] { return Replays::replay(*static_cast<Stream*>(stream), ref<Exec>(exec)), 0; }); },
     [](void* stream) { return guarded([&] { return int(static_cast<Stream*>(stream)->query()); }); },
     [](void* event) { return guarded([&] { return int(static_cast<Event*>(event)->query()); }); },
     [](void* device, uint64_t ns) { return int(static_cast<Device*>(device)->help(ns)); },
@@ -113,15 +119,160 @@ std::vector<DeviceFacts> Core::list() {
   return facts;
 }
 
-const OpenDevice& Core::open(const std::string& name) {
+const OpenDevice& Core::open(const std::string& name, bool used) {
   const auto [family, index] = resolve(name);
   const std::string wanted = family->name + (":" + std::to_string(index));
   std::lock_guard lock(mutex_);
-  if (auto known = open_.find(wanted); known != open_.end()) return known->second;
-  OpenDevice opened{family->open(index), 0, 0};
-  opened.stream = handles.add(opened.device->create_stream(0));
-  opened.handle = handles.add(opened.device);
-  return open_.emplace(wanted, std::move(opened)).first->second;
+  auto known = open_.find(wanted);
+  if (known == open_.end()) {
+    OpenDevice opened{family->open(index), 0, 0, 0, {}, nullptr, nullptr};
+    opened.stream = handles.add(opened.device->create_stream(0));
+    opened.handle = handles.add(opened.device);
+    known = open_.emplace(wanted, std::move(opened)).first;
+  }
+  OpenDevice& open = known->second;
+  if (used && open.users++ == 0) {
+    open.device->in_use = true;
+    renew_default(open);
+  }
+  return open;
+}
+
+// Under the mutex. A failed default stream stays nobody's for good: who opens the device anew gets another.
+void Core::renew_default(OpenDevice& open) {
+  if (thread_captures()) return;
+  try {
+    Pinned<Stream> stream(open.stream, Kind::stream, "stream");
+    if (!stream->capturing()) stream->query();
+  } catch (const Error&) {
+    const double failed = open.stream;
+    try {
+      open.stream = handles.add(open.device->create_stream(0));
+    } catch (const Error&) {
+      return;  // the whole device is lost, and says so to whoever uses it
+    }
+    handles.remove(failed, 0);
+  }
+}
+
+// Under the mutex.
+OpenDevice& Core::of(double device) {
+  for (auto& [name, open] : open_)
+    if (open.handle == device) return open;
+  throw Error("ERR_HOTSLOT_STALE_HANDLE", "this device is closed (its handle is stale)");
+}
+
+void Core::close(double device, int times) {
+  std::map<std::string, double> gone;  // let go without the mutex: that may take a while
+  Ref<Device> trimmed;
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    open.users -= times;
+    if (open.users > 0 || open.captures) return;  // else whoever has the capture stream comes back here
+    open.users = 0;
+    open.device->in_use = false;
+    gone.swap(open.belongings);
+    trimmed = open.device;
+  }
+  for (auto& [name, handle] : gone) {
+    try {
+      handles.remove(handle, pins_ns);
+    } catch (const Error&) {
+      // In somebody's use: it stays the device's.
+      std::lock_guard lock(mutex_);
+      of(device).belongings.emplace(name, handle);
+    }
+  }
+  trimmed->trim();
+}
+
+int Core::count(const char* family) {
+  for (const Family* each : families)
+    if (std::strcmp(each->name, family) == 0) return each == &host_family() ? 8 : int(each->find().devices.size());
+  return 0;
+}
+
+double Core::belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  auto known = open.belongings.find(name);
+  if (known == open.belongings.end()) known = open.belongings.emplace(name, handles.add(make(*open.device))).first;
+  return known->second;
+}
+
+void Core::drop_belonging(double device, double handle) {
+  {
+    std::lock_guard lock(mutex_);
+    auto& belongings = of(device).belongings;
+    const auto known = std::find_if(belongings.begin(), belongings.end(), [&](auto& each) { return each.second == handle; });
+    if (known == belongings.end()) return;
+    belongings.erase(known);
+  }
+  handles.remove(handle, pins_ns);
+}
+
+// ---- the shared capture stream ---------------------------------------------------------------------------------------
+
+double Core::enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  OpenDevice& open = of(device);
+  const auto busy = [&](const char* who) {
+    throw Error("ERR_HOTSLOT_STATE_BUSY", std::string("the shared capture stream of ") + open.device->family + ":" + std::to_string(open.device->index) + " is in use by " + who);
+  };
+  if (open.captures == thread) busy("this thread already: one captured or warmed-up function cannot run inside another");
+  if (!left_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return !open.captures; })) busy("another thread: try again when it has finished");
+  if (pool) {
+    auto& arena = static_cast<GraphPool&>(*pool);
+    if (&*arena.device != &*open.device) throw Error("ERR_HOTSLOT_ARGUMENT", "the graph pool belongs to another device");
+    arena.rewind();
+  }
+  // Now: whoever had it before may have dropped the one there was.
+  auto stream = open.belongings.find(capture_stream);
+  if (stream == open.belongings.end()) stream = open.belongings.emplace(capture_stream, handles.add(open.device->create_stream(0))).first;
+  open.captures = thread;
+  open.pool = pool;
+  return stream->second;
+}
+
+// Under the mutex.
+void Core::end_scope(OpenDevice& open) {
+  open.captures = nullptr;
+  open.pool.reset();
+  left_.notify_all();
+  const auto known = open.belongings.find(capture_stream);
+  if (known == open.belongings.end()) return;  // dropped: it had failed
+  Pinned<Stream> stream(known->second, Kind::stream, "capture stream");
+  if (stream->capturing()) stream->end_capture();
+}
+
+void Core::leave_capture(double device, const void* thread) {
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (open.captures != thread) return;
+    end_scope(open);
+  }
+  close(device, 0);
+}
+
+void Core::leave(const void* thread) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, open] : open_) {
+    if (open.captures != thread) continue;
+    try {
+      end_scope(open);
+    } catch (const Error&) {
+      // Its stream failed; who comes next is told.
+    }
+  }
+}
+
+void Core::require_entered(const Object& pool, const void* thread) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, open] : open_)
+    if (open.captures == thread && open.pool.get() == &pool) return;
+  throw Error("ERR_HOTSLOT_STATE_CAPTURE", "a graph pool lends memory only inside a function that is captured or warmed up with it");
 }
 
 }  // namespace hotslot

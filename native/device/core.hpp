@@ -1,5 +1,7 @@
 // The one native core of the process: open devices, the handle table, the C table lent to the other addons.
 #pragma once
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -7,6 +9,7 @@
 #include "device/api.h"
 #include "device/device.hpp"
 #include "device/handles.hpp"
+#include "device/probe.hpp"
 
 namespace hotslot {
 
@@ -20,20 +23,53 @@ struct OpenDevice {
   double handle;
   // The default compute stream: every thread's current stream at first.
   double stream;
+  // How often it is open now, over all threads. With the last one its belongings go.
+  int users = 0;
+  // What exists once per device and process, made when first asked for: handles by name.
+  std::map<std::string, double> belongings;
+  // Who has the shared capture stream now (a thread's Lender), with which pool; null: nobody.
+  const void* captures = nullptr;
+  Ref<Object> pool;
 };
 
 class Core {
  public:
   static Core& instance();
   std::vector<DeviceFacts> list();
-  // Opens once per process; later calls give the same device.
-  const OpenDevice& open(const std::string& name);
+  // Opens once per process; later calls give the same device. `used`: until it is closed as often.
+  const OpenDevice& open(const std::string& name, bool used = true);
+  void close(double device, int times = 1);  // 0: looks whether the device is still in use
+  // How many devices the family has.
+  int count(const char* family);
+  // The handle of what belongs to the device under this name.
+  double belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make);
+  // It failed: the next one who asks gets a new one.
+  void drop_belonging(double device, double handle);
+
+  // The shared capture stream for one thread at a time, and a pool with it (or null): its handle. Waits up to `ns` for
+  // another thread; throws BUSY after that, or when this thread has it already.
+  double enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns);
+  // Ends a capture that is still open. Does nothing when the thread does not have it.
+  void leave_capture(double device, const void* thread);
+  // The thread ends: leaves whatever it has.
+  void leave(const void* thread);
+  // Throws unless the thread has entered with this pool.
+  void require_entered(const Object& pool, const void* thread);
   HandleTable handles;
+  Probe probe;
 
  private:
+  OpenDevice& of(double device);
+  void renew_default(OpenDevice& open);
+  void end_scope(OpenDevice& open);
   std::mutex mutex_;
+  std::condition_variable left_;
   std::map<std::string, OpenDevice> open_;
 };
+
+// Names of belongings.
+constexpr const char* capture_stream = "capture stream";
+constexpr const char* graph_pool = "graph pool";
 
 const hotslot_api* api_table();
 

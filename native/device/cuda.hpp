@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "device/blocks.hpp"
 #include "device/capture.hpp"
 #include "device/cuda_abi.hpp"
 #include "device/family.hpp"
@@ -71,6 +72,11 @@ struct Driver {
     retired.sweep();
   }
   bool has_closed_streams();
+
+  // Managed memory: `where` is a device's index, or on_cpu. Each in whichever form this driver has it.
+  void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
+  void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
+  DeviceId id_of(int where) const;
 };
 
 // Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps ours.
@@ -148,8 +154,11 @@ class CudaDevice final : public GpuDevice {
   Ref<Stream> create_stream(int priority) override;
   Ref<Event> create_event(bool timing) override;
   Ref<Memory> allocate(size_t bytes) override;
-  // Not zeroed, and allowed in a capture.
-  Ref<Memory> scratch(size_t bytes);
+  Ref<Memory> scratch(size_t bytes) override;
+  Ref<Memory> allocate_managed(size_t bytes) override;
+  void advise(const Span& span, Advice advice, int where) override;
+  Residency residency(const Span& span) override;
+  void trim() override;
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
 
@@ -181,6 +190,8 @@ class CudaDevice final : public GpuDevice {
   Blas* blas();
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
+  // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's again.
+  void put_back(DevicePtr at, size_t room);
 
  private:
   friend struct hotslot::cuda::Driver;
@@ -188,10 +199,13 @@ class CudaDevice final : public GpuDevice {
   friend class CudaStream;
   void load();
   void zero(DevicePtr address, size_t bytes);
-  std::string out_of_memory(size_t bytes);
+  std::string why_not_managed() const;
+  // From the driver: `room` bytes for who asked for `bytes`. When there is none left, once more with what was let go or kept.
+  template <class... P, class... A>
+  DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room, A... arguments);
 
   unsigned most_blocks_ = 1;
-  std::string description_;
+  std::string description_, no_managed_;
   Ref<Stream> own_;  // for zeroing new memory
   std::mutex own_lock_;
   std::mutex load_lock_;
@@ -209,6 +223,7 @@ class CudaDevice final : public GpuDevice {
   };
   std::mutex streams_lock_;
   std::vector<Live> streams_;
+  Blocks<DevicePtr> blocks_;
   // Pinned staging memory that waits to be used again, by size.
   std::mutex staging_lock_;
   std::multimap<size_t, uint8_t*> staging_;
@@ -219,8 +234,9 @@ class CudaDevice final : public GpuDevice {
 // Memory as the driver sees it: kernels take `on_device`, copies `address`.
 class CudaMemory : public Memory {
  public:
-  CudaMemory(CudaDevice& device, uint8_t* address, size_t bytes, bool host, DevicePtr on_device, HostKind kind = HostKind::pageable)
-      : Memory(device, address, bytes, host, kind), on_device(on_device) {}
+  CudaMemory(CudaDevice& device, uint8_t* address, size_t bytes, bool host, DevicePtr on_device, HostKind kind = HostKind::pageable,
+             bool managed = false)
+      : Memory(device, address, bytes, host, kind, managed), on_device(on_device) {}
   const DevicePtr on_device;
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device); }
 };
@@ -253,11 +269,12 @@ class CudaStream final : public Stream {
   CudaStream(CudaDevice& device, int priority);
   ~CudaStream() override;
   void record(const Ref<Event>& event, bool external) override;
-  void wait(const Ref<Event>& event) override;
+  void wait(const Ref<Event>& event, bool order_only) override;
   void copy(const Span& to, const Span& from) override;
   void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
   void launch(Launch&& launch) override;
   void replay(const Ref<Exec>& exec) override;
+  void prefetch(const Span& span, int device) override;
   bool query() override;
   void begin_capture() override;
   Ref<Graph> end_capture() override;
@@ -272,6 +289,7 @@ class CudaStream final : public Stream {
   // Under the lane's lock.
   void refuse_captive(const char* call) const;
   void require_reachable(const Span& span, const char* call) const;
+  void forget_capture();
   Ref<Memory> workspace();
   void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers);
 

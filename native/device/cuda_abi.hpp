@@ -37,6 +37,7 @@ enum Flag : unsigned {
   host_register_devicemap = 2,
   host_alloc_portable = 1,
   sched_blocking_sync = 4,
+  mem_attach_global = 1,
 };
 enum CaptureMode : int { capture_global = 0, capture_thread_local = 1, capture_relaxed = 2 };
 enum LookupFlag : uint64_t { lookup_legacy_stream = 1 };
@@ -46,8 +47,20 @@ enum Attribute : int {
   attribute_multiprocessor_count = 16,
   attribute_cc_major = 75,
   attribute_cc_minor = 76,
+  attribute_managed_memory = 83,
+  attribute_concurrent_managed_access = 89,
   attribute_host_register_supported = 99,
 };
+
+// Where managed memory is or belongs: a device, or one of these.
+constexpr DeviceId device_cpu = -1, device_invalid = -2;
+enum LocationType : int { location_device = 1, location_host = 2 };
+struct Location {
+  int type;  // LocationType
+  int id;
+};
+enum MemoryAdvice : int { advise_preferred_location = 3, advise_accessed_by = 5 };
+enum RangeAttribute : int { range_preferred_location = 2, range_accessed_by = 3, range_last_prefetch_location = 4 };
 
 // How an instantiated graph took a new version of its graph.
 struct ExecUpdateResult {
@@ -61,7 +74,7 @@ struct Uuid {
 
 // name in the table, name to ask the driver for, the version whose signature this is, result and parameters.
 // "Optional" entries may be missing; what then happens is said where they are used. Three of them only tests call:
-// device_total_mem, graph_get_nodes, module_unload.
+// device_total_mem, graph_get_nodes, module_unload. What took another signature is asked for as both.
 #define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                                            \
   REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                                                    \
   REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                                                \
@@ -86,6 +99,12 @@ struct Uuid {
   REQUIRED(mem_host_register, cuMemHostRegister, 6050, (void*, size_t, unsigned))                                           \
   REQUIRED(mem_host_unregister, cuMemHostUnregister, 4000, (void*))                                                         \
   REQUIRED(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020, (DevicePtr*, void*, unsigned))                     \
+  OPTIONAL(mem_alloc_managed, cuMemAllocManaged, 6000, (DevicePtr*, size_t, unsigned))                                      \
+  OPTIONAL(mem_prefetch_v1, cuMemPrefetchAsync, 8000, (DevicePtr, size_t, DeviceId, StreamHandle))                          \
+  OPTIONAL(mem_prefetch, cuMemPrefetchAsync, 12020, (DevicePtr, size_t, Location, unsigned, StreamHandle))                  \
+  OPTIONAL(mem_advise_v1, cuMemAdvise, 8000, (DevicePtr, size_t, MemoryAdvice, DeviceId))                                   \
+  OPTIONAL(mem_advise, cuMemAdvise, 12020, (DevicePtr, size_t, MemoryAdvice, Location))                                     \
+  OPTIONAL(mem_range_get_attribute, cuMemRangeGetAttribute, 8000, (void*, size_t, RangeAttribute, DevicePtr, size_t))       \
   REQUIRED(stream_create, cuStreamCreateWithPriority, 5050, (StreamHandle*, unsigned, int))                                 \
   REQUIRED(stream_destroy, cuStreamDestroy, 4000, (StreamHandle))                                                           \
   REQUIRED(stream_query, cuStreamQuery, 2000, (StreamHandle))                                                               \

@@ -46,11 +46,9 @@ class RawExec {
 class CudaGraph final : public Graph {
  public:
   CudaGraph(CudaDevice& device, GraphHandle handle, Ref<Capture> capture)
-      : Graph(device.family), raw(device, handle), capture(std::move(capture)) {}
-  size_t node_count() const override { return capture->nodes.size(); }
+      : Graph(device.family, std::move(capture)), raw(device, handle) {}
   Ref<Exec> instantiate() override;
   RawGraph raw;
-  const Ref<Capture> capture;
 };
 
 // For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
@@ -311,7 +309,8 @@ void CudaStream::record(const Ref<Event>& ref, bool external) {
   in_driver(busy, [&] { driver_.check(driver_.call.event_record, event.raw_.handle, raw_->handle); });
 }
 
-void CudaStream::wait(const Ref<Event>& ref) {
+// An error takes the whole context, or stays on its stream: waiting passes none on.
+void CudaStream::wait(const Ref<Event>& ref, bool) {
   require_family(family, *ref, "an event");
   auto& event = static_cast<CudaEvent&>(*ref);
   const Enter enter(driver_, device_.context);
@@ -334,7 +333,7 @@ void CudaStream::require_reachable(const Span& span, const char* call) const {
   if (span.bytes == 0) return;
   if (memory.host && memory.host_kind == HostKind::pageable)
     hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "the device cannot reach host memory that is not pinned", "copy it to device memory first");
-  if (!memory.host && &memory.device != &device_)
+  if (!memory.host && !memory.managed && &memory.device != &device_)
     hotslot::refuse(family, call, status::invalid_value, "INVALID_VALUE", "the memory is another device's", "copy it to this device first");
 }
 
@@ -343,16 +342,17 @@ void CudaStream::copy(const Span& to, const Span& from) {
   issue(Work::copy_of(to, from), call.memcpy_async.name, [&] {
     if (to.bytes == 0) return;
     auto &target = memory_of(to), &source = memory_of(from);
-    const bool to_here = !target.host && &target.device == &device_, from_here = !source.host && &source.device == &device_;
+    const bool managed = target.managed || source.managed;  // has no side of its own
+    const bool to_here = !managed && !target.host && &target.device == &device_, from_here = !managed && !source.host && &source.device == &device_;
     if (source.host && to_here) return driver_.check(call.memcpy_htod_async, on_device(to), static_cast<const void*>(from.address()), to.bytes, raw_->handle);
     if (target.host && from_here) return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from), to.bytes, raw_->handle);
     if (to_here && from_here) return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes, raw_->handle);
-    if (!source.host && !target.host && &source.device != &target.device) {
+    if (!managed && !source.host && !target.host && &source.device != &target.device) {
       target.cuda().reach(source.cuda());
       source.cuda().reach(target.cuda());
       return driver_.check(call.memcpy_peer_async, on_device(to), target.cuda().context, on_device(from), source.cuda().context, to.bytes, raw_->handle);
     }
-    // Between host memories, or another device's and the host's: there is one address space, and the driver finds out.
+    // Managed memory, host memories, another device's and the host's: there is one address space, and the driver finds out.
     const auto at = [](const Span& span) { return memory_of(span).host ? DevicePtr(span.address()) : on_device(span); };
     driver_.check(call.memcpy_async, at(to), at(from), to.bytes, raw_->handle);
   });
@@ -442,6 +442,17 @@ void CudaStream::replay(const Ref<Exec>& exec) {
   static_cast<CudaExec&>(*exec).launch(raw_);
 }
 
+void CudaStream::prefetch(const Span& span, int device) {
+  require_family(family, *span.memory, "memory");
+  const char* call = driver_.call.mem_prefetch_v1.name;
+  const Enter enter(driver_, device_.context);
+  const Relaxed relaxed(driver_);
+  std::lock_guard guard(lane_->lock);
+  refuse_captive(call);
+  lane_->forbid(call, "a prefetch is no part of a graph", "prefetch before the capture, or before a replay: the address stays the same");
+  if (span.bytes != 0) driver_.prefetch(on_device(span), span.bytes, device, raw_->handle);
+}
+
 bool CudaStream::query() {
   forbid_in_capture(family, "streamQuery");
   const Enter enter(driver_, device_.context);
@@ -487,8 +498,16 @@ void CudaStream::begin_capture() {
   } catch (const Error& error) {
     // 1: it was capturing before, and goes on.
     if (error.status != status::invalid_value || std::strcmp(error.call, "streamBeginCapture") != 0) lane_->abandon();
+    forget_capture();
     throw;
   }
+}
+
+// A stream that lives long does not keep an event for a capture that is over.
+void CudaStream::forget_capture() {
+  std::shared_ptr<Mark> mark;  // goes without the lock
+  std::lock_guard guard(lane_->lock);
+  if (!lane_->open() && !raw_->captive) mark.swap(raw_->before_capture);
 }
 
 Ref<Graph> CudaStream::end_capture() {
@@ -503,8 +522,10 @@ Ref<Graph> CudaStream::end_capture() {
   Ref<Capture> capture;
   try {
     capture = lane_->end(end);
+    forget_capture();
   } catch (const Error&) {
     if (handle) device_.give_back(driver_.call.graph_destroy, handle);
+    forget_capture();
     throw;
   }
   if (got != status::success) driver_.refuse(driver_.call.stream_end_capture.name, got);

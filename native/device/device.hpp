@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct Error : std::runtime_error {
   int status = 0;
 };
 
-enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec };
+enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec, pool };
 
 // Whatever a handle can name. References keep it alive: queued work and graphs hold what they touch.
 // What belongs to one family is of no use to another: `family` is compared before anything is cast.
@@ -51,15 +52,24 @@ class Device;
 // How the driver reaches host memory: through a copy of its own, pinned in place, or imported in place.
 enum class HostKind : uint8_t { pageable, registered, imported };
 
+// Where managed pages are or belong: a device of their family by its index, or one of these.
+constexpr int on_cpu = -1, nowhere = -2;
+
+class Turns;
+
 // Device memory, or host memory lent to the device. `address` is what kernels and copies of this family take.
 class Memory : public Object {
  public:
-  Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind = HostKind::pageable);
+  Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind = HostKind::pageable, bool managed = false);
   Device& device;
   uint8_t* const address;
   const size_t bytes;
   const bool host;
   const HostKind host_kind;
+  // One address for every device of the family and the CPU: pages move, see Stream::prefetch.
+  const bool managed;
+  // Of a graph pool's memory: graphs that touch it run one at a time. Set before anybody else knows the memory.
+  Ref<Turns> turns;
   // The bytes are gone (see Device::revoke): work that refers to them must not begin.
   std::atomic<bool> revoked{false};
   // For host memory that nobody refers to any more: true once the device is done with it and has let go of its pages.
@@ -99,18 +109,24 @@ struct Launch {
 };
 
 class Graph;
+struct Capture;
 
 class Exec : public Object {
  public:
   explicit Exec(const char* family) : Object(Kind::exec, family) {}
   // Later replays run `graph`; those enqueued before run what they were enqueued with. True: taken in place, false: made anew.
   virtual bool update(const Ref<Graph>& graph) = 0;
+  // Of the graph pools it touches, guarded by the lock, which is held from looking at them to the replay. See Replays.
+  std::mutex turns_lock;
+  std::vector<Ref<Turns>> turns;
 };
 
+// Frozen: what was captured holds whatever it touches.
 class Graph : public Object {
  public:
-  explicit Graph(const char* family) : Object(Kind::graph, family) {}
-  virtual size_t node_count() const = 0;
+  Graph(const char* family, Ref<Capture> capture) : Object(Kind::graph, family), capture(std::move(capture)) {}
+  const Ref<Capture> capture;
+  size_t node_count() const;
   virtual Ref<Exec> instantiate() = 0;
 };
 
@@ -120,11 +136,16 @@ class Stream : public Object {
   explicit Stream(const char* family) : Object(Kind::stream, family) {}
   // In a capture, `external` makes the record a node that every replay renews; otherwise it only marks a place in the capture.
   virtual void record(const Ref<Event>& event, bool external) = 0;
-  virtual void wait(const Ref<Event>& event) = 0;
+  void wait(const Ref<Event>& event) { wait(event, false); }
+  // `order_only`: an error on the event's stream stays there; this stream goes on once it is over.
+  virtual void wait(const Ref<Event>& event, bool order_only) = 0;
   virtual void copy(const Span& to, const Span& from) = 0;
   virtual void fill(const Span& to, const void* pattern, size_t pattern_bytes) = 0;
   virtual void launch(Launch&& launch) = 0;
   virtual void replay(const Ref<Exec>& exec) = 0;
+  // Brings the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). Never part of a capture: the
+  // address stays, so a graph that uses it finds the pages wherever they are.
+  virtual void prefetch(const Span& span, int device) = 0;
   virtual bool query() = 0;
   virtual void begin_capture() = 0;
   virtual Ref<Graph> end_capture() = 0;
@@ -141,9 +162,20 @@ struct DeviceTraits {
   bool timing_events = true;       // events can measure time
   bool graph_events = true;        // graphs can record events for outsiders
   bool rings = false;              // completions ring the bell that attends
+  std::string no_managed;          // why there is no managed memory; empty: there is
+  bool moves_pages = true;         // managed pages go to the CPU and to other devices too, and it is known where they are
   const char* submitter = "";      // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
   const char* matrix_products = "";  // what gemm runs on
 };
+
+// What is known of managed pages: the same for all of a range, else `nowhere`.
+struct Residency {
+  int location = nowhere;   // where they were brought last; `nowhere` also before that, and where nobody tells
+  int preferred = nowhere;  // where they belong
+  std::vector<int> accessed_by;  // devices that reach them without moving them
+};
+
+enum class Advice : uint8_t { preferred_location, accessed_by };
 
 struct Bell;
 
@@ -151,11 +183,25 @@ class Device : public Object {
  public:
   Device(const char* family, int index) : Object(Kind::device, family), index(index) {}
   const int index;
+  // Somebody has it open: memory that comes back is worth keeping.
+  std::atomic<bool> in_use{true};
   virtual DeviceTraits traits() = 0;
   virtual MemoryInfo memory_info() = 0;
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   virtual Ref<Memory> allocate(size_t bytes) = 0;
+  // As allocate, but with whatever was in it: memory that this device had before, if there is some. Allowed in a capture.
+  virtual Ref<Memory> scratch(size_t bytes) = 0;
+  // Zeroed; preferred location and accessed-by are this device.
+  virtual Ref<Memory> allocate_managed(size_t bytes) = 0;
+  // `where` is `on_cpu` or the index of a device that exists; for accessed_by a device.
+  virtual void advise(const Span& span, Advice advice, int where) = 0;
+  virtual Residency residency(const Span& span) = 0;
+  // Whether copies between the two are one operation on either's streams, and whether those can wait for each other's events.
+  virtual bool reaches(Device& other) { return other.family == family; }
+  virtual bool orders(Device& other) { return other.family == family; }
+  // Gives back what is kept for later.
+  virtual void trim() = 0;
   // Host memory of the core's own, pinned where the family pins: staging for reads and writes of pageable arrays.
   virtual Ref<Memory> allocate_host(size_t bytes) = 0;
   // Throws when the driver refuses to pin; without `pin` the memory is used as it is.
@@ -172,7 +218,7 @@ class Device : public Object {
   virtual void dismiss(Bell* bell) = 0;
 };
 
-inline Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind)
-    : Object(Kind::memory, device.family), device(device), address(address), bytes(bytes), host(host), host_kind(host_kind) {}
+inline Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind, bool managed)
+    : Object(Kind::memory, device.family), device(device), address(address), bytes(bytes), host(host), host_kind(host_kind), managed(managed) {}
 
 }  // namespace hotslot

@@ -35,6 +35,10 @@ void adapt(cuda::Table& call) {
         return own.device_get_attribute(value, attribute_async_engine_count, device);
       case cuda::attribute_multiprocessor_count:
         return own.device_get_attribute(value, attribute_multiprocessor_count, device);
+      case cuda::attribute_managed_memory:
+        return own.device_get_attribute(value, attribute_managed_memory, device);
+      case cuda::attribute_concurrent_managed_access:
+        return own.device_get_attribute(value, attribute_concurrent_managed_access, device);
       default:
         return int(cuda::status::not_supported);
     }

@@ -30,6 +30,10 @@ using cuda::StreamHandle;
   REQUIRED(mem_host_register, hipHostRegister)                           \
   REQUIRED(mem_host_unregister, hipHostUnregister)                       \
   REQUIRED(mem_host_get_device_pointer, hipHostGetDevicePointer)         \
+  OPTIONAL(mem_alloc_managed, hipMallocManaged)                          \
+  OPTIONAL(mem_prefetch_v1, hipMemPrefetchAsync)                         \
+  OPTIONAL(mem_advise_v1, hipMemAdvise)                                  \
+  OPTIONAL(mem_range_get_attribute, hipMemRangeGetAttribute)             \
   REQUIRED(stream_create, hipStreamCreateWithPriority)                   \
   REQUIRED(stream_destroy, hipStreamDestroy)                             \
   REQUIRED(stream_query, hipStreamQuery)                                 \
@@ -77,6 +81,12 @@ using cuda::StreamHandle;
 
 enum : int { memcpy_default = 4 };
 // HIP numbers its attributes its own way.
-enum Attribute : int { attribute_async_engine_count = 2, attribute_integrated = 16, attribute_multiprocessor_count = 63 };
+enum Attribute : int {
+  attribute_async_engine_count = 2,
+  attribute_concurrent_managed_access = 9,
+  attribute_integrated = 16,
+  attribute_managed_memory = 24,
+  attribute_multiprocessor_count = 63,
+};
 
 }  // namespace hotslot::hip

@@ -2,6 +2,8 @@
 // an ordering mistake shows as wrong bytes; capture refuses what CUDA refuses, with CUDA's numbers.
 #include "device/host.hpp"
 
+#include "device/host_managed.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,13 +37,18 @@ uint64_t available_bytes(uint64_t* total) {
   return free;
 }
 
+// Blocks of one device, of which some wait to be used again.
 class OwnMemory final : public Memory {
  public:
-  OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host) : Memory(device, address, bytes, host), mapped_(mapped) {}
-  ~OwnMemory() override { munmap(address, mapped_); }
+  OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks)
+      : Memory(device, address, bytes, host), mapped_(mapped), blocks_(blocks) {}
+  ~OwnMemory() override {
+    if (!blocks_ || !device.in_use || !blocks_->keep(address, mapped_)) munmap(address, mapped_);
+  }
 
  private:
   const size_t mapped_;
+  Blocks<uint8_t*>* const blocks_;  // null: it does not go back there
 };
 
 }  // namespace
@@ -64,10 +71,12 @@ const char* Node::run() const {
         for (size_t at = 0; at + pattern_bytes <= bytes; at += pattern_bytes) memcpy(to + at, &pattern, pattern_bytes);
       }
       return nullptr;
+    case prefetch:
+      return static_cast<ManagedMemory*>(managed)->move(at, bytes, target);
     case record:
       break;  // the executor's: a replay has its own points
   }
-  return "impossible: a node is a kernel, a copy or a fill";
+  return "impossible: a node is a kernel, a copy, a fill or a prefetch";
 }
 
 // ---- events ----------------------------------------------------------------------------------------------------------
@@ -226,7 +235,7 @@ void HostStream::record(const Ref<Event>& ref, bool external) {
   push(std::move(op));
 }
 
-void HostStream::wait(const Ref<Event>& ref) {
+void HostStream::wait(const Ref<Event>& ref, bool order_only) {
   const char* call = "streamWaitEvent";
   require_family(family_name, *ref, "an event");
   check(call);
@@ -234,9 +243,10 @@ void HostStream::wait(const Ref<Event>& ref) {
   std::lock_guard guard(lane_->lock);
   std::lock_guard event_guard(event.mark_.lock);
   if (lane_->wait(event.mark_, event.latest_ != nullptr, call)) return;
-  if (!event.latest_ || (event.latest_->done.load() && !event.latest_->error)) return;
+  if (!event.latest_ || (event.latest_->done.load() && (order_only || !event.latest_->error))) return;
   Op op;
   op.type = Op::wait;
+  op.order_only = order_only;
   op.point = event.latest_;
   push(std::move(op));
 }
@@ -268,6 +278,23 @@ void HostStream::replay(const Ref<Exec>& exec) {
     event.mark_.captured = false;
     event.latest_ = op.points.emplace_back(std::make_shared<Point>());
   }
+  push(std::move(op));
+}
+
+void HostStream::prefetch(const Span& span, int device) {
+  const char* call = "memPrefetchAsync";
+  require_family(family_name, *span.memory, "memory");
+  check(call);
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid(call, "a prefetch is no part of a graph", "prefetch before the capture, or before a replay: the address stays the same");
+  auto node = std::make_unique<Node>();
+  node->type = Node::prefetch;
+  node->managed = span.memory.get();
+  node->at = span.offset, node->bytes = span.bytes, node->target = device;
+  Op op;
+  op.type = Op::node;
+  op.work = std::move(node);
+  op.keep.push_back(span.memory);
   push(std::move(op));
 }
 
@@ -319,17 +346,39 @@ class HostDevice final : public Device {
   }
   Ref<Stream> create_stream(int priority) override { return std::make_shared<HostStream>(*this, executor_, priority); }
   Ref<Event> create_event(bool timing) override { return std::make_shared<HostEvent>(timing); }
-  Ref<Memory> allocate(size_t bytes) override { return map(bytes, false); }
-  Ref<Memory> allocate_host(size_t bytes) override { return map(bytes, true); }
-  Ref<Memory> map(size_t bytes, bool host) {
+  Ref<Memory> allocate(size_t bytes) override {
     forbid_in_capture(family_name, "memAlloc");
-    const size_t mapped = (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095);
+    return map(bytes, (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095), false, nullptr);
+  }
+  Ref<Memory> scratch(size_t bytes) override { return reused(bytes, false); }
+  Ref<Memory> reused(size_t bytes, bool host) {
+    const size_t room = Blocks<uint8_t*>::room_for(bytes);
+    if (uint8_t* at = blocks_.take(room)) return std::make_shared<OwnMemory>(*this, at, bytes, room, host, &blocks_);
+    return map(bytes, room, host, &blocks_);
+  }
+  Ref<Memory> allocate_managed(size_t bytes) override {
+    forbid_in_capture(family_name, "memAllocManaged");
+    return ManagedMemory::reserve(*this, bytes);
+  }
+  void advise(const Span& span, Advice advice, int where) override {
+    static_cast<ManagedMemory&>(*span.memory).advise(span.offset, span.bytes, advice, where);
+  }
+  Residency residency(const Span& span) override { return static_cast<ManagedMemory&>(*span.memory).residency(span.offset, span.bytes); }
+  void trim() override {
+    for (auto& [at, room] : blocks_.take_all()) munmap(at, room);
+  }
+  Ref<Memory> allocate_host(size_t bytes) override {
+    forbid_in_capture(family_name, "memAllocHost");
+    return reused(bytes, true);
+  }
+  Ref<Memory> map(size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks) {
+    if (bytes >= (16u << 20) && bytes >= available_bytes(nullptr)) trim();
     const bool fits = bytes < (16u << 20) || bytes < available_bytes(nullptr);
     void* address = fits ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     if (address == MAP_FAILED)
       throw Error("ERR_HOTSLOT_MEMORY", "host: " + std::to_string(bytes) + " bytes were asked for, " + std::to_string(available_bytes(nullptr)) + " are free: use fewer or smaller slots");
     if (bytes >= (4u << 20)) madvise(address, mapped, MADV_HUGEPAGE);
-    return std::make_shared<OwnMemory>(*this, static_cast<uint8_t*>(address), bytes, mapped, host);
+    return std::make_shared<OwnMemory>(*this, static_cast<uint8_t*>(address), bytes, mapped, host, blocks);
   }
   Ref<Memory> register_host(void* address, size_t bytes, bool) override {
     forbid_in_capture(family_name, "memHostRegister");
@@ -346,6 +395,7 @@ class HostDevice final : public Device {
 
  private:
   Executor& executor_ = Executor::instance();
+  Blocks<uint8_t*> blocks_;
 };
 
 Ref<Device> open(int index) { return std::make_shared<HostDevice>(index); }

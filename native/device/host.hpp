@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 
+#include "device/blocks.hpp"
 #include "device/capture.hpp"
 #include "wait/bell.hpp"
 
@@ -24,7 +25,7 @@ constexpr uint64_t longest_sleep_ns = 1'000'000'000;
 
 // One node of a graph: everything resolved, nothing looked up at replay.
 struct Node {
-  enum Type : uint8_t { kernel, copy, fill, record } type;
+  enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
   // The function, not its registry entry: pool threads may outlive the registry when the process exits.
   const char* (*kernel_run)(const KernelArgs&) = nullptr;
   KernelArgs args{};
@@ -35,6 +36,9 @@ struct Node {
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
   uint32_t point = 0;  // of a record: which of its replay's points
+  Memory* managed = nullptr;  // of a prefetch: `bytes` of it from `at` on go to `target`
+  size_t at = 0;
+  int target = nowhere;
   // Null when it went well, else why not.
   const char* run() const;
 };
@@ -75,10 +79,8 @@ struct Program {
 
 class HostGraph final : public Graph {
  public:
-  explicit HostGraph(Ref<Capture> capture) : Graph(family_name), capture(std::move(capture)) {}
-  size_t node_count() const override { return capture->nodes.size(); }
+  explicit HostGraph(Ref<Capture> capture) : Graph(family_name, std::move(capture)) {}
   Ref<Exec> instantiate() override;
-  Ref<Capture> capture;
 };
 
 class HostExec final : public Exec {
@@ -101,6 +103,7 @@ struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
   Ref<Point> point;       // of a record, or of the record to wait for
+  bool order_only = false;  // of a wait: the record's error is nothing to this queue
   Ref<HostExec> exec;     // of a graph, with what it was when it was enqueued
   Ref<Program> program;
   std::vector<Ref<Point>> points;  // of the graph's own records
@@ -127,11 +130,12 @@ class HostStream final : public Stream {
   HostStream(Device& device, Executor& executor, int priority);
   ~HostStream() override;
   void record(const Ref<Event>& event, bool external) override;
-  void wait(const Ref<Event>& event) override;
+  void wait(const Ref<Event>& event, bool order_only) override;
   void copy(const Span& to, const Span& from) override;
   void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
   void launch(Launch&& launch) override;
   void replay(const Ref<Exec>& exec) override;
+  void prefetch(const Span& span, int device) override;
   bool query() override;
   void begin_capture() override;
   Ref<Graph> end_capture() override;

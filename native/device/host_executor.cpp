@@ -217,7 +217,7 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
         break;
       case Op::wait:
         if (!op->point->done.load()) return any;
-        if (!failed) failed = op->point->error;
+        if (!failed && !op->order_only) failed = op->point->error;
         break;
       case Op::graph: {
         auto& exec = *op->exec;

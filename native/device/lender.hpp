@@ -2,6 +2,7 @@
 #pragma once
 #include <napi.h>
 
+#include <map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Lent {
 class Lender : public Instance {
  public:
   ~Lender() {
+    Core::instance().leave(this);
+    Core::instance().probe.leave(this);
     for (const double handle : made_) {
       try {
         handles().remove(handle, 0);
@@ -47,6 +50,14 @@ class Lender : public Instance {
       lent.memory->device.revoke(lent.memory, left());
       lent.view.SuppressDestruct();
     }
+    for (const auto& [device, times] : opened_) Core::instance().close(device, times);
+  }
+
+  void opened(double device) { opened_[device]++; }
+  void closed(double device) {
+    if (opened_[device] == 0) return;
+    opened_[device]--;
+    Core::instance().close(device);
   }
 
   double lend(Napi::TypedArray view, Ref<Memory> memory) {
@@ -78,6 +89,7 @@ class Lender : public Instance {
   static constexpr uint64_t last_drain_ns = 1'000'000'000;
   std::vector<Lent> lent_;
   std::unordered_set<double> made_;
+  std::map<double, int> opened_;  // how often this thread has each device open
 };
 
 }  // namespace hotslot

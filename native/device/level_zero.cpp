@@ -180,8 +180,10 @@ void Loader::add(Driver& driver) {
 const Table& ze() { return table; }
 const Family::Found& found() { return loader().found; }
 
+std::pair<Driver*, DeviceHandle> device_at(int index) { return loader().devices.at(size_t(index)); }
+
 Ref<Device> open(int index) {
-  const auto [driver, handle] = loader().devices.at(size_t(index));
+  const auto [driver, handle] = device_at(index);
   return std::make_shared<XpuDevice>(*driver, handle, index);
 }
 

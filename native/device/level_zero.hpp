@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "device/blocks.hpp"
 #include "device/capture.hpp"
 #include "device/family.hpp"
 #include "device/gpu.hpp"
@@ -142,8 +143,11 @@ class Queue {
   // Throws what made the stream fail, however long ago.
   void check();
   void issue(const Work& work, const char* call);
+  // To this device, which is all there is.
+  void prefetch(const Span& span);
+  void advise(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about);
   // What comes after waits for it too.
-  void wait(const Ref<Point>& point);
+  void wait(const Ref<Point>& point, bool order_only);
   // Behind everything so far; null when there never was anything. `timed`: with the device's clock.
   Ref<Point> record(bool timed);
   // Everything is done; throws when the stream failed.
@@ -171,6 +175,8 @@ class Queue {
   template <class F>
   Ref<Point> append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner, F&& call);
   Ref<Point> barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner = nullptr);
+  template <class F>
+  void eventless(F&& call);
   Ref<Point> renew(Instance& instance);
   void run_beside(Instance& instance, Ref<Point>& over);
   void sweep(std::deque<Flight>& flights, size_t most);
@@ -186,7 +192,11 @@ class Queue {
   QueueHandle queue_ = nullptr;  // for closed lists where they cannot be appended
   Engine last_;
   Ref<Point> tail_, relay_tail_;       // behind everything given to the stream; to its relay
-  std::vector<Ref<Point>> pending_;    // the next append waits for these too
+  struct Ahead {
+    Ref<Point> point;
+    bool order_only;  // its failure is nothing to this stream
+  };
+  std::vector<Ahead> pending_;         // the next append waits for these too
   std::deque<Flight> flights_, relays_;  // in order; what is passed is dropped from the front
   Status failed_ = status::success;    // sticky
   bool told_ = false;                  // that something could not be given back
@@ -213,11 +223,12 @@ class XpuStream final : public Stream {
       : Stream(family_name), device_(device), queue_(Queue::open(device, priority)), lane_(std::make_shared<Lane>(family_name, queue_)) {}
   ~XpuStream() override { lane_->abandon(); }
   void record(const Ref<Event>& event, bool external) override;
-  void wait(const Ref<Event>& event) override;
+  void wait(const Ref<Event>& event, bool order_only) override;
   void copy(const Span& to, const Span& from) override;
   void fill(const Span& to, const void* pattern, size_t pattern_bytes) override;
   void launch(Launch&& launch) override;
   void replay(const Ref<Exec>& exec) override;
+  void prefetch(const Span& span, int device) override;
   bool query() override;
   void begin_capture() override;
   Ref<Graph> end_capture() override;
@@ -266,11 +277,9 @@ struct Program {
 
 class XpuGraph final : public Graph {
  public:
-  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(family_name), device(device), capture(std::move(capture)) {}
-  size_t node_count() const override { return capture->nodes.size(); }
+  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(family_name, std::move(capture)), device(device) {}
   Ref<Exec> instantiate() override;
   XpuDevice& device;
-  const Ref<Capture> capture;
 };
 
 class XpuExec final : public Exec {
@@ -351,6 +360,14 @@ class XpuDevice final : public GpuDevice {
   Ref<Stream> create_stream(int priority) override { return std::make_shared<XpuStream>(*this, priority); }
   Ref<Event> create_event(bool timing) override { return std::make_shared<XpuEvent>(*this, timing); }
   Ref<Memory> allocate(size_t bytes) override;
+  Ref<Memory> scratch(size_t bytes) override;
+  Ref<Memory> allocate_managed(size_t bytes) override;
+  void advise(const Span& span, Advice advice, int where) override;
+  // Nobody tells.
+  Residency residency(const Span&) override { return {}; }
+  bool reaches(Device& other) override;
+  bool orders(Device& other) override;
+  void trim() override;
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
 
@@ -361,6 +378,7 @@ class XpuDevice final : public GpuDevice {
   bool in_order = false, counters = false, timing = false, graphs = false;
   bool kernels_reach(const Memory& memory) const;
   bool reaches_pageable = false;  // kernels reach any memory of the process
+  bool shares = false, shares_all = false;  // managed memory: its own; other devices' of its driver too
   struct Group {
     uint32_t ordinal = 0, queues = 1;
     size_t most_fill_pattern = 0;
@@ -381,7 +399,8 @@ class XpuDevice final : public GpuDevice {
 
   std::mutex record_lock;            // of the list below
   ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs anything
-  std::atomic<uint64_t> used{0};     // bytes of device memory that are allocated
+  std::atomic<uint64_t> used{0};     // bytes of device and managed memory that are allocated; what `blocks` keeps is free
+  Blocks<void*> blocks;              // nothing that was enqueued touches them any more
 
  private:
   // The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
@@ -402,7 +421,15 @@ class XpuDevice final : public GpuDevice {
     uint64_t threads = 1;
   };
   void launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal, uint32_t count, EventHandle* waits);
+  uint64_t free_bytes() const;
+  template <class F>
+  Status reclaiming(F&& allocate);
+  void* device_memory(size_t bytes, size_t room);
+  template <class F>
+  void on_own(F&& use);
   void zero(void* address, size_t bytes);
+  bool take_advice(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about);
+  bool can_access(XpuDevice& peer);
 
   std::atomic<uint32_t> next_index_{0};
   uint64_t total_ = 0;
@@ -411,11 +438,16 @@ class XpuDevice final : public GpuDevice {
   ModuleHandle module_ = nullptr;
   std::map<std::string, std::unique_ptr<Loaded>> kernels_;
   std::map<const Device*, bool> peers_;
-  std::mutex zero_lock_;
-  Ref<Queue> own_;  // for zeroing new memory; made anew when it failed
+  std::mutex own_lock_;
+  Ref<Queue> own_;  // for new memory and advice; made anew when it failed
 };
 
+MemoryAccessProperties access_of(DeviceHandle device);
+constexpr const char* no_managed = "this device has no memory that it shares with the CPU";
+
 const Family::Found& found();
+// Of a device that exists.
+std::pair<Driver*, DeviceHandle> device_at(int index);
 Ref<Device> open(int index);
 
 }  // namespace hotslot::level_zero

@@ -81,6 +81,8 @@ enum class DeviceType : uint32_t { gpu = 1 };
 enum class QueueMode : uint32_t { asynchronous = 2 };
 enum class Priority : uint32_t { normal = 0, low = 1, high = 2 };
 enum class ModuleFormat : uint32_t { spirv = 0 };
+// Newer than 1.4: to prefer the system's memory.
+enum class MemoryAdvice : uint32_t { prefer_device = 2, prefer_system = 8 };
 enum class HandleKind : uint32_t { driver = 0 };
 
 struct Extension {
@@ -227,6 +229,8 @@ struct Timestamps {
   ENTRY(zeDeviceGetCommandQueueGroupProperties, (DeviceHandle, uint32_t*, GroupProperties*))                                    \
   ENTRY(zeDeviceCanAccessPeer, (DeviceHandle, DeviceHandle, uint8_t*))                                                          \
   ENTRY(zeContextCreate, (DriverHandle, const ContextDesc*, ContextHandle*))                                                    \
+  ENTRY(zeContextMakeMemoryResident, (ContextHandle, DeviceHandle, void*, size_t))                                              \
+  ENTRY(zeContextEvictMemory, (ContextHandle, DeviceHandle, void*, size_t))                                                     \
   ENTRY(zeCommandQueueCreate, (ContextHandle, DeviceHandle, const QueueDesc*, QueueHandle*))                                    \
   ENTRY(zeCommandQueueDestroy, (QueueHandle))                                                                                   \
   ENTRY(zeCommandQueueExecuteCommandLists, (QueueHandle, uint32_t, ListHandle*, FenceHandle))                                   \
@@ -237,6 +241,8 @@ struct Timestamps {
   ENTRY(zeCommandListAppendBarrier, (ListHandle, EventHandle, uint32_t, EventHandle*))                                          \
   ENTRY(zeCommandListAppendMemoryCopy, (ListHandle, void*, const void*, size_t, EventHandle, uint32_t, EventHandle*))           \
   ENTRY(zeCommandListAppendMemoryFill, (ListHandle, void*, const void*, size_t, size_t, EventHandle, uint32_t, EventHandle*))   \
+  ENTRY(zeCommandListAppendMemoryPrefetch, (ListHandle, const void*, size_t))                                                   \
+  ENTRY(zeCommandListAppendMemAdvise, (ListHandle, DeviceHandle, const void*, size_t, MemoryAdvice))                            \
   ENTRY(zeCommandListAppendLaunchKernel, (ListHandle, KernelHandle, const GroupCount*, EventHandle, uint32_t, EventHandle*))    \
   ENTRY(zeCommandListAppendEventReset, (ListHandle, EventHandle))                                                               \
   ENTRY(zeEventPoolCreate, (ContextHandle, const PoolDesc*, uint32_t, DeviceHandle*, PoolHandle*))                              \
@@ -249,6 +255,7 @@ struct Timestamps {
   ENTRY(zeEventQueryKernelTimestamp, (EventHandle, Timestamps*))                                                                \
   ENTRY(zeMemAllocDevice, (ContextHandle, const DeviceMemDesc*, size_t, size_t, DeviceHandle, void**))                          \
   ENTRY(zeMemAllocHost, (ContextHandle, const HostMemDesc*, size_t, size_t, void**))                                            \
+  ENTRY(zeMemAllocShared, (ContextHandle, const DeviceMemDesc*, const HostMemDesc*, size_t, size_t, DeviceHandle, void**))      \
   ENTRY(zeMemFree, (ContextHandle, void*))                                                                                      \
   ENTRY(zeModuleCreate, (ContextHandle, DeviceHandle, const ModuleDesc*, ModuleHandle*, LogHandle*))                            \
   ENTRY(zeModuleBuildLogGetString, (LogHandle, size_t*, char*))                                                                 \

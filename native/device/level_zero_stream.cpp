@@ -120,8 +120,8 @@ void Queue::sweep(std::deque<Flight>& flights, size_t most) {
 std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   sweep(flights_, swept_per_append);
   std::vector<Ref<Point>> waits;
-  for (auto& point : pending_) {
-    if (point->look() == Point::failed) note(point->why());
+  for (auto& [point, order_only] : pending_) {
+    if (point->look() == Point::failed && !order_only) note(point->why());
     if (point->state() == Point::pending) waits.push_back(point);
   }
   check_locked();
@@ -175,11 +175,43 @@ void Queue::issue(const Work& work, const char* call) {
          [&](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) { device.append(list, work, signal, count, events); });
 }
 
-void Queue::wait(const Ref<Point>& point) {
+// Prefetches and advice take no events: what they come after is waited for by a barrier before them, and a point behind them
+// keeps their memory. Without events a barrier waits for all that was appended before it.
+template <class F>
+void Queue::eventless(F&& call) {
   std::lock_guard guard(lock_);
-  const auto passed = [](auto& each) { return each->state() == Point::done; };
+  check_locked();
+  if (auto waits = ahead(compute); !waits.empty()) barrier(compute, false, std::move(waits));
+  try {
+    call(list(compute));
+  } catch (const Error& error) {
+    note(Status(error.status));
+    throw;
+  }
+  try {
+    barrier(compute, false, {});
+  } catch (const Error&) {
+    // Something has to stand behind what is under way, whatever this call's fate.
+    barrier(compute, false, {});
+    throw;
+  }
+}
+
+void Queue::prefetch(const Span& span) {
+  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemoryPrefetch, list, span.address(), span.bytes); });
+}
+
+void Queue::advise(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
+  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemAdvise, list, about, at, bytes, advice); });
+}
+
+void Queue::wait(const Ref<Point>& point, bool order_only) {
+  std::lock_guard guard(lock_);
+  const auto passed = [](auto& each) { return each.point->state() == Point::done || (each.order_only && each.point->state() == Point::failed); };
   pending_.erase(std::remove_if(pending_.begin(), pending_.end(), passed), pending_.end());
-  if (std::find(pending_.begin(), pending_.end(), point) == pending_.end()) pending_.push_back(point);
+  for (auto& each : pending_)
+    if (each.point == point) return void(each.order_only &= order_only);
+  pending_.push_back({point, order_only});
 }
 
 // The last append's own point is the record, unless something is still to be waited for or the time is wanted. Barriers keep
@@ -198,9 +230,10 @@ bool Queue::idle() {
   bool done = flights_.empty();
   Status odd = status::success;
   if (!done) flights_.front().point->look(&odd);
-  for (auto& point : pending_) {
-    if (point->look(&odd) == Point::failed) note(point->why());
-    done = done && point->state() == Point::done;
+  for (auto& [point, order_only] : pending_) {
+    const bool failed = point->look(&odd) == Point::failed;
+    if (failed && !order_only) note(point->why());
+    done = done && (point->state() == Point::done || (failed && order_only));
   }
   check_locked();
   must("zeEventQueryStatus", odd);
@@ -222,7 +255,7 @@ void Queue::run(Instance& instance, const std::vector<Memory*>& lent, const std:
   sweep(relays_, SIZE_MAX);
   // Another stream's failure is its own.
   for (auto& point : earlier)
-    if (point->look() == Point::pending) pending_.push_back(point);
+    if (point->look() == Point::pending) pending_.push_back({point, false});
   const bool beside = instance.go != nullptr;
   Ref<Point> renewed;
   if (beside || !instance.records.empty()) renewed = renew(instance);
@@ -243,7 +276,7 @@ void Queue::run(Instance& instance, const std::vector<Memory*>& lent, const std:
     relays.back()->inner = gate;
   }
   // Whoever waits for the stream waits for the events of the graph too.
-  if (!relays.empty()) pending_.push_back(relays.back());
+  if (!relays.empty()) pending_.push_back({relays.back(), false});
 }
 
 // The graph's events are unsignalled again behind the point.
@@ -369,7 +402,7 @@ void XpuStream::record(const Ref<Event>& ref, bool external) {
   event.recorded_ = true;
 }
 
-void XpuStream::wait(const Ref<Event>& ref) {
+void XpuStream::wait(const Ref<Event>& ref, bool order_only) {
   require_family(family_name, *ref, "an event");
   queue_->check();
   auto& event = static_cast<XpuEvent&>(*ref);
@@ -379,7 +412,7 @@ void XpuStream::wait(const Ref<Event>& ref) {
   std::lock_guard guard(lane_->lock);
   std::lock_guard event_guard(event.mark_.lock);
   if (lane_->wait(event.mark_, event.recorded_, "zeCommandListAppendWaitOnEvents")) return;
-  if (event.latest_ && event.latest_->state() != Point::done) queue_->wait(event.latest_);
+  if (event.latest_ && event.latest_->state() != Point::done) queue_->wait(event.latest_, order_only);
 }
 
 void XpuStream::copy(const Span& to, const Span& from) {
@@ -411,6 +444,23 @@ void XpuStream::replay(const Ref<Exec>& exec) {
     event.latest_ = point;
     event.recorded_ = true;
   }
+}
+
+void XpuStream::prefetch(const Span& span, int device) {
+  const char* call = "zeCommandListAppendMemoryPrefetch";
+  require_family(family_name, *span.memory, "memory");
+  queue_->check();
+  std::lock_guard guard(lane_->lock);
+  lane_->forbid(call, "a prefetch is no part of a graph", "prefetch before the capture, or before a replay: the address stays the same");
+  const std::string own = "xpu:" + std::to_string(device_.index);
+  if (device == on_cpu)
+    throw Error("ERR_HOTSLOT_UNAVAILABLE", own + ": Level Zero has no prefetch to the CPU: pages go there when the CPU touches them; "
+                                                 "advise(tensor, { preferredLocation: -1 }) keeps them there");
+  if (device != device_.index)
+    throw Error("ERR_HOTSLOT_UNAVAILABLE", own + ": Level Zero prefetches to the stream's own device alone: for xpu:" + std::to_string(device) +
+                                               " prefetch on a stream of that device");
+  device_.reach(*span.memory, nullptr);
+  if (span.bytes > 0) queue_->prefetch(span);
 }
 
 bool XpuStream::query() {

@@ -12,11 +12,14 @@
 typedef int gk_i32;
 typedef uint gk_u32;
 typedef long gk_i64;
+typedef ulong gk_u64;
 #define GK_KERNEL __kernel void
 #define GK_FN static inline
 #define GK_G __global
 #define GK_R restrict
 #define gk_sqrt(x) sqrt(x)
+#define gk_bits(x) as_uint(x)
+#define gk_from_bits(x) as_float(x)
 #define GK_THREAD ((gk_i64)get_global_id(0))
 #define GK_THREADS ((gk_i64)get_global_size(0))
 
@@ -24,6 +27,7 @@ typedef long gk_i64;
 typedef int gk_i32;
 typedef unsigned int gk_u32;
 typedef long long gk_i64;
+typedef unsigned long long gk_u64;
 #ifdef __clang__
 // clang needs no vendor's headers: what they would bring, it has itself.
 #define __global__ __attribute__((global))
@@ -58,6 +62,7 @@ extern "C" __attribute__((const)) float sqrtf(float) noexcept;
 typedef int32_t gk_i32;
 typedef uint32_t gk_u32;
 typedef int64_t gk_i64;
+typedef uint64_t gk_u64;
 #define GK_HOST 1
 // The host form is compiled for several instruction sets and chosen when the library loads. Contraction is off in every
 // one, so all of them compute the same bits. Sanitizers cannot run before a resolver does: they get the plain form.
@@ -72,6 +77,16 @@ typedef int64_t gk_i64;
 #define GK_R __restrict__
 #define gk_sqrt(x) sqrtf(x)
 #define GK_THREAD 0
+#endif
+#ifndef GK_OPENCL
+// A float's bits, and the float of some bits.
+#if defined(__CUDACC__) && !defined(__clang__)
+#define gk_bits(x) __float_as_uint(x)
+#define gk_from_bits(x) __uint_as_float(x)
+#else
+#define gk_bits(x) __builtin_bit_cast(gk_u32, (float)(x))
+#define gk_from_bits(x) __builtin_bit_cast(float, (gk_u32)(x))
+#endif
 #endif
 typedef float gk_real;
 #define GK_NAN __builtin_nanf("")

@@ -135,6 +135,22 @@ void adam(const KernelArgs&, Check& check) {
   rests(check, 0), check.within(2, "eps", 0, 1);
 }
 
+// Draws: `n` numbers from a state of four words.
+void draw(Check& check) { check.vector(0, check.size(0, "n")), check.vector(1, 4); }
+
+void random_uniform(const KernelArgs& args, Check& check) {
+  draw(check);
+  check.finite(0, "low"), check.finite(1, "high");
+  if (!(float(args.real[0]) < float(args.real[1]))) check.say("low must be below high, got %g and %g", args.real[0], args.real[1]);
+}
+
+void random_normal(const KernelArgs&, Check& check) {
+  draw(check);
+  check.finite(0, "mean"), check.within(1, "deviation", 0, 1e30);
+}
+
+void random_advance(const KernelArgs&, Check& check) { check.vector(0, 4), check.size(0, "blocks"); }
+
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
 
 }  // namespace
@@ -159,6 +175,9 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(clip_scale),
         HOTSLOT_KERNEL(adam_advance),
         HOTSLOT_KERNEL(adam),
+        HOTSLOT_KERNEL(random_uniform),
+        HOTSLOT_KERNEL(random_normal),
+        HOTSLOT_KERNEL(random_advance),
     };
     kernels.insert(kernels.end(), test_kernels().begin(), test_kernels().end());
     return kernels;

@@ -26,6 +26,22 @@ export interface MemoryInfo {
   free: number;
 }
 
+/** What is known of managed pages: one answer for all of a tensor's, or −2 where they differ or nobody tells. */
+export interface Residency {
+  /** where they were brought last: a device by its index, −1 the CPU; −2 also before the first prefetch */
+  location: number;
+  /** where they belong: likewise */
+  preferred: number;
+  /** devices that reach them where they are, without moving them */
+  accessedBy: number[];
+}
+
+/** Where managed pages belong (−1: the CPU), and a device that shall reach them without moving them. */
+export interface Advice {
+  preferredLocation?: number;
+  accessedBy?: number;
+}
+
 /** Pointers, whole numbers and floats of a kernel launch, in the order the kernel declares them. */
 export interface LaunchArguments {
   tensors?: readonly Tensor[];
@@ -70,12 +86,17 @@ export interface Stream extends Disposable {
   readonly handle: number;
   readonly device: Device;
   readonly priority: number;
+  readonly closed: boolean;
   /**
    * In a capture a record only marks a place, for other streams to join there. With `external` it becomes an operation of
    * the graph: each replay records the event anew, and outsiders can ask for it and measure with it.
    */
   record(event: DeviceEvent, options?: { external?: boolean }): void;
-  wait(event: DeviceEvent): void;
+  /**
+   * What is enqueued from now on waits for the event's latest record. If that stream failed, this one fails with it; with
+   * `orderOnly` it only waits until it is over.
+   */
+  wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
   /** Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between peers. */
   copy(to: Tensor, from: Tensor): void;
   /** Sets every element to `value`. */
@@ -84,6 +105,11 @@ export interface Stream extends Disposable {
   launch(kernel: string, args?: LaunchArguments): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
+  /**
+   * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in stream order. Refused
+   * inside a capture: the address never changes, so a graph finds the pages wherever they are.
+   */
+  prefetch(tensor: Tensor, device: number): void;
   /** True when everything enqueued so far is done. */
   query(): boolean;
   /** Resolves when everything enqueued so far is done. */
@@ -115,14 +141,26 @@ export interface Device extends Disposable {
   memoryInfo(): MemoryInfo;
   createStream(options?: { priority?: number }): Stream;
   createEvent(options?: { timing?: boolean }): DeviceEvent;
-  /** Zeroed device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. */
-  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor;
+  /**
+   * Device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. Zeroed, unless `zeroed` is
+   * false: then it is memory that this device had before, with whatever is in it, and costs next to nothing.
+   */
+  allocate(options: { shape: readonly number[]; dtype?: DType; zeroed?: boolean }): Tensor;
+  /**
+   * Zeroed managed memory: one address for the CPU and every device of the family, between which its pages move. Preferred
+   * location and accessed-by are this device. Throws (ERR_HOTSLOT_UNAVAILABLE) where there is none: traits.noManaged says why.
+   */
+  allocateManaged(options: { shape: readonly number[]; dtype?: DType }): Tensor;
+  advise(tensor: Tensor, advice: Advice): void;
+  residency(tensor: Tensor): Residency;
   /**
    * Lends `view`'s bytes to the device, pinned in place; the view stays referenced until close(). Throws DeviceError when
    * the driver refuses to pin them; with `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
-  /** This thread's current stream on this device; at first the device's default compute stream. */
+  /** The device's default compute stream: one per process. */
+  readonly defaultStream: Stream;
+  /** This thread's current stream on this device; at first the default one. */
   readonly currentStream: Stream;
   withStream<T>(stream: Stream, fn: () => T): T;
   readonly closed: boolean;

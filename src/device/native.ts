@@ -1,7 +1,7 @@
 /** The functions of device.node, as TypeScript sees them. Only this folder calls them; handles are process-wide numbers. */
 import { loadAddon } from '../addon.ts';
 import type { TypedArray } from '../dtype.ts';
-import type { DeviceFamily, DeviceInfo, MemoryInfo } from './device.ts';
+import type { DeviceFamily, DeviceInfo, MemoryInfo, Residency } from './device.ts';
 
 /** What a device is and can do, beyond the contract. */
 export interface DeviceTraits {
@@ -13,6 +13,10 @@ export interface DeviceTraits {
   /** completions ring the bell of whoever polls; otherwise it must look again soon */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
+  /** why there is no managed memory; empty where there is */
+  readonly noManaged: string;
+  /** managed pages go to the CPU and to other devices too, and it is known where they are */
+  readonly movesPages: boolean;
   /** what the kernel `gemm` runs on; a vendor's library is opened by the first capture or product */
   readonly matrixProducts: string;
 }
@@ -25,6 +29,8 @@ export interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
   openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
+  /** What belongs to the device goes when no thread has it open any more. */
+  closeDevice(device: number): void;
   deviceTraits(device: number): DeviceTraits;
   memoryInfo(device: number): MemoryInfo;
   createStream(device: number, priority: number): number;
@@ -36,7 +42,7 @@ export interface NativeDevice {
   hostKind(memory: number): number;
   close(handle: number): boolean;
   record(stream: number, event: number, external?: boolean): void;
-  wait(stream: number, event: number): void;
+  wait(stream: number, event: number, orderOnly?: boolean): void;
   copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
   launch(stream: number, kernel: string, spans: number[], wholes: readonly number[], reals: readonly number[]): void;
@@ -63,10 +69,45 @@ export interface NativeDevice {
   /** However this thread's environment ends, the word becomes `to` if it is `from` then. */
   watchThread(words: Int32Array, index: number, from: number, to: number): void;
   nowMs(): number;
+  /** As allocate, with whatever is in it; allowed in a capture. */
+  scratch(device: number, bytes: number): number;
+  allocateManaged(device: number, bytes: number): number;
+  prefetch(stream: number, memory: number, offset: number, bytes: number, device: number): void;
+  /** advice: 0 preferred location, 1 accessed by */
+  advise(memory: number, offset: number, bytes: number, advice: 0 | 1, device: number): void;
+  residency(memory: number, offset: number, bytes: number): Residency;
+  address(memory: number): number;
+  /** How many devices a family has. */
+  deviceCount(family: string): number;
+  /** 'mine': this thread has it from now on; 'here': it has it already; 'running': another has it; else the outcome. */
+  claimProbe(): string;
+  /** By the thread that has claimed it; answers, see `answered`. */
+  publishProbe(outcome: string): boolean;
+  /** Empty while it is not known. */
+  probeOutcome(): string;
+  /** This process, whose parent is said to be `pid`, is killed when the thread that started it ends. */
+  endWithParent(pid: number): void;
+  /** A stream's handle, the same in every thread: what belongs to the device. */
+  sharedCaptureStream(device: number): number;
+  transferStream(source: number, target: number): number;
+  /** One of these failed: the next one who asks gets another. */
+  dropBelonging(device: number, stream: number): void;
+  /** Whether a copy between the two is one operation on either's streams. */
+  reaches(device: number, other: number): boolean;
+  /** Whether streams of one can wait for events of the other. */
+  orders(device: number, other: number): boolean;
+  sharedGraphPool(device: number): number;
+  createGraphPool(device: number): number;
+  graphPoolBytes(pool: number): number;
+  /** The capture stream's handle: this thread alone has it, and the pool (0: none), until leaveCapture. */
+  enterCapture(device: number, pool: number, ms: number): number;
+  leaveCapture(device: number): void;
+  /** A block's handle, which is the pool's, and the offset in it. */
+  poolAllocate(pool: number, bytes: number): [handle: number, offset: number];
 }
 
 /** Kinds of handles, as native/device/device.hpp numbers them. */
-export const HandleKind = { device: 1, memory: 2, event: 3, stream: 4, graph: 5, exec: 6 } as const;
+export const HandleKind = { device: 1, memory: 2, event: 3, stream: 4, graph: 5, exec: 6, pool: 7 } as const;
 
 let addon: NativeDevice | undefined;
 

@@ -1,19 +1,12 @@
 /** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
 import { isMainThread } from 'node:worker_threads';
-import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
-import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
-import type {
-  Device,
-  DeviceEvent,
-  DeviceInfo,
-  Graph,
-  GraphExec,
-  HostMemory,
-  LaunchArguments,
-  Stream,
-} from './device.ts';
-import { type DeviceTraits, type HostKind, hostKinds, native } from './native.ts';
-import { type Storage, Tensor } from './tensor.ts';
+import { checkDType, type DType, dtypes, type TypedArray } from '../dtype.ts';
+import { checkCount, checkKeys, stateError, typeError } from '../errors.ts';
+import type { Advice, Device, DeviceEvent, DeviceInfo, HostMemory, Residency, Stream } from './device.ts';
+import { type DeviceTraits, native } from './native.ts';
+import { checkShape, MemoryStorage, RegisteredHost } from './storage.ts';
+import { OpenedEvent, OpenedStream } from './stream.ts';
+import { Tensor } from './tensor.ts';
 
 /** Every family with what it has or why it is unavailable. */
 export function listDevices(): DeviceInfo[] {
@@ -25,31 +18,6 @@ export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')
     throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${String(name)}`);
   return new OpenedDevice(name);
-}
-
-/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
-const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
-
-/** What a handle names, closed at most once. */
-class Handle implements Disposable {
-  readonly handle: number;
-  #closed = false;
-  constructor(handle: number) {
-    this.handle = handle;
-  }
-  get closed(): boolean {
-    return this.#closed;
-  }
-  close(): void {
-    if (this.#closed) return;
-    native().close(this.handle);
-    this.#closed = true;
-    // Closed it is: what the driver would not take back is lost to this process, and whoever watches it should know.
-    for (const text of native().releaseFailures()) process.emitWarning(text, 'DeviceWarning');
-  }
-  [Symbol.dispose](): void {
-    this.close();
-  }
 }
 
 /** This thread's current stream of each device, by the device's handle: however often the device was opened here. */
@@ -101,12 +69,47 @@ class OpenedDevice implements Device {
     return new OpenedEvent(this, native().createEvent(this.handle, timing), timing);
   }
 
-  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+  allocate(options: { shape: readonly number[]; dtype?: DType; zeroed?: boolean }): Tensor {
     this.#check();
-    checkKeys('allocate', options, ['shape', 'dtype']);
-    const { shape, dtype = 'float32' } = options;
-    const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
-    return new Tensor(new MemoryStorage(this, native().allocate(this.handle, bytes), bytes, false), [...shape], dtype);
+    checkKeys('allocate', options, ['shape', 'dtype', 'zeroed']);
+    const { zeroed = true } = options;
+    if (typeof zeroed !== 'boolean') throw typeError(`zeroed must be a boolean, got ${String(zeroed)}`);
+    const allocate = zeroed ? native().allocate : native().scratch;
+    return this.#tensor('allocate', options, (bytes) => allocate(this.handle, bytes), false);
+  }
+
+  allocateManaged(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+    this.#check();
+    checkKeys('allocateManaged', options, ['shape', 'dtype']);
+    return this.#tensor('allocateManaged', options, (bytes) => native().allocateManaged(this.handle, bytes), true);
+  }
+
+  #tensor(
+    what: string,
+    { shape, dtype = 'float32' }: { shape: readonly number[]; dtype?: DType },
+    allocate: (bytes: number) => number,
+    managed: boolean,
+  ): Tensor {
+    const bytes = checkShape(shape) * dtypes[checkDType(what, dtype)].bytes;
+    // Drivers refuse to give nothing: an empty tensor has a byte behind it.
+    const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { host: false, managed });
+    return new Tensor(storage, [...shape], dtype);
+  }
+
+  advise(tensor: Tensor, advice: Advice): void {
+    this.#check();
+    checkKeys('advise', advice, ['preferredLocation', 'accessedBy']);
+    tensor.checkOpen();
+    const { preferredLocation, accessedBy } = advice;
+    const range = [tensor.handle, tensor.byteOffset, tensor.spanBytes] as const;
+    if (preferredLocation !== undefined) native().advise(...range, 0, preferredLocation);
+    if (accessedBy !== undefined) native().advise(...range, 1, accessedBy);
+  }
+
+  residency(tensor: Tensor): Residency {
+    this.#check();
+    tensor.checkOpen();
+    return native().residency(tensor.handle, tensor.byteOffset, tensor.spanBytes);
   }
 
   registerHost(view: TypedArray, options: { pin?: boolean } = {}): HostMemory {
@@ -115,6 +118,11 @@ class OpenedDevice implements Device {
     const { pin = true } = options;
     if (typeof pin !== 'boolean') throw typeError(`pin must be a boolean, got ${String(pin)}`);
     return new RegisteredHost(this, view, pin);
+  }
+
+  get defaultStream(): Stream {
+    this.#check();
+    return this.#main;
   }
 
   get currentStream(): Stream {
@@ -126,21 +134,29 @@ class OpenedDevice implements Device {
     this.#check();
     if (stream.device.name !== this.name)
       throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);
-    const before = this.currentStream;
+    if (stream.closed) throw stateError('CLOSED', 'a closed stream cannot be current');
+    const before = current.get(this.handle);
     current.set(this.handle, stream);
     try {
       return fn();
     } finally {
-      current.set(this.handle, before);
+      // Not the default stream of this object, which another one would then meet after this is closed.
+      if (before) current.set(this.handle, before);
+      else current.delete(this.handle);
     }
   }
 
   get closed(): boolean {
     return this.#closed;
   }
-  /** Closes this object; the device itself belongs to the process and what was made of it closes on its own. */
+  /**
+   * Closes this object; what was made of it closes on its own. When no thread has the device open any more, what belongs to
+   * the device itself goes: transfer streams, the shared capture stream and graph pool, memory kept for later.
+   */
   close(): void {
+    if (this.#closed) return;
     this.#closed = true;
+    native().closeDevice(this.handle);
   }
   [Symbol.dispose](): void {
     this.close();
@@ -151,165 +167,8 @@ class OpenedDevice implements Device {
   }
 }
 
-class OpenedEvent extends Handle implements DeviceEvent {
-  readonly timing: boolean;
-  readonly #device: Device;
-  constructor(device: Device, handle: number, timing: boolean) {
-    super(handle);
-    this.#device = device;
-    this.timing = timing;
-  }
-  query(): boolean {
-    return native().eventQuery(this.handle);
-  }
-  elapsedMs(start: DeviceEvent): number {
-    return native().elapsedMs(start.handle, this.handle);
-  }
-  async done(): Promise<void> {
-    while (!(await native().waitEventAsync(this.#device.handle, this.handle)));
-  }
-}
-
-class OpenedStream extends Handle implements Stream {
-  readonly device: Device;
-  readonly priority: number;
-  readonly #permanent: boolean;
-
-  constructor(device: Device, handle: number, priority: number, permanent: boolean) {
-    super(handle);
-    this.device = device;
-    this.priority = priority;
-    this.#permanent = permanent;
-  }
-
-  record(event: DeviceEvent, options: { external?: boolean } = {}): void {
-    checkKeys('record', options, ['external']);
-    const { external = false } = options;
-    if (typeof external !== 'boolean') throw typeError(`external must be a boolean, got ${String(external)}`);
-    native().record(this.handle, event.handle, external);
-  }
-  wait(event: DeviceEvent): void {
-    native().wait(this.handle, event.handle);
-  }
-  copy(to: Tensor, from: Tensor): void {
-    if (!to.contiguous || !from.contiguous) {
-      throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
-    }
-    if (to.bytes !== from.bytes)
-      throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
-    native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
-  }
-  fill(to: Tensor, value: number | bigint): void {
-    if (!to.contiguous) throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
-    const pattern = new dtypes[to.dtype].array(1);
-    const wanted = typeof pattern[0];
-    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${String(value)}`);
-    (pattern as Float32Array)[0] = value as number;
-    native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
-  }
-  launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments = {}): void {
-    const spans: number[] = [];
-    for (const tensor of tensors)
-      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[tensor.dtype] ?? 0);
-    native().launch(this.handle, kernel, spans, wholes, reals);
-  }
-  replay(exec: GraphExec): void {
-    native().replay(this.handle, exec.handle);
-  }
-  query(): boolean {
-    return native().streamQuery(this.handle);
-  }
-  async synchronize(): Promise<void> {
-    // Not through the device: a stream outlives the object it was made with.
-    using event = new OpenedEvent(this.device, native().createEvent(this.device.handle, false), false);
-    this.record(event);
-    await event.done();
-  }
-  beginCapture(): void {
-    native().beginCapture(this.handle);
-  }
-  endCapture(): Graph {
-    return new CapturedGraph(native().endCapture(this.handle));
-  }
-  get capturing(): boolean {
-    return native().capturing(this.handle);
-  }
-  override close(): void {
-    if (!this.#permanent) super.close();
-  }
-}
-
-class CapturedGraph extends Handle implements Graph {
-  get nodeCount(): number {
-    return native().nodeCount(this.handle);
-  }
-  instantiate(): GraphExec {
-    return new ReadyGraph(native().instantiate(this.handle));
-  }
-}
-
-class ReadyGraph extends Handle implements GraphExec {
-  update(graph: Graph): boolean {
-    return native().update(this.handle, graph.handle);
-  }
-}
-
-/** The bytes behind tensors: device memory of ours, or registered host memory. */
-class MemoryStorage extends Handle implements Storage {
-  readonly device: Device;
-  readonly bytes: number;
-  readonly host: boolean;
-  constructor(device: Device, handle: number, bytes: number, host: boolean) {
-    super(handle);
-    this.device = device;
-    this.bytes = bytes;
-    this.host = host;
-  }
-
-  async read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array> {
-    using staging = new Handle(native().read(stream.handle, this.handle, byteOffset, bytes));
-    await stream.synchronize();
-    const out = new Uint8Array(bytes);
-    native().copyOut(staging.handle, out);
-    return out;
-  }
-
-  write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
-    native().write(stream.handle, this.handle, byteOffset, bytes);
-  }
-}
-
-class RegisteredHost extends MemoryStorage implements HostMemory {
-  /** keeps the bytes from being collected while they are registered */
-  view: TypedArray | null;
-  readonly kind: HostKind;
-  constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, native().registerHost(device.handle, view, pin), view.byteLength, true);
-    this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
-    this.view = view;
-  }
-  tensor({ shape, dtype, byteOffset = 0 }: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
-    checkShape(shape);
-    const { bytes } = dtypes[checkDType('tensor', dtype)];
-    const at = (this.view?.byteOffset ?? 0) + byteOffset;
-    if (at % bytes !== 0)
-      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${bytes} bytes in its memory, got ${at}`);
-    return new Tensor(this, [...shape], checkDType('tensor', dtype), byteOffset);
-  }
-  override close(): void {
-    super.close();
-    this.view = null;
-  }
-}
-
 /** Blocks this thread until the event is done, helping the device; false when `ms` are over. Never on the main thread. */
 export function waitEventSync(device: Device, event: DeviceEvent, ms: number): boolean {
   if (isMainThread) throw stateError('MAIN_THREAD', 'the main thread never blocks: await event.done() instead');
   return native().waitEvent(device.handle, event.handle, ms);
-}
-
-function checkShape(shape: readonly number[]): number {
-  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${String(shape)}`);
-  for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
-  return elementCount(shape);
 }

@@ -9,6 +9,8 @@ export interface Storage {
   readonly device: Device;
   readonly bytes: number;
   readonly host: boolean;
+  /** pages that move: see Stream.prefetch */
+  readonly managed: boolean;
   readonly closed: boolean;
   close(): void;
   /** Fresh copies in and out through the device's stream order; never blocks the main thread. */

@@ -2,6 +2,7 @@
 import type { GraphExec, Stream } from '../device/device.ts';
 import { Tensor } from '../device/tensor.ts';
 import { checkKeys, rangeError, stateError, typeError } from '../errors.ts';
+import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
 import { type Batch, lendStream, type Slots } from './slots.ts';
 
@@ -13,6 +14,8 @@ export interface CaptureContext {
   /** float32[48] on the device: what the learner writes here comes back with the tick */
   out: Tensor;
   slot: number;
+  /** lends memory for what lives only inside the update; the device's graphs share it */
+  pool: GraphPool;
 }
 
 /** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
@@ -52,15 +55,15 @@ export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
   let nodes = -1;
   try {
     for (const [slot, batch] of slots.batches.entries()) {
-      const { count, exec } = captureSlot(slots, slot, batch, fn);
+      const { nodeCount, exec } = captureSlot(slots, slot, batch, fn);
       made.push(exec);
-      if (nodes >= 0 && count !== nodes) {
+      if (nodes >= 0 && nodeCount !== nodes) {
         throw stateError(
           'CAPTURE',
-          `the capture enqueued ${nodes} operations for slot 0 and ${count} for slot ${slot}: it must do the same for every slot`,
+          `the capture enqueued ${nodes} operations for slot 0 and ${nodeCount} for slot ${slot}: it must do the same for every slot`,
         );
       }
-      nodes = count;
+      nodes = nodeCount;
     }
   } catch (error) {
     for (const exec of made) exec.close();
@@ -74,28 +77,13 @@ function captureSlot(
   slot: number,
   batch: Batch,
   fn: CaptureFunction,
-): { count: number; exec: GraphExec } {
-  const stream = slots.compute;
-  const lent = lendStream(stream);
-  const context = { stream: lent, params: slots.params[slot] as Tensor, out: slots.scalars[slot] as Tensor, slot };
-  stream.beginCapture();
-  let failed: { error: unknown } | null = null;
-  try {
-    const result: unknown = slots.device.withStream(lent, () => fn(batch, context));
-    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
-      void Promise.resolve(result).catch(() => {});
-      throw typeError('the captured function returned a promise: it may only enqueue device work');
-    }
+): { nodeCount: number; exec: GraphExec } {
+  const pool = getSharedGraphPool(slots.device);
+  return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
+    const lent = lendStream(stream);
+    const [params, out] = [slots.params[slot] as Tensor, slots.scalars[slot] as Tensor];
+    const result = slots.device.withStream(lent, () => fn(batch, { stream: lent, params, out, slot, pool }));
     slots.finishCapture(slot, stream);
-  } catch (error) {
-    failed = { error };
-  }
-  try {
-    using graph = stream.endCapture();
-    if (!failed) return { count: graph.nodeCount, exec: graph.instantiate() };
-  } catch (error) {
-    failed ??= { error };
-  }
-  const cause = failed?.error;
-  throw stateError('CAPTURE', `the capture for slot ${slot} failed: ${(cause as Error)?.message ?? cause}`, cause);
+    return result;
+  });
 }

@@ -84,7 +84,7 @@ export class Slots {
       this.spent = halves.map(() => this.#made.keep(this.device.createEvent({ timing })));
       this.updateBegins = timing ? halves.map(() => this.#made.keep(this.device.createEvent({ timing }))) : [];
       // What callers get to see is lent, on a device object of their own: closing either harms nobody.
-      const shown = openDevice(options.device);
+      const shown = this.#made.keep(openDevice(options.device));
       const lent = slots.map((slot) => lend(slot.storage, shown));
       this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
       this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
@@ -127,6 +127,7 @@ export class Slots {
       device,
       bytes,
       host: true,
+      managed: false,
       closed: false,
       close: nothing,
       read: nothing,
@@ -158,6 +159,7 @@ function lend(storage: Storage, device: Device): Storage {
     device,
     bytes: storage.bytes,
     host: storage.host,
+    managed: storage.managed,
     get closed() {
       return storage.closed;
     },

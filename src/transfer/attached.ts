@@ -57,5 +57,6 @@ export class AttachedTransferBackend {
   }
   close(): void {
     this.#submitter.close();
+    this.device.close();
   }
 }

@@ -27,13 +27,18 @@ export function buildReplayTransferBackend(options: {
     throw typeError(`transfer must be one of ${Object.keys(TransferMode).join(', ')}, got ${String(transfer)}`);
   }
   const device = openDevice(name);
-  if (device.family === 'host') {
-    return new HostCopyReplayTransferBackend(device, { ...slots, mode: TransferMode[transfer] });
+  try {
+    if (device.family === 'host')
+      return new HostCopyReplayTransferBackend(device, { ...slots, mode: TransferMode[transfer] }).keep(device);
+    if (transfer !== 'immediate')
+      throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
+    const gpu =
+      device.family === 'xpu'
+        ? new XpuReplayTransferBackend(device, slots)
+        : new CudaLikeReplayTransferBackend(device, slots);
+    return gpu.keep(device);
+  } catch (error) {
+    device.close();
+    throw error;
   }
-  if (transfer !== 'immediate') {
-    throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
-  }
-  return device.family === 'xpu'
-    ? new XpuReplayTransferBackend(device, slots)
-    : new CudaLikeReplayTransferBackend(device, slots);
 }

@@ -253,6 +253,12 @@ export abstract class CopyingTransferBackend implements ReplayTransferBackend {
     };
   }
 
+  /** `part` closes with the backend. */
+  keep(part: { close(): void }): this {
+    this.#made.keep(part);
+    return this;
+  }
+
   close(): void {
     if (this.#closed) return;
     // Copies in flight first: never free or unregister under a running copy.

@@ -7,7 +7,7 @@ import type { BackendOptions, HostMemoryKind } from './backend.ts';
 import { CopyingTransferBackend } from './copying.ts';
 import { TransferMode } from './native.ts';
 
-const submitters = ['host_stream', 'host_deferred', 'host_direct'] as const;
+const submitters = { immediate: 'host_stream', deferred: 'host_deferred', direct: 'host_direct' } as const;
 
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, { mode = TransferMode.immediate, ...options }: BackendOptions & { mode?: TransferMode }) {

@@ -30,7 +30,7 @@ export interface Replayer {
 }
 
 /** How host bytes reach the device half. */
-export const TransferMode = { immediate: 0, deferred: 1, direct: 2 } as const;
+export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
 
 /** What a watch word says; JavaScript writes pending, native code writes done. */
@@ -73,8 +73,12 @@ export interface ReplayerOptions {
   mailbox?: number;
 }
 
+/** As submit.node numbers them. */
+const modes = { immediate: 0, deferred: 1, direct: 2 } as const;
+
 export function newSubmitter(options: SubmitterOptions): Submitter {
-  return new (loadAddon<{ Submitter: new (o: SubmitterOptions) => Submitter }>('submit').Submitter)(options);
+  const { Submitter } = loadAddon<{ Submitter: new (o: object) => Submitter }>('submit');
+  return new Submitter({ ...options, mode: modes[options.mode] });
 }
 export function newPoller(options: PollerOptions): Poller {
   return new (loadAddon<{ Poller: new (o: PollerOptions) => Poller }>('poll').Poller)(options);

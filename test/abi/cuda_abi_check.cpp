@@ -61,6 +61,16 @@ SAME_NUMBER(host_register_portable, CU_MEMHOSTREGISTER_PORTABLE);
 SAME_NUMBER(host_register_devicemap, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME_NUMBER(host_alloc_portable, CU_MEMHOSTALLOC_PORTABLE);
 SAME_NUMBER(sched_blocking_sync, CU_CTX_SCHED_BLOCKING_SYNC);
+SAME_NUMBER(mem_attach_global, CU_MEM_ATTACH_GLOBAL);
+SAME_NUMBER(device_cpu, CU_DEVICE_CPU);
+SAME_NUMBER(device_invalid, CU_DEVICE_INVALID);
+SAME_NUMBER(location_device, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME_NUMBER(location_host, CU_MEM_LOCATION_TYPE_HOST);
+SAME_NUMBER(advise_preferred_location, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+SAME_NUMBER(advise_accessed_by, CU_MEM_ADVISE_SET_ACCESSED_BY);
+SAME_NUMBER(range_preferred_location, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION);
+SAME_NUMBER(range_accessed_by, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY);
+SAME_NUMBER(range_last_prefetch_location, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION);
 SAME_NUMBER(capture_global, CU_STREAM_CAPTURE_MODE_GLOBAL);
 SAME_NUMBER(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 SAME_NUMBER(capture_relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -70,6 +80,8 @@ SAME_NUMBER(attribute_async_engine_count, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT
 SAME_NUMBER(attribute_multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME_NUMBER(attribute_cc_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME_NUMBER(attribute_cc_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME_NUMBER(attribute_managed_memory, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+SAME_NUMBER(attribute_concurrent_managed_access, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
 SAME_NUMBER(attribute_host_register_supported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
 
 SAME_STRUCT(ExecUpdateResult, CUgraphExecUpdateResultInfo);
@@ -77,6 +89,9 @@ SAME_FIELD(ExecUpdateResult, result, CUgraphExecUpdateResultInfo, result);
 SAME_FIELD(ExecUpdateResult, error_node, CUgraphExecUpdateResultInfo, errorNode);
 SAME_FIELD(ExecUpdateResult, error_from_node, CUgraphExecUpdateResultInfo, errorFromNode);
 SAME_NUMBER(0, CU_GRAPH_EXEC_UPDATE_SUCCESS);
+SAME_STRUCT(Location, CUmemLocation);
+SAME_FIELD(Location, type, CUmemLocation, type);
+SAME_FIELD(Location, id, CUmemLocation, id);
 SAME_STRUCT(Uuid, CUuuid);
 SAME_FIELD(Uuid, bytes, CUuuid, bytes);
 

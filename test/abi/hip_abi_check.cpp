@@ -36,6 +36,11 @@ struct Declared<cuda::Call<R(P...)>> {
 #define OPTIONAL_hipDeviceTotalMem(entry) SAME(entry, hipDeviceTotalMem)
 #define OPTIONAL_hipGraphGetNodes(entry) SAME(entry, hipGraphGetNodes)
 #define OPTIONAL_hipModuleUnload(entry) SAME(entry, hipModuleUnload)
+// These decide whether there is managed memory.
+#define OPTIONAL_hipMallocManaged(entry) SAME(entry, hipMallocManaged)
+#define OPTIONAL_hipMemPrefetchAsync(entry) SAME(entry, hipMemPrefetchAsync)
+#define OPTIONAL_hipMemAdvise(entry) SAME(entry, hipMemAdvise)
+#define OPTIONAL_hipMemRangeGetAttribute(entry) SAME(entry, hipMemRangeGetAttribute)
 #define OPTIONAL(entry, symbol) OPTIONAL_##symbol(entry)
 HOTSLOT_HIP_SAME(SAME, OPTIONAL)
 
@@ -85,9 +90,19 @@ SAME_NUMBER(cuda::host_alloc_portable, hipHostMallocPortable);
 SAME_NUMBER(cuda::capture_global, hipStreamCaptureModeGlobal);
 SAME_NUMBER(cuda::capture_thread_local, hipStreamCaptureModeThreadLocal);
 SAME_NUMBER(cuda::capture_relaxed, hipStreamCaptureModeRelaxed);
+SAME_NUMBER(cuda::mem_attach_global, hipMemAttachGlobal);
+SAME_NUMBER(cuda::device_cpu, hipCpuDeviceId);
+SAME_NUMBER(cuda::device_invalid, hipInvalidDeviceId);
+SAME_NUMBER(cuda::advise_preferred_location, hipMemAdviseSetPreferredLocation);
+SAME_NUMBER(cuda::advise_accessed_by, hipMemAdviseSetAccessedBy);
+SAME_NUMBER(cuda::range_preferred_location, hipMemRangeAttributePreferredLocation);
+SAME_NUMBER(cuda::range_accessed_by, hipMemRangeAttributeAccessedBy);
+SAME_NUMBER(cuda::range_last_prefetch_location, hipMemRangeAttributeLastPrefetchLocation);
 SAME_NUMBER(memcpy_default, hipMemcpyDefault);
 SAME_NUMBER(attribute_async_engine_count, hipDeviceAttributeAsyncEngineCount);
+SAME_NUMBER(attribute_concurrent_managed_access, hipDeviceAttributeConcurrentManagedAccess);
 SAME_NUMBER(attribute_integrated, hipDeviceAttributeIntegrated);
+SAME_NUMBER(attribute_managed_memory, hipDeviceAttributeManagedMemory);
 SAME_NUMBER(attribute_multiprocessor_count, hipDeviceAttributeMultiprocessorCount);
 
 #ifdef NEGATIVE

@@ -83,6 +83,7 @@ SAME_NUMBER(Priority::normal, ZE_COMMAND_QUEUE_PRIORITY_NORMAL);
 SAME_NUMBER(Priority::low, ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW);
 SAME_NUMBER(Priority::high, ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH);
 SAME_NUMBER(ModuleFormat::spirv, ZE_MODULE_FORMAT_IL_SPIRV);
+SAME_NUMBER(MemoryAdvice::prefer_device, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION);
 
 // The first two fields of every extensible structure, then its own.
 #define SAME_DESC(ours, theirs)              \
@@ -192,6 +193,7 @@ SAME_FIELD(Timestamps, context_end, ze_kernel_timestamp_result_t, context.kernel
 #ifdef ZE_API_VERSION_CURRENT_M
 SAME_NUMBER(queue_in_order, ZE_COMMAND_QUEUE_FLAG_IN_ORDER);
 SAME_NUMBER(list_in_order, ZE_COMMAND_LIST_FLAG_IN_ORDER);
+SAME_NUMBER(MemoryAdvice::prefer_system, ZE_MEMORY_ADVICE_SET_SYSTEM_MEMORY_PREFERRED_LOCATION);
 #if ZE_API_VERSION_CURRENT_M >= ZE_MAKE_VERSION(1, 15)
 static_assert(same_function<decltype(Newer::zeEventCounterBasedCreate), decltype(&::zeEventCounterBasedCreate)>,
               "zeEventCounterBasedCreate has another signature");

@@ -3,7 +3,7 @@
  * knows a family. Each test leaves as many handles open as it found.
  */
 import { expect } from 'chai';
-import { type Device, openDevice } from '../../src/index.ts';
+import { type Device, getSharedCaptureStream, getSharedGraphPool, openDevice } from '../../src/index.ts';
 import { captureContract } from './contract/capture.ts';
 import { errorContract } from './contract/errors.ts';
 import { eventContract } from './contract/events.ts';
@@ -12,7 +12,9 @@ import { handleContract } from './contract/handles.ts';
 import { kernelContract } from './contract/kernels.ts';
 import { lifetimeContract } from './contract/lifetime.ts';
 import { lostContract } from './contract/lost.ts';
+import { managedContract } from './contract/managed.ts';
 import { memoryContract } from './contract/memory.ts';
+import { poolContract } from './contract/pools.ts';
 import { streamContract } from './contract/streams.ts';
 import { threadContract } from './contract/threads.ts';
 import { errorScope } from './error-scope.ts';
@@ -25,11 +27,13 @@ const failing: Section = (device, name) =>
 
 export const sections: Readonly<Record<string, Section>> = {
   memory: memoryContract,
+  'managed memory': managedContract,
   streams: streamContract,
   events: eventContract,
   kernels: kernelContract,
   graphs: graphContract,
   capture: captureContract,
+  pools: poolContract,
   errors: failing,
   handles: handleContract,
   threads: threadContract,
@@ -39,16 +43,24 @@ export const sections: Readonly<Record<string, Section>> = {
 export function deviceContract(name: string): void {
   describe(`device contract on ${name}`, () => {
     let device: Device;
-    let before: Record<string, number>;
+    let openBefore: Record<string, number>;
     beforeEach(() => {
       device = openDevice(name);
-      before = openHandles();
+      openBefore = openHandles();
     });
     afterEach(() => {
       device.close();
-      expect(openHandles(), 'open handles').to.deep.equal(before);
+      expect(openHandles(), 'open handles').to.deep.equal(openBefore);
       expect(pinnedHandles(), 'pins').to.equal(0);
     });
+    // What belongs to the device itself is there before handles are counted, whoever else has it open.
+    let held: Device;
+    before(() => {
+      held = openDevice(name);
+      getSharedCaptureStream(held);
+      getSharedGraphPool(held);
+    });
+    after(() => held.close());
     const opened = () => device;
     for (const [section, contract] of Object.entries(sections)) describe(section, () => contract(opened, name));
   });

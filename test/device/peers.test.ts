@@ -72,6 +72,30 @@ describe(`${family}: peers`, () => {
     expect(new Set(await valuesOf(other))).to.deep.equal(new Set([0]));
   });
 
+  it('use managed memory of each other in place, and have its pages where they want them', async function () {
+    if (here.traits.noManaged || there.traits.noManaged) this.skip();
+    using shared = here.allocateManaged({ shape: [2000] });
+    using own = there.allocate({ shape: [2000] });
+    using stream = there.createStream();
+    stream.fill(shared, 2);
+    stream.copy(own, shared);
+    add(stream, own, shared);
+    add(stream, shared, own);
+    expect(new Set(await valuesOf(shared, stream))).to.deep.equal(new Set([6]));
+    stream.beginCapture();
+    stream.copy(shared, own);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    stream.prefetch(shared, 1);
+    stream.replay(exec);
+    await stream.synchronize();
+    if (there.traits.movesPages) {
+      here.advise(shared, { accessedBy: 1 });
+      expect(here.residency(shared)).to.deep.equal({ location: 1, preferred: 0, accessedBy: [0, 1] });
+    }
+    expect(new Set(await valuesOf(shared))).to.deep.equal(new Set([4]));
+  });
+
   it('objects of another family are refused by name', function () {
     // Here the host device is the other family.
     if (family === 'host') this.skip();

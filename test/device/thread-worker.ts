@@ -2,12 +2,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { native } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
-import { openDevice } from '../../src/index.ts';
+import { type CpuTensor, DeviceSpec, openDevice, type Tensor, ToDevice } from '../../src/index.ts';
 import { newPoller, newReplayer, newSubmitter, type Poller, TransferMode, Watch } from '../../src/transfer/native.ts';
 import { BELL_WORDS } from '../../src/wait/bell.ts';
 
 export interface Handles {
   device: string;
+  other?: string;
   stream?: number;
   side?: number;
   event?: number;
@@ -123,6 +124,20 @@ const tasks = {
     device.currentStream.record(mark);
     while (!waitEventSync(device, mark, 40));
     return true;
+  },
+  /** There and back through every kind of forwardSync: a dense tensor, then the middle columns of a wider one. */
+  moveSync() {
+    using op = new ToDevice('cpu', name);
+    const home = op.adjoint();
+    using x = op.forward(Float32Array.of(1, 2, 3)) as Tensor;
+    using y = op.forwardSync(Float32Array.of(9, 10, 11, 12, 19, 20, 21, 22)) as Tensor;
+    const middle = y.view({ shape: [2, 2], offset: 1, strides: [4, 1] });
+    return [x, middle].flatMap((each) => Array.from((home.forwardSync(each) as CpuTensor).data, Number));
+  },
+  /** Says the transfer stream's handle and keeps both devices open until it is told to end. */
+  transferStream() {
+    say(DeviceSpec.getTransferStream(openDevice(name), openDevice(handles.other as string)).handle);
+    Atomics.wait(words, 0, 0);
   },
   /** Pins everything and never gives it back. */
   hold() {

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ const flagsOf = (sanitizer: string) =>
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
 export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas';
 
-const host = ['host', 'host_executor', 'capture'].map((file) => `native/device/${file}.cpp`);
+const host = ['host', 'host_executor', 'host_managed', 'capture'].map((file) => `native/device/${file}.cpp`);
 const drivers: Record<SoftwareDriver, { file: string; source: string; defines: string[]; device: string[] }> = {
   // It has queues of its own, stricter than the host device's, and runs the same kernels.
   level_zero: { file: 'libze_software.so.1', source: 'test/drivers/level_zero.cpp', defines: [], device: [] },
@@ -67,14 +67,18 @@ function hash(parts: readonly string[]): string {
   return digest.digest('hex').slice(0, 32);
 }
 
-/** What the compiler said an object was made from, with its bytes as they are now. */
-function made(command: readonly string[], dependencies: string): string | null {
-  if (!existsSync(dependencies)) return null;
-  const files = readFileSync(dependencies, 'utf8')
+/** What the compiler said an object was made from. */
+const madeFrom = (dependencies: string) =>
+  readFileSync(dependencies, 'utf8')
     .replace(/^[^:]*:/, '')
     .replaceAll('\\\n', ' ')
     .trim()
     .split(/\s+/);
+
+/** The same with the files' bytes as they are now. */
+function made(command: readonly string[], dependencies: string): string | null {
+  if (!existsSync(dependencies)) return null;
+  const files = madeFrom(dependencies);
   const parts = [...command];
   for (const file of files) {
     const path = join(root, file);
@@ -109,13 +113,16 @@ function compile(units: readonly Unit[], sanitizer: string): string[] {
       stale.push({ temporary: `${object}.${process.pid}`, object, command });
     return object;
   });
+  const begin = Date.now();
   if (stale.length > 0)
     run(stale.map(({ temporary, command }) => [...command, '-c', '-MMD', '-MF', `${temporary}.d`, '-o', temporary]));
   // Whole or not at all: another process may build the same.
   for (const { temporary, object, command } of stale) {
     renameSync(`${temporary}.d`, `${object}.d`);
     renameSync(temporary, object);
-    writeFileSync(`${object}.key`, made(command, `${object}.d`) ?? '');
+    // Something that was changed meanwhile may have been read before: such an object is made again the next time.
+    const changed = madeFrom(`${object}.d`).some((file) => statSync(join(root, file)).mtimeMs >= begin);
+    writeFileSync(`${object}.key`, changed ? `${begin}` : (made(command, `${object}.d`) ?? ''));
   }
   return objects;
 }

@@ -19,6 +19,7 @@ const onBoth: [string, string][] = [
   ['captures', 'bars, breaks and refuses captures by mode and thread'],
   ['graphs', 'replays, updates and keeps graphs'],
   ['let-go', 'sees memory go that work or graphs still use'],
+  ['managed', 'moves managed memory by the signatures of its time'],
   ['threads', 'keeps its books under threads'],
 ];
 const once: [string, string, NodeJS.ProcessEnv][] = [
@@ -30,6 +31,12 @@ const once: [string, string, NodeJS.ProcessEnv][] = [
     'can be short of memory and refuse to register',
     { HOTSLOT_SOFTWARE_CUDA: 'memory=65536,register=refuse,ptx=6.3' },
   ],
+  [
+    'exclusive',
+    'can keep the CPU out of managed memory while the device may use it',
+    { HOTSLOT_SOFTWARE_CUDA: 'managed=exclusive' },
+  ],
+  ['hangs', 'can keep one call for good', { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' }],
   ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
   ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
 ];

@@ -146,6 +146,10 @@ void lookups() {
   OK(lookup("cuFuncLoad", &found, 12000, 1, &why));
   IS(2, why);
   IS(version >= 13000, bool(cu.func_load));
+  // Two signatures of one name, of which an old driver has the old one.
+  IS(true, bool(cu.mem_prefetch_v1) && bool(cu.mem_advise_v1));
+  IS(version >= 12020, bool(cu.mem_prefetch)), IS(version >= 12020, bool(cu.mem_advise));
+  IS(false, cu.mem_prefetch && reinterpret_cast<void*>(cu.mem_prefetch.function) == reinterpret_cast<void*>(cu.mem_prefetch_v1.function));
   char name[64];
   OK(cu.device_get_name(name, sizeof name, 0));
   IS(0, strcmp(name, version >= 13000 ? "Hotslot software driver (CUDA 13.0)" : "Hotslot software driver (CUDA 12.0)"));
@@ -795,6 +799,124 @@ void let_go() {
   IS(true, strstr(complaints_text(), "a free of memory that queued work still uses") != nullptr);
 }
 
+int attribute(RangeAttribute which, DevicePtr at, size_t bytes) {
+  int value = 9;
+  OK(cu.mem_range_get_attribute(&value, sizeof value, which, at, bytes));
+  return value;
+}
+
+void managed() {
+  enter();
+  const StreamHandle s = stream();
+  const DevicePtr plain = memory(64);
+  DevicePtr at = 0;
+  IS(status::invalid_value, cu.mem_alloc_managed(&at, 0, mem_attach_global));
+  IS(status::invalid_value, cu.mem_alloc_managed(&at, 64, 0));
+  OK(cu.mem_alloc_managed(&at, 8192, mem_attach_global));
+  IS(2, live("allocations")), IS(8256, live("allocation_bytes"));
+  int value = 0, by[2] = {};
+  OK(cu.device_get_attribute(&value, attribute_managed_memory, 0));
+  IS(1, value);
+  OK(cu.device_get_attribute(&value, attribute_concurrent_managed_access, 0));
+  IS(1, value);
+  // Fresh memory was brought nowhere, belongs nowhere, and nobody reaches it.
+  IS(device_invalid, attribute(range_last_prefetch_location, at, 8192));
+  IS(device_invalid, attribute(range_preferred_location, at, 8192));
+  OK(cu.mem_range_get_attribute(by, sizeof by, range_accessed_by, at, 8192));
+  IS(device_invalid, by[0]), IS(device_invalid, by[1]);
+  OK(cu.mem_advise_v1(at, 8192, advise_preferred_location, 0));
+  OK(cu.mem_advise_v1(at, 8192, advise_accessed_by, 0));
+  IS(0, attribute(range_preferred_location, at, 8192));
+  OK(cu.mem_range_get_attribute(by, sizeof by, range_accessed_by, at, 8192));
+  IS(0, by[0]), IS(device_invalid, by[1]);
+  OK(cu.memset_d8_async(at, 7, 8192, s));
+  OK(cu.mem_prefetch_v1(at, 8192, 0, s));
+  OK(cu.mem_prefetch_v1(at, 64, device_cpu, s));
+  OK(cu.stream_synchronize(s));
+  IS(device_cpu, attribute(range_last_prefetch_location, at, 4096));
+  IS(0, attribute(range_last_prefetch_location, at + 4096, 4096));
+  IS(device_invalid, attribute(range_last_prefetch_location, at, 8192));
+  IS(7, reinterpret_cast<unsigned char*>(at)[8191]);
+  if (cu.mem_prefetch) {
+    OK(cu.mem_prefetch(at, 8192, {location_device, 0}, 0, s));
+    OK(cu.mem_prefetch(at, 8192, {location_host, 9}, 0, s));
+    OK(cu.stream_synchronize(s));
+    IS(device_cpu, attribute(range_last_prefetch_location, at, 8192));
+    OK(cu.mem_advise(at, 8192, advise_preferred_location, {location_host, 0}));
+    IS(device_cpu, attribute(range_preferred_location, at, 8192));
+    IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_device, 1}, 0, s));
+    IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_device, -1}, 0, s));
+    IS(status::invalid_value, cu.mem_prefetch(at, 64, {0, 0}, 0, s));
+    IS(status::invalid_value, cu.mem_prefetch(at, 64, {location_device, 0}, 1, s));
+    IS(status::invalid_device, cu.mem_advise(at, 64, advise_accessed_by, {location_device, 1}));
+  }
+  IS(status::invalid_device, cu.mem_prefetch_v1(at, 64, 1, s));
+  IS(status::invalid_device, cu.mem_advise_v1(at, 64, advise_accessed_by, device_invalid));
+  IS(status::invalid_value, cu.mem_prefetch_v1(plain, 64, 0, s));
+  IS(status::invalid_value, cu.mem_prefetch_v1(at, 8193, 0, s));
+  IS(status::invalid_value, cu.mem_prefetch_v1(at, 0, 0, s));
+  IS(status::invalid_value, cu.mem_advise_v1(plain, 64, advise_preferred_location, 0));
+  IS(status::invalid_value, cu.mem_advise_v1(at, 64, MemoryAdvice(7), 0));
+  IS(status::invalid_value, cu.mem_range_get_attribute(&value, 4, range_preferred_location, plain, 64));
+  IS(status::invalid_value, cu.mem_range_get_attribute(by, 8, range_preferred_location, at, 64));
+  IS(status::invalid_value, cu.mem_range_get_attribute(by, 6, range_accessed_by, at, 64));
+  // A prefetch is no part of a capture, and breaks it; memory and advice are barred like all that is not enqueued.
+  Parts p;
+  OK(p.begin());
+  IS(status::capture_unsupported, cu.mem_prefetch_v1(at, 64, 0, p.origin));
+  p.broken();
+  DevicePtr more = 0;
+  for (int i = 0; i < 2; ++i) {
+    OK(p.begin());
+    IS(status::capture_unsupported, i ? cu.mem_alloc_managed(&more, 64, mem_attach_global) : cu.mem_advise_v1(at, 64, advise_accessed_by, 0));
+    p.broken();
+  }
+  IS(0, violations());
+  // Not freed while a prefetch of it is queued.
+  {
+    Latch latch(s);
+    OK(cu.mem_prefetch_v1(at, 8192, 0, s));
+    OK(cu.mem_free(at));
+    IS(1, violations());
+    latch.open();
+    OK(cu.stream_synchronize(s));
+  }
+  IS(status::invalid_value, cu.mem_prefetch_v1(at, 64, 0, s));
+}
+
+// managed=exclusive
+void exclusive() {
+  enter();
+  const StreamHandle s = stream();
+  int value = 9;
+  OK(cu.device_get_attribute(&value, attribute_managed_memory, 0));
+  IS(1, value);
+  OK(cu.device_get_attribute(&value, attribute_concurrent_managed_access, 0));
+  IS(0, value);
+  DevicePtr at = 0;
+  OK(cu.mem_alloc_managed(&at, 64, mem_attach_global));
+  IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_device, 0}, 0, s));
+  IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_host, 0}, 0, s));
+  IS(status::invalid_device, cu.mem_advise(at, 64, advise_preferred_location, {location_device, 0}));
+}
+
+// hang=cuMemAllocManaged
+void hangs() {
+  enter();
+  static std::atomic<bool> returned{false};
+  std::thread([] {
+    DevicePtr at = 0;
+    OK(cu.context_set_current(context));
+    cu.mem_alloc_managed(&at, 64, mem_attach_global);
+    returned = true;
+  }).detach();
+  while (calls("cuMemAllocManaged") != 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  IS(false, returned.load());
+  memory(64);  // others go on
+  IS(1, live("allocations"));
+}
+
 void two_devices() {
   enter();
   int count = 0, can = 0;
@@ -841,6 +963,20 @@ void two_devices() {
   OK(cu.context_set_current(context));
   OK(cu.memcpy_dtoh_async(got, a, 64, here));
   IS(3, got[15]);
+  // Managed memory is everybody's, and goes where it is wanted.
+  DevicePtr shared = 0;
+  OK(cu.mem_alloc_managed(&shared, 64, mem_attach_global));
+  OK(cu.memset_d32_async(shared, 0x40000000, 16, there));
+  OK(cu.mem_prefetch(shared, 64, {location_device, 1}, 0, here));
+  OK(cu.stream_synchronize(here));
+  IS(1, attribute(range_last_prefetch_location, shared, 64));
+  OK(cu.context_set_current(second));
+  OK(axpby(add_there, there, b, shared, 16));
+  OK(cu.memcpy_dtod_async(shared, b, 64, there));
+  OK(cu.stream_synchronize(there));
+  IS(5, reinterpret_cast<float*>(shared)[15]);
+  OK(cu.context_set_current(context));
+  OK(cu.mem_free(shared));
   IS(2, live("contexts_retained"));
   IS(0, violations());
 }
@@ -861,7 +997,11 @@ void limits() {
   IS(25536, free), IS(65536, total);
   IS(status::out_of_memory, cu.mem_alloc(&at, 30000));
   IS(0, at);
+  IS(status::out_of_memory, cu.mem_alloc_managed(&at, 30000, mem_attach_global));
   OK(cu.mem_free(first));
+  OK(cu.mem_alloc_managed(&at, 40000, mem_attach_global));
+  IS(40000, live("allocation_bytes"));
+  OK(cu.mem_free(at));
   OK(cu.mem_alloc(&at, 65536));
   IS(65536, live("allocation_bytes"));
   IS(status::not_supported, cu.mem_host_register(block, 64, 3));
@@ -977,6 +1117,9 @@ const Group groups[] = {{"lookups", lookups},
               {"captures", captures},
               {"graphs", graphs},
               {"let-go", let_go},
+              {"managed", managed},
+              {"exclusive", exclusive},
+              {"hangs", hangs},
               {"two-devices", two_devices},
               {"limits", limits},
               {"no-device", no_device},

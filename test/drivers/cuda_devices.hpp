@@ -40,6 +40,8 @@ inline Status device_get_attribute(int* out, Attribute attribute, DeviceId id) {
   if (attribute == attribute_cc_major) *out = driver().cc / 10;
   if (attribute == attribute_cc_minor) *out = driver().cc % 10;
   if (attribute == attribute_host_register_supported) *out = !driver().refuse_register;
+  if (attribute == attribute_managed_memory) *out = driver().managed;
+  if (attribute == attribute_concurrent_managed_access) *out = driver().managed && driver().concurrent;
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // The door of every call: counted, perhaps made to fail, refused when the driver is not there, then under the lock.
 #pragma once
+#include <unistd.h>
+
 #include "cuda_devices.hpp"
 #include "cuda_graphs.hpp"
 
@@ -8,7 +10,7 @@ namespace hotslot::software {
 inline void make_devices(const Options& options) {
   Driver& all = driver();
   for (auto& [name, value] : options.values) {
-    static const char* const known[] = {"devices", "memory", "sticky", "register", "peer", "ptx", "cc", "arch"};
+    static const char* const known[] = {"devices", "memory", "sticky", "register", "peer", "ptx", "cc", "arch", "managed", "hang"};
     if (std::none_of(std::begin(known), std::end(known), [name = name](const char* each) { return name == each; }))
       desk().complaints.say("nobody knows the option " + name + "=" + value), throw Refusal{status::unknown};
   }
@@ -16,6 +18,9 @@ inline void make_devices(const Options& options) {
   all.sticky_context = options.get("sticky", "") == "context";
   all.refuse_register = options.get("register", "") == "refuse";
   all.peer = options.get("peer", "") != "none";
+  all.managed = options.get("managed", "") != "none";
+  all.concurrent = options.get("managed", "") != "exclusive";
+  all.hang = options.get("hang", "");
   for (uint64_t i = 0; i < options.number("devices", 1); ++i) {
     all.devices.push_back(std::make_unique<Device>());
     all.devices.back()->index = int(i);
@@ -30,6 +35,10 @@ Status enter(Call& call, bool before_init, F&& f) {
   if (const int injected = desk().injection.status(call.name)) return injected;
   std::lock_guard guard(driver().lock);
   if (!before_init && !driver().initialised) return status::not_initialized;
+  if (driver().hang == call.name) {
+    const Unlocked others;
+    for (;;) pause();
+  }
   try {
     return f();
   } catch (const Refusal& refusal) {

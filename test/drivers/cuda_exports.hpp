@@ -50,7 +50,8 @@ struct Listed {
   void* entrance;
 };
 
-// Those of the table of cuda_abi.hpp have its types; the name's first version where that had another signature.
+// Those of the table of cuda_abi.hpp have its types; the name's first version where that had another signature. A name with
+// two signatures is there twice, the older first.
 #define SOFTWARE_CUDA_ENTRIES(TABLE, OTHER)                                           \
   TABLE(get_error_name, cuGetErrorName, 6000, 6000)                                   \
   TABLE(get_error_string, cuGetErrorString, 6000, 6000)                               \
@@ -76,6 +77,12 @@ struct Listed {
   TABLE(mem_host_register, cuMemHostRegister, 4000, 6050)                             \
   TABLE(mem_host_unregister, cuMemHostUnregister, 4000, 4000)                         \
   TABLE(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 2020, 3020)           \
+  TABLE(mem_alloc_managed, cuMemAllocManaged, 6000, 6000)                             \
+  TABLE(mem_prefetch_v1, cuMemPrefetchAsync, 8000, 8000)                              \
+  TABLE(mem_prefetch, cuMemPrefetchAsync, 12020, 12020)                               \
+  TABLE(mem_advise_v1, cuMemAdvise, 8000, 8000)                                       \
+  TABLE(mem_advise, cuMemAdvise, 12020, 12020)                                        \
+  TABLE(mem_range_get_attribute, cuMemRangeGetAttribute, 8000, 8000)                  \
   TABLE(stream_create, cuStreamCreateWithPriority, 5050, 5050)                        \
   TABLE(stream_destroy, cuStreamDestroy, 2000, 4000)                                  \
   TABLE(stream_query, cuStreamQuery, 2000, 2000)                                      \
@@ -113,7 +120,7 @@ struct Listed {
   TABLE(func_load, cuFuncLoad, 12040, 12040)                                          \
   TABLE(launch_kernel, cuLaunchKernel, 4000, 4000)
 
-#define SOFTWARE_CALL(operation, symbol, first, ours) inline Call call_##symbol(#symbol);
+#define SOFTWARE_CALL(operation, symbol, first, ours) inline Call call_of_##operation(#symbol);
 SOFTWARE_CUDA_ENTRIES(SOFTWARE_CALL, SOFTWARE_CALL)
 #undef SOFTWARE_CALL
 
@@ -124,7 +131,7 @@ SOFTWARE_CUDA_ENTRIES(SOFTWARE_SAME, SOFTWARE_NOTHING)
 
 inline const std::vector<Listed>& listed() {
 #define SOFTWARE_LISTED(operation, symbol, first, ours) \
-  {#symbol, first, ours, reinterpret_cast<void*>(&Entrance<&op::operation, call_##symbol>::enter)},
+  {#symbol, first, ours, reinterpret_cast<void*>(&Entrance<&op::operation, call_of_##operation>::enter)},
   static const std::vector<Listed> list{SOFTWARE_CUDA_ENTRIES(SOFTWARE_LISTED, SOFTWARE_LISTED)};
   return list;
 }
@@ -174,8 +181,12 @@ SOFTWARE_EXPORT int cuGetProcAddress_v2(const char* name, void** out, int versio
       if (strcmp(name, own) == 0) *out = entrance, found = success;
     for (const Listed& entry : listed()) {
       if (strcmp(name, entry.name) != 0) continue;
-      found = version < entry.first ? version_not_sufficient : success;
-      if (found == success) *out = version >= entry.ours ? entry.entrance : reinterpret_cast<void*>(&other_signature);
+      if (version < entry.first) {
+        if (found == not_found) found = version_not_sufficient;
+        break;
+      }
+      found = success;
+      *out = version >= entry.ours ? entry.entrance : reinterpret_cast<void*>(&other_signature);
     }
     if (symbol_status) *symbol_status = found;
     return 0;

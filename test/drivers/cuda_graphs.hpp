@@ -94,7 +94,7 @@ inline void enqueue_failure(Stream& stream, Status why) {
 inline bool reachable(const Ref<Range>& range, const Device& device) {
   if (!range || foreign(*range, device)) return false;
   if (range->kind == Range::registered) return (range->flags & host_register_devicemap) != 0;
-  return range->kind == Range::host || &range->owner == &device || device.peers.count(&range->owner) > 0;
+  return range->kind == Range::host || range->managed() || &range->owner == &device || device.peers.count(&range->owner) > 0;
 }
 
 inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,

@@ -191,11 +191,12 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   return 0;
 }
 
-inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags) {
+inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags, bool managed = false) {
   unsafe();
   demand(bytes > 0, status::invalid_value);
   if (kind == Range::device) demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
-  Ref<Memory> memory = kind == Range::device ? device.host->allocate(bytes) : device.host->allocate_host(bytes);
+  hotslot::Device& host = *device.host;
+  Ref<Memory> memory = managed ? host.allocate_managed(bytes) : kind == Range::device ? host.allocate(bytes) : host.allocate_host(bytes);
   const auto begin = reinterpret_cast<uintptr_t>(memory->address);
   auto range = std::make_shared<Range>(kind, device, begin, bytes, flags, std::move(memory));
   driver().ranges[begin] = range;
@@ -265,6 +266,70 @@ inline Status mem_host_get_device_pointer(DevicePtr* out, void* at, unsigned fla
   demand(out && flags == 0 && range && range->kind != Range::device && !foreign(*range, device), status::invalid_value);
   demand(range->kind == Range::host || range->flags & host_register_devicemap, status::invalid_value);
   *out = uintptr_t(at);
+  return 0;
+}
+
+// ---- managed memory --------------------------------------------------------------------------------------------------
+
+inline Status mem_alloc_managed(DevicePtr* out, size_t bytes, unsigned flags) {
+  Device& device = current();
+  demand(out && (flags == mem_attach_global || flags == 2), status::invalid_value);
+  demand(flags == mem_attach_global && driver().managed, status::not_supported);
+  *out = own_memory(device, Range::device, bytes, flags, true)->begin;
+  // Fresh managed memory belongs nowhere; who reaches it is in `reached_by`.
+  device.host->advise({driver().ranges[*out]->memory, 0, bytes}, Advice::preferred_location, nowhere);
+  return 0;
+}
+
+inline Ref<Range> managed_range(DevicePtr at, size_t bytes) {
+  demand(bytes > 0, status::invalid_value);
+  Ref<Range> range = range_around(at);
+  demand(range && range->managed() && bytes <= range->end() - at, status::invalid_value);
+  refuse_poisoned(range->owner);
+  return range;
+}
+
+// The CPU, or a device that may have the pages at any time.
+inline int place_of(DeviceId id) {
+  if (id == device_cpu) return on_cpu;
+  device_at(id);
+  demand(driver().concurrent, status::invalid_device);
+  return id;
+}
+inline int place_of(Location location) {
+  demand(location.type == location_device || location.type == location_host, status::invalid_value);
+  if (location.type == location_device) demand(location.id >= 0, status::invalid_device);
+  return location.type == location_host ? on_cpu : place_of(location.id);
+}
+
+inline Status advise_at(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) {
+  current();
+  unsafe();
+  demand(advice >= 1 && advice <= 6, status::invalid_value);
+  const Ref<Range> range = managed_range(at, bytes);
+  demand(advice == advise_preferred_location || (advice == advise_accessed_by && where != on_cpu), status::not_supported);
+  const bool by = advice == advise_accessed_by;
+  if (by) range->reached_by |= 1u << where;
+  range->owner.host->advise({range->memory, at - range->begin, bytes}, by ? Advice::accessed_by : Advice::preferred_location, where);
+  return 0;
+}
+inline Status mem_advise_v1(DevicePtr at, size_t bytes, MemoryAdvice advice, DeviceId to) { return advise_at(at, bytes, advice, place_of(to)); }
+inline Status mem_advise(DevicePtr at, size_t bytes, MemoryAdvice advice, Location to) { return advise_at(at, bytes, advice, place_of(to)); }
+
+inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute attribute, DevicePtr at, size_t bytes) {
+  current();
+  unsafe();
+  const Ref<Range> range = managed_range(at, bytes);
+  Residency found = range->owner.host->residency({range->memory, at - range->begin, bytes});
+  auto& by = found.accessed_by;
+  by.erase(std::remove_if(by.begin(), by.end(), [&](int id) { return !(range->reached_by >> id & 1); }), by.end());
+  const bool list = attribute == range_accessed_by;
+  demand(list || attribute == range_preferred_location || attribute == range_last_prefetch_location, status::invalid_value);
+  demand(out && (list ? size > 0 && size % 4 == 0 : size == 4), status::invalid_value);
+  auto* to = static_cast<int*>(out);
+  static_assert(on_cpu == device_cpu && nowhere == device_invalid);
+  if (!list) return *to = attribute == range_preferred_location ? found.preferred : found.location, 0;
+  for (size_t i = 0; i < size / 4; ++i) to[i] = i < by.size() ? by[i] : device_invalid;
   return 0;
 }
 

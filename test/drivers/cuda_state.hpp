@@ -43,6 +43,8 @@ struct Range {
   // Cleared when it is freed or unregistered; queued work and graphs may still hold it.
   std::atomic<bool> live{true};
   uintptr_t end() const { return begin + bytes; }
+  bool managed() const { return memory && memory->managed; }
+  unsigned reached_by = 0;  // of managed memory: devices that advice named, a bit each
 
   // The streams whose queues hold work on it. Views count themselves in and out, on whatever thread finishes the work.
   void hold(const Ref<Stream>& stream) {
@@ -257,6 +259,8 @@ struct Driver {
   bool initialised = false;
   int version = 0, ptx = 0, cc = 0;  // 13000, 90, 80
   bool sticky_context = false, refuse_register = false, peer = true;
+  bool managed = true, concurrent = true;  // managed memory is there; the CPU may use it at any time
+  std::string hang;                        // the call that never returns
   uint64_t memory = 0;  // per device; 0: the machine's
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;

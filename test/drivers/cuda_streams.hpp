@@ -190,7 +190,7 @@ inline Ref<Range> on_device(DevicePtr at, size_t bytes, Device& device) {
 }
 
 inline void same_device(const Range& range, const Stream& stream) {
-  demand(range.kind != Range::device || &range.owner == &stream.owner, status::invalid_handle);
+  demand(range.kind != Range::device || range.managed() || &range.owner == &stream.owner, status::invalid_handle);
 }
 
 inline Status memcpy_htod_async(DevicePtr to, const void* from, size_t bytes, StreamHandle on) {
@@ -253,5 +253,20 @@ inline Status fill(DevicePtr to, const void* pattern, size_t width, size_t count
 inline Status memset_d8_async(DevicePtr to, unsigned char value, size_t count, StreamHandle on) { return fill(to, &value, 1, count, on); }
 inline Status memset_d16_async(DevicePtr to, unsigned short value, size_t count, StreamHandle on) { return fill(to, &value, 2, count, on); }
 inline Status memset_d32_async(DevicePtr to, unsigned value, size_t count, StreamHandle on) { return fill(to, &value, 4, count, on); }
+
+inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on) {
+  const Ref<Stream> stream = stream_of(on);
+  demand(driver().concurrent, status::invalid_device);
+  const Ref<Range> range = managed_range(at, bytes);
+  // The whole memory is what moves; the view in it is what counts the work.
+  const Ref<Memory> used = view(stream, at, bytes, range);
+  asking(stream->fault, [&] { stream->host->prefetch({Ref<Memory>(used, range->memory.get()), at - range->begin, bytes}, where); });
+  return 0;
+}
+inline Status mem_prefetch_v1(DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) { return prefetch_to(at, bytes, place_of(to), on); }
+inline Status mem_prefetch(DevicePtr at, size_t bytes, Location to, unsigned flags, StreamHandle on) {
+  demand(flags == 0, status::invalid_value);
+  return prefetch_to(at, bytes, place_of(to), on);
+}
 
 }  // namespace hotslot::software::op

@@ -8,7 +8,7 @@ import type { Outcome } from './every-call-worker.ts';
 import { libraryOf, type Mode, modes, need, run, runTests } from './software.ts';
 
 /** What has tests of its own above devices; a mode per family runs it. */
-const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'gpu'].map(
+const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'operators', 'gpu'].map(
   (folder) => `dist/test/${folder}/*.test.js`,
 );
 
@@ -121,7 +121,8 @@ function carriesAbove(mode: Mode): void {
 /** What the driver is told beside its mode, for more than one device. */
 function hasPeers(mode: Mode, told: Record<string, string>): void {
   it('copies between two devices', async () => {
-    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(4);
+    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(5);
+    expect(await runTests(mode, ['dist/test/operators/*.test.js'], told)).to.be.at.least(140);
   });
 }
 
@@ -131,7 +132,8 @@ describeMode(modes.cuda13, () => {
   hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' });
   it('copies between two devices that cannot reach each other', async () => {
     const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2,peer=none' };
-    expect(await runTests(modes.cuda13, ['dist/test/device/peers.test.js'], told)).to.equal(4);
+    expect(await runTests(modes.cuda13, ['dist/test/device/peers.test.js'], told)).to.equal(5);
+    expect(await runTests(modes.cuda13, ['dist/test/operators/*.test.js'], told)).to.be.at.least(140);
   });
   it('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
     const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };

@@ -101,6 +101,27 @@ void devices() {
   OK(memcpy_peer_async(reinterpret_cast<void*>(a), 0, reinterpret_cast<void*>(b), 1, 64, there));
   OK(same.stream_synchronize(there));
   IS(status::invalid_handle, same.memset_d8_async(b, 3, 64, here));
+  // Managed memory is everybody's.
+  DevicePtr shared = 0;
+  int value = 0;
+  OK(device_get_attribute(&value, attribute_managed_memory, 1));
+  IS(1, value);
+  OK(device_get_attribute(&value, attribute_concurrent_managed_access, 1));
+  IS(1, value);
+  OK(same.mem_alloc_managed(&shared, 64, hotslot::cuda::mem_attach_global));
+  OK(same.memset_d8_async(shared, 3, 64, here));
+  OK(same.mem_advise_v1(shared, 64, hotslot::cuda::advise_accessed_by, 1));
+  OK(same.mem_prefetch_v1(shared, 64, 1, here));
+  OK(same.stream_synchronize(here));
+  OK(same.mem_range_get_attribute(&value, 4, hotslot::cuda::range_last_prefetch_location, shared, 64));
+  IS(1, value);
+  OK(same.mem_range_get_attribute(&value, 4, hotslot::cuda::range_accessed_by, shared, 64));
+  IS(1, value);
+  OK(same.mem_prefetch_v1(shared, 64, -1, there));
+  IS(status::invalid_device, same.mem_prefetch_v1(shared, 64, 2, there));
+  IS(status::invalid_value, same.mem_prefetch_v1(a, 64, 1, there));
+  OK(same.stream_synchronize(there));
+  OK(same.mem_free(shared));
   // A direction must be so.
   IS(21, memcpy_async(got, reinterpret_cast<void*>(a), 64, 1, here));
   IS(21, memcpy_async(got, reinterpret_cast<void*>(a), 64, 5, here));

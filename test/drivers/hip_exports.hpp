@@ -32,11 +32,14 @@ Status hip_enter(Call& call, F&& f) {
 inline Status hip_attribute(int* out, int attribute, int device) {
   op::device_at(device);
   demand(out && attribute >= 0 && (attribute <= 88 || (attribute >= 10000 && attribute < 20000)), status::invalid_value);
-  enum { async_engines = 2, can_map_host_memory = 3, cc_major = 23, max_threads_per_block = 56, multiprocessors = 63 };
+  enum { async_engines = 2, can_map_host_memory = 3, concurrent_managed = 9, cc_major = 23, managed = 24 };
+  enum { max_threads_per_block = 56, multiprocessors = 63 };
   static const std::map<int, int> known{
       {async_engines, 2}, {can_map_host_memory, 1}, {cc_major, 9}, {max_threads_per_block, 1024}, {multiprocessors, 2}};
   const auto found = known.find(attribute);
   *out = found == known.end() ? 0 : found->second;
+  if (attribute == managed) *out = driver().managed;
+  if (attribute == concurrent_managed) *out = driver().managed && driver().concurrent;
   return 0;
 }
 
@@ -73,6 +76,8 @@ using HipModule = hotslot::cuda::Module;
 using HipFunction = hotslot::cuda::Function;
 using HipPointer = hotslot::cuda::DevicePtr;  // void* there
 using HipCaptureMode = hotslot::cuda::CaptureMode;
+using HipAdvice = hotslot::cuda::MemoryAdvice;
+using HipRangeAttribute = hotslot::cuda::RangeAttribute;
 
 SOFTWARE_HIP_CALL(hipInit, (unsigned flags), flags ? status::invalid_value : driver().devices.empty() ? status::invalid_device : 0)
 SOFTWARE_HIP_CALL(hipDriverGetVersion, (int* out), (*out = HOTSLOT_SOFTWARE_HIP < 7 ? 50221153 : 70051831, 0))
@@ -87,6 +92,11 @@ SOFTWARE_HIP_CALL(hipGetDevice, (int* out), out ? (*out = op::current().index, 0
 SOFTWARE_HIP_CALL(hipMemGetInfo, (size_t* free, size_t* total), op::mem_get_info(free, total))
 SOFTWARE_HIP_CALL(hipMalloc, (HipPointer * out, size_t bytes), op::mem_alloc(out, bytes))
 SOFTWARE_HIP_CALL(hipFree, (HipPointer at), op::mem_free(at))
+SOFTWARE_HIP_CALL(hipMallocManaged, (HipPointer * out, size_t bytes, unsigned flags), op::mem_alloc_managed(out, bytes, flags))
+SOFTWARE_HIP_CALL(hipMemPrefetchAsync, (HipPointer at, size_t bytes, int device, HipStream on), op::mem_prefetch_v1(at, bytes, device, on))
+SOFTWARE_HIP_CALL(hipMemAdvise, (HipPointer at, size_t bytes, HipAdvice advice, int device), op::mem_advise_v1(at, bytes, advice, device))
+SOFTWARE_HIP_CALL(hipMemRangeGetAttribute, (void* out, size_t size, HipRangeAttribute attribute, HipPointer at, size_t bytes),
+                  op::mem_range_get_attribute(out, size, attribute, at, bytes))
 SOFTWARE_HIP_CALL(hipHostMalloc, (void** out, size_t bytes, unsigned flags), op::mem_host_alloc(out, bytes, flags))
 SOFTWARE_HIP_CALL(hipHostFree, (void* at), op::mem_free_host(at))
 SOFTWARE_HIP_CALL(hipHostRegister, (void* at, size_t bytes, unsigned flags), op::mem_host_register(at, bytes, flags))

@@ -20,6 +20,13 @@ const scenarios: [title: string, scenario: string, environment: Record<string, s
   ['finds stale handles, memory in use, racing threads', 'mistakes', validated],
   ['fails when it is told to', 'injection', { ...validated, HOTSLOT_SOFTWARE_FAIL: 'zeMemAllocDevice:2:0x70000003' }],
   ['has as many devices and as much memory as it is told', 'peers', { HOTSLOT_SOFTWARE_ZE: 'devices=2,memory=64' }],
+  [
+    'shares memory between a device and the host',
+    'shared',
+    { ...validated, HOTSLOT_SOFTWARE_ZE: 'devices=2,memory=64' },
+  ],
+  ['the same across devices', 'shared', { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2,memory=64' }],
+  ['or not at all', 'shared', { HOTSLOT_SOFTWARE_ZE: 'shared=none' }],
   ['spec 1.9: in-order lists, counter-based events, appended lists', 'modern', { HOTSLOT_SOFTWARE_ZE: 'spec=1.9' }],
   ['the same in the newest', 'modern', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
   ['imports host memory in both ways', 'imports', { HOTSLOT_SOFTWARE_ZE: 'import=both' }],

@@ -271,8 +271,10 @@ ze_result_t zeDeviceGetMemoryAccessProperties(ze_device_handle_t device, ze_devi
   return enter("zeDeviceGetMemoryAccessProperties", [&](auto&) {
     device_of(device), described(out, ZE_STRUCTURE_TYPE_DEVICE_MEMORY_ACCESS_PROPERTIES);
     const auto plain = ZE_MEMORY_ACCESS_CAP_FLAG_RW;
-    out->hostAllocCapabilities = out->deviceAllocCapabilities = out->sharedSingleDeviceAllocCapabilities = plain;
-    out->sharedCrossDeviceAllocCapabilities = out->sharedSystemAllocCapabilities = 0;
+    out->hostAllocCapabilities = out->deviceAllocCapabilities = plain;
+    out->sharedSingleDeviceAllocCapabilities = features().shared != Features::shared_none ? plain : 0;
+    out->sharedCrossDeviceAllocCapabilities = features().shared == Features::shared_cross ? plain : 0;
+    out->sharedSystemAllocCapabilities = 0;
   });
 }
 ze_result_t zeDeviceCanAccessPeer(ze_device_handle_t device, ze_device_handle_t peer, ze_bool_t* out) {
@@ -320,8 +322,21 @@ ze_result_t zeContextDestroy(ze_context_handle_t handle) {
 ze_result_t zeContextGetStatus(ze_context_handle_t context) {
   return enter("zeContextGetStatus", [&](auto&) { context_of(context); });
 }
-ze_result_t resident(const char* name, ze_context_handle_t context, ze_device_handle_t device, const void* memory, size_t bytes) {
-  return enter(name, [&](auto&) { context_of(context), device_of(device), machine().range(memory, bytes, "residency", false); });
+// Shared memory is one device's and the host's, unless it is shared across devices.
+void within_reach(const Range& range, const Ref<Device>& device) {
+  if (!range.allocation || range.allocation->residence != Residence::shared || features().shared == Features::shared_cross) return;
+  require(range.allocation->device == device, invalid_argument, "a device uses another one's shared memory");
+}
+ze_result_t resident(const char* name, ze_context_handle_t handle, ze_device_handle_t device, const void* memory, size_t bytes) {
+  return enter(name, [&](auto&) {
+    const auto context = context_of(handle);
+    const auto on = device_of(device);
+    pointer(memory);
+    require(bytes > 0, invalid_size, "residency of nothing");
+    const Range range = machine().range(memory, bytes, "residency", false);
+    require(range.allocation->context == context, invalid_argument, "memory of another context");
+    within_reach(range, on);
+  });
 }
 ze_result_t zeContextMakeMemoryResident(ze_context_handle_t context, ze_device_handle_t device, void* memory, size_t bytes) {
   return resident("zeContextMakeMemoryResident", context, device, memory, bytes);
@@ -378,6 +393,8 @@ ze_result_t zeMemAllocShared(ze_context_handle_t context, const ze_device_mem_al
   return enter("zeMemAllocShared", [&](auto&) {
     described(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC), described(host, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC), pointer(out);
     aligned(bytes, alignment);
+    if (features().shared == Features::shared_none) refuse(unsupported_feature, "this device has no shared memory");
+    require(device || features().shared == Features::shared_cross, invalid_argument, "shared memory of no device, where only one device can have it");
     const auto memory = machine().allocate(Residence::shared, context_of(context), device ? device_of(device) : nullptr, bytes);
     if (!memory) refuse(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     *out = reinterpret_cast<void*>(memory->base);
@@ -843,6 +860,7 @@ struct Waits {
   }
 };
 void append(std::unique_lock<std::mutex>& held, const Ref<List>& list, Work&& work, const Waits& waits) {
+  for (auto& range : work.ranges) within_reach(range, list->device);
   for (auto& event : waits.events)
     if (const auto theirs = event->recorded ? event->recording.lock() : nullptr; theirs && theirs->open && !list->recording) {
       // Waiting for a recorded event takes the list into the recording, to be joined before its end.
@@ -913,13 +931,20 @@ ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle, void*
     append(held, list, std::move(work), Waits(*list, signal, count, events));
   });
 }
+// What is prefetched or advised about.
+Range shared_range(const List& list, const void* memory, size_t bytes, const char* what) {
+  pointer(memory);
+  require(bytes > 0, invalid_size, "a prefetch of nothing, or an advice about it");
+  Range range = machine().range(memory, bytes, what, false);
+  require(range.allocation->residence == Residence::shared, invalid_argument, "only shared memory moves");
+  require(range.allocation->context == list.context, invalid_argument, "memory of another context");
+  return range;
+}
 ze_result_t zeCommandListAppendMemoryPrefetch(ze_command_list_handle_t handle, const void* memory, size_t bytes) {
   return enter_alone("zeCommandListAppendMemoryPrefetch", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
-    pointer(memory);
     Work work;
-    work.ranges = {machine().range(memory, bytes, "a prefetch", false)};
-    require(work.ranges[0].allocation->residence == Residence::shared, invalid_argument, "only shared memory is prefetched");
+    work.ranges = {shared_range(*list, memory, bytes, "a prefetch")};
     append(held, list, std::move(work), Waits(*list, nullptr, 0, nullptr));
   });
 }
@@ -927,11 +952,12 @@ ze_result_t zeCommandListAppendMemAdvise(ze_command_list_handle_t handle, ze_dev
                                          ze_memory_advice_t advice) {
   return enter_alone("zeCommandListAppendMemAdvise", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
-    device_of(device), pointer(memory);
-    require(uint32_t(advice) <= (features().minor > 4 ? 9u : 7u), invalid_enumeration, "an unknown advice");
+    const auto about = device_of(device);
+    // Nobody's mistake: whoever advises cannot know what a driver takes.
+    if (uint32_t(advice) > (features().minor > 4 ? 9u : 7u)) refuse(invalid_enumeration);
     Work work;
-    work.ranges = {machine().range(memory, bytes, "an advice", false)};
-    require(work.ranges[0].allocation->residence == Residence::shared, invalid_argument, "advice is for shared memory");
+    work.ranges = {shared_range(*list, memory, bytes, "an advice")};
+    within_reach(work.ranges[0], about);
     append(held, list, std::move(work), Waits(*list, nullptr, 0, nullptr));
   });
 }

@@ -692,6 +692,89 @@ void peers() {
   s.end();
 }
 
+// Memory that moves: its device's and the host's, and where the driver says so everybody's. devices=2,memory=64 is set.
+void shared() {
+  Setup s;
+  const ze_device_mem_alloc_desc_t on{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
+  const ze_host_mem_alloc_desc_t with{ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
+  const auto allocate = [&](ze_result_t expected, size_t size, ze_device_handle_t device) {
+    void* out = nullptr;
+    GIVES(expected, zeMemAllocShared(s.context, &on, &with, size, 64, device, &out));
+    return static_cast<float*>(out);
+  };
+  ze_device_memory_access_properties_t access{};
+  access.stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_ACCESS_PROPERTIES;
+  OK(zeDeviceGetMemoryAccessProperties(s.device, &access));
+  if (!access.sharedSingleDeviceAllocCapabilities) {
+    allocate(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, bytes, s.device);
+    return s.end();
+  }
+  const bool cross = access.sharedCrossDeviceAllocCapabilities;
+  auto* a = allocate(ZE_RESULT_SUCCESS, bytes, s.device);
+  auto* plain = s.memory();
+  auto list = s.immediate();
+  const float five = 5;
+  a[1] = 4;
+  CHECK(s.read(list, a + 1) == 4);
+  OK(zeCommandListAppendMemoryFill(list, a, &five, 4, bytes, nullptr, 0, nullptr));
+  OK(zeCommandListAppendBarrier(list, nullptr, 0, nullptr));
+  OK(zeCommandListAppendMemoryPrefetch(list, a, bytes));
+  OK(zeCommandListAppendMemAdvise(list, s.device, a, bytes, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
+  OK(zeContextMakeMemoryResident(s.context, s.device, a, bytes));
+  OK(zeContextEvictMemory(s.context, s.device, a, bytes));
+  s.finish(list);
+  CHECK(a[n - 1] == 5);
+  CHECK(text("hotslot_software_live").find("allocations 2\nbytes 512\n") != std::string::npos);
+  CHECK(violated().empty());
+
+  const auto prefer_system = ze_memory_advice_t(8);
+  GIVES(cross ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ENUMERATION, zeCommandListAppendMemAdvise(list, s.device, a, bytes, prefer_system));
+  CHECK(violated().empty());
+  GIVES(ZE_RESULT_ERROR_INVALID_NULL_POINTER, zeCommandListAppendMemoryPrefetch(list, nullptr, bytes));
+  GIVES(ZE_RESULT_ERROR_INVALID_NULL_HANDLE, zeCommandListAppendMemAdvise(list, nullptr, a, bytes, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
+  GIVES(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendMemoryPrefetch(list, a, 0));
+  (void)violated();
+  GIVES(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryPrefetch(list, &s, 4));
+  CHECK(complained("no live allocation"));
+  GIVES(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryPrefetch(list, a + 1, bytes));
+  CHECK(complained("only partly"));
+  GIVES(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryPrefetch(list, plain, bytes));
+  CHECK(complained("only shared memory moves"));
+  GIVES(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeContextMakeMemoryResident(s.context, s.device, &s, 4));
+  (void)violated();
+
+  // The other device.
+  std::swap(s.device, s.devices[1]);
+  auto theirs = s.immediate();
+  std::swap(s.device, s.devices[1]);
+  const auto other = cross ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  for (const int use : {0, 1, 2, 3}) {
+    GIVES(other, use == 0   ? zeCommandListAppendMemoryFill(theirs, a, &five, 4, bytes, nullptr, 0, nullptr)
+                 : use == 1 ? zeCommandListAppendMemoryPrefetch(theirs, a, bytes)
+                 : use == 2 ? zeContextMakeMemoryResident(s.context, s.devices[1], a, bytes)
+                            : zeCommandListAppendMemAdvise(list, s.devices[1], a, bytes, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
+    CHECK(cross ? violated().empty() : complained("another one's shared memory"));
+  }
+  if (cross) s.free(allocate(ZE_RESULT_SUCCESS, bytes, nullptr));
+  else allocate(ZE_RESULT_ERROR_INVALID_ARGUMENT, bytes, nullptr);
+  allocate(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, 64 << 20, s.device);
+  s.finish(list), s.finish(theirs);
+
+  // A prefetch that waits is work on the memory.
+  (void)violated();
+  auto gate = s.event();
+  OK(zeCommandListAppendBarrier(list, nullptr, 1, &gate));
+  OK(zeCommandListAppendMemoryPrefetch(list, a, bytes));
+  GIVES(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeMemFree(s.context, a));
+  CHECK(complained("while queued work uses it"));
+  OK(zeEventHostSignal(gate));
+  s.finish(list);
+  OK(zeEventDestroy(gate));
+  s.free(a), s.free(plain);
+  OK(zeCommandListDestroy(list)), OK(zeCommandListDestroy(theirs));
+  s.end();
+}
+
 // One chain of events across many lists: whatever the machine does, the last one's bytes are there.
 void storm() {
   Setup s;
@@ -1011,7 +1094,7 @@ const std::map<std::string, void (*)()> scenarios{
 #define SCENARIO(name) {#name, name}
     SCENARIO(basics), SCENARIO(unordered), SCENARIO(lists), SCENARIO(kernels), SCENARIO(validation), SCENARIO(mistakes), SCENARIO(injection),
     SCENARIO(peers),  SCENARIO(storm),     SCENARIO(image), SCENARIO(touch),   SCENARIO(strict),     SCENARIO(modern),   SCENARIO(twice),
-    SCENARIO(imports), SCENARIO(graphs),   SCENARIO(listed_only)};
+    SCENARIO(imports), SCENARIO(graphs),   SCENARIO(listed_only), SCENARIO(shared)};
 
 }  // namespace
 

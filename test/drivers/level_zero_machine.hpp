@@ -376,9 +376,9 @@ class Machine {
     if (features.memory_mib) return features.memory_mib << 20;
     return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)) / 2;
   }
-  // Null: there is no such memory left.
+  // Null: there is no such memory left. What belongs to a device takes of its memory.
   Ref<Allocation> allocate(Residence residence, const Ref<Context>& context, const Ref<Device>& device, size_t bytes) {
-    if (residence == Residence::device && device->used + bytes > memory_bytes()) return nullptr;
+    if (device && device->used + bytes > memory_bytes()) return nullptr;
     const size_t mapped = (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095);
     void* const at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return nullptr;
@@ -389,8 +389,8 @@ class Machine {
         munmap(at, mapped);
         return nullptr;
       }
-      device->used += bytes;
     }
+    if (device) device->used += bytes;
     auto allocation = std::make_shared<Allocation>();
     *allocation = {residence, uintptr_t(shown), bytes, static_cast<uint8_t*>(at), device, context, ++serial_, mapped};
     allocations_[allocation->base] = allocation;
@@ -404,7 +404,7 @@ class Machine {
   }
   void free(const Ref<Allocation>& allocation) {
     if (allocation->in_use) refuse(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, "the memory is freed while queued work uses it");
-    if (allocation->residence == Residence::device) allocation->device->used -= allocation->bytes;
+    if (allocation->device) allocation->device->used -= allocation->bytes;
     allocation->live = false;
     allocations_.erase(allocation->base);
     if (!allocation->mapped) return;

@@ -38,6 +38,7 @@ struct Features {
   bool in_order = false, counter = false, immediate_append = false, timestamps = true, fp64 = false;
   bool import_standard = false, import_intel = false;
   enum Graph { none, listed_only, flag } graph = none;
+  enum Shared { shared_none, shared_single, shared_cross } shared = shared_single;
   uint32_t devices = 1;
   uint64_t memory_mib = 0;    // of each device; 0: half of the machine's
   uint64_t linger_us = 50;    // how long an unordered operation waits for one that may overtake it
@@ -51,6 +52,7 @@ struct Features {
     in_order = counter = immediate_append = import_intel = newer;
     import_standard = modern;
     graph = modern ? flag : none;
+    shared = modern ? shared_cross : shared_single;
   }
 
   explicit Features(const std::string& words) {
@@ -67,6 +69,7 @@ struct Features {
       else if (name == "fp64") fp64 = number != 0;
       else if (name == "import") import_standard = value == "standard" || value == "both", import_intel = value == "intel" || value == "both";
       else if (name == "graph") graph = value == "flag" ? flag : value == "listed-only" ? listed_only : none;
+      else if (name == "shared") shared = value == "cross" ? shared_cross : value == "none" ? shared_none : shared_single;
       else if (name == "devices") devices = uint32_t(number);
       else if (name == "memory") memory_mib = number;
       else if (name == "linger") linger_us = number;

@@ -1,6 +1,6 @@
 /** What a user meets on one device in some trouble; prints one JSON object. Run in a software driver's environment. */
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { listDevices, openDevice, ReplayPipeline } from '../../src/index.ts';
+import { listDevices, openDevice, ReplayPipeline, type Tensor } from '../../src/index.ts';
 import { counter, filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../tested-device.ts';
 import { type Software, software } from './talk.ts';
@@ -49,6 +49,89 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     const kept = Array.from({ length: 4 }, () => device.allocate({ shape: [2 ** 10] }));
     for (const tensor of kept) tensor.close();
     return { ...error, free: device.memoryInfo().free };
+  },
+
+  /** device memory that is kept for later counts as free, and is given up for what is asked for now, in a capture too */
+  keptAsFree: () => {
+    const device = openDevice(TESTED);
+    const { free } = device.memoryInfo();
+    const keep = () => device.allocate({ shape: [600_000], dtype: 'uint8', zeroed: false }).close();
+    const frees: number[] = [];
+    const room = (take: () => Tensor) => {
+      keep();
+      frees.push(free - device.memoryInfo().free);
+      take().close();
+    };
+    room(() => device.allocate({ shape: [700_000], dtype: 'uint8' }));
+    room(() => device.allocateManaged({ shape: [700_000], dtype: 'uint8' }));
+    room(() => {
+      using stream = device.createStream();
+      stream.beginCapture();
+      const tensor = device.allocate({ shape: [100_000], dtype: 'uint8', zeroed: false });
+      stream.fill(tensor, 1);
+      stream.endCapture().close();
+      return tensor;
+    });
+    using held = device.allocateManaged({ shape: [900_000], dtype: 'uint8' });
+    const error = refused(() => device.allocateManaged({ shape: [900_000], dtype: 'uint8' }));
+    held.close();
+    return { ...error, frees, left: free - device.memoryInfo().free };
+  },
+
+  /** managed memory of the first of two devices: advice about it, and what the second may do with it */
+  async managedAcross() {
+    const [here, there] = [openDevice(TESTED), openDevice(TESTED.replace(/0$/, '1'))];
+    using tensor = here.allocateManaged({ shape: [64] });
+    using one = here.allocate({ shape: [64] });
+    here.currentStream.fill(tensor, 1);
+    here.currentStream.fill(one, 1);
+    await here.currentStream.synchronize();
+    const uses: Record<string, () => unknown> = {
+      preferHere: () => here.advise(tensor, { preferredLocation: 0, accessedBy: 0 }),
+      preferCpu: () => here.advise(tensor, { preferredLocation: -1 }),
+      preferThere: () => here.advise(tensor, { preferredLocation: 1 }),
+      accessThere: () => here.advise(tensor, { accessedBy: 1 }),
+      prefetchHere: () => here.currentStream.prefetch(tensor, 0),
+      prefetchAcross: () => here.currentStream.prefetch(tensor, 1),
+      prefetchThere: () => there.currentStream.prefetch(tensor, 1),
+      fill: () => there.currentStream.fill(tensor.view({ shape: [32] }), 2),
+      nothing: () => {
+        const empty = tensor.view({ shape: [0] });
+        here.currentStream.prefetch(empty, 0);
+        here.advise(empty, { preferredLocation: -1 });
+      },
+    };
+    const said = Object.fromEntries(Object.entries(uses).map(([name, use]) => [name, refused(use)]));
+    await there.currentStream.synchronize();
+    here.currentStream.launch('axpby', { tensors: [tensor, one], wholes: [64], reals: [10, 1] });
+    return { said, values: [...new Set((await tensor.toArray()) as Float32Array)], residency: here.residency(tensor) };
+  },
+
+  /** memory that is kept for later, where there is room for one; and more than there is, in a capture that goes on */
+  kept: () => {
+    const device = openDevice(TESTED);
+    const shape = [1_000_000];
+    for (const make of [
+      () => device.allocate({ shape }),
+      () => device.allocateManaged({ shape }),
+      () => device.allocate({ shape: [1_200_000], zeroed: false }),
+    ]) {
+      device.allocate({ shape, zeroed: false }).close();
+      device.memoryInfo();
+      make().close();
+    }
+    const tooMuch = () => refused(() => device.allocate({ shape: [2 ** 21], zeroed: false }));
+    using stream = device.createStream();
+    stream.beginCapture();
+    const captured = tooMuch();
+    stream.endCapture().close();
+    return { ...tooMuch(), captured, free: device.memoryInfo().free };
+  },
+
+  /** managed memory where there is none */
+  unmanaged: () => {
+    const device = openDevice(TESTED);
+    return { why: device.traits.noManaged, ...refused(() => device.allocateManaged({ shape: [4] })) };
   },
 
   /** a driver that will not pin host memory */

@@ -29,11 +29,11 @@ export const modes = {
     told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4', ZE_ENABLE_VALIDATION_LAYER: '1', ZE_ENABLE_PARAMETER_VALIDATION: '1' },
   },
   zeBare: {
-    name: 'Level Zero 1.4 without timestamps',
+    name: 'Level Zero 1.4 without timestamps or shared memory',
     device: 'xpu:0',
     driver: 'level_zero',
     told: {
-      HOTSLOT_SOFTWARE_ZE: 'spec=1.4,timestamps=0,import=none',
+      HOTSLOT_SOFTWARE_ZE: 'spec=1.4,timestamps=0,import=none,shared=none',
       ZE_ENABLE_VALIDATION_LAYER: '1',
       ZE_ENABLE_PARAMETER_VALIDATION: '1',
     },

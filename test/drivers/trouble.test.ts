@@ -84,6 +84,64 @@ describe('drivers in trouble', function () {
     });
   }
 
+  it(`${ze.name}: memory that is kept for later makes room`, async function () {
+    need(this, ze);
+    const { frees, left, ...error } = await probe(ze, ['keptAsFree'], { HOTSLOT_SOFTWARE_ZE: 'modern,memory=1' });
+    expect(error).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_MEMORY' });
+    expect(error.message).to.match(/: 900000 bytes were asked for, \d+ are free: use fewer or smaller slots/);
+    expect([frees, left], 'what is kept counts as free').to.deep.equal([[0, 0, 0], 0]);
+  });
+
+  it('managed memory of another Level Zero device is used where the driver shares it, else refused', async function () {
+    need(this, ze14);
+    const two = (words: string) => ({ HOTSLOT_SOFTWARE_ZE: `${words},devices=2` });
+    const all = ['preferHere', 'preferCpu', 'preferThere', 'accessThere', 'prefetchHere', 'prefetchAcross'];
+    const names = [...all, 'prefetchThere', 'fill', 'nothing'];
+    for (const [mode, words, refused, values] of [
+      [ze, 'modern', ['prefetchAcross'], [12, 11]],
+      [ze, 'modern,shared=single', ['preferThere', 'accessThere', 'prefetchAcross', 'prefetchThere', 'fill'], [11]],
+      [ze14, 'spec=1.4', [...all.slice(1, 4), 'prefetchAcross', 'prefetchThere', 'fill'], [11]],
+    ] as const) {
+      const managed = await probe(mode, ['managedAcross'], two(words));
+      expect(names.filter((name) => managed.said[name].message !== undefined)).to.deep.equal([...refused]);
+      expect(managed.values).to.deep.equal(values);
+      expect(managed.residency).to.deep.equal({ location: -2, preferred: -2, accessedBy: [] });
+      const { preferCpu, prefetchAcross, fill } = managed.said;
+      expect(prefetchAcross.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+      expect(prefetchAcross.message).to.match(/^xpu:0: .* for xpu:1 prefetch on a stream of that device/);
+      if (preferCpu.message) expect(preferCpu.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+      if (fill.message) expect(fill.message).to.include('xpu:1 does not reach the memory of xpu:0');
+    }
+  });
+  for (const [mode, told] of [
+    [cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,memory=8000000' }],
+    [hip, { HOTSLOT_SOFTWARE_HIP: 'memory=8000000' }],
+  ] as const) {
+    it(`${mode.name}: memory that is kept for later makes room for who needs it`, async () => {
+      const { captured, free, ...error } = await probe(mode, ['kept'], told);
+      expect(free).to.equal(8_000_000);
+      for (const { code, message } of [error, captured]) {
+        expect(code).to.equal('ERR_HOTSLOT_MEMORY');
+        expect(message).to.match(/: 8388608 bytes were asked for, \d+ are free: use fewer or smaller slots/);
+      }
+    });
+  }
+
+  for (const [mode, variable, told, why] of [
+    [cuda13, 'HOTSLOT_SOFTWARE_CUDA', '13.0,managed=none', 'this device has no managed memory'],
+    [cuda13, 'HOTSLOT_SOFTWARE_CUDA', '13.0,managed=exclusive', 'this device and the CPU cannot use managed memory'],
+    [hip, 'HOTSLOT_SOFTWARE_HIP', 'managed=none', 'this device has no managed memory'],
+    [hip, 'HOTSLOT_SOFTWARE_HIP', 'managed=exclusive', 'this device and the CPU cannot use managed memory'],
+  ] as const) {
+    it(`${mode.name}, ${told}: managed memory is refused with the reason`, async () => {
+      const refused = await probe(mode, ['unmanaged'], { [variable]: told });
+      expect(refused.why).to.include(why);
+      expect(refused.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+      const family = mode.device.split(':')[0];
+      expect(refused.message).to.equal(`${family}: managed memory cannot be had: ${refused.why}`);
+    });
+  }
+
   it('a GPU that no code object was built for copies, and refuses kernels with the reason', async () => {
     const { values, ...error } = await probe(hip, ['kernels'], { HOTSLOT_SOFTWARE_HIP: 'arch=gfx942' });
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });

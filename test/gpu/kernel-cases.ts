@@ -144,6 +144,18 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       reals: [0.1, 0.001, 1e-8],
     },
   ],
+  ...[
+    ['random_uniform', [-0.5, 1.5]],
+    ['random_normal', [2, 3]],
+  ].map(
+    ([kernel, reals]) =>
+      [
+        'across the low word',
+        kernel as string,
+        { tensors: [stale(many), Int32Array.of(77, -3, -9, 4)], wholes: [many], reals: reals as number[] },
+      ] as const,
+  ),
+  ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [
     'at a step that counts',
     'copy_every',

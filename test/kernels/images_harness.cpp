@@ -167,6 +167,12 @@ void compare_all() {
     for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
     b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
   });
+  for (int64_t n : {1, 1031}) {
+    const auto place = [](Buffers& b) { b[1][2] = UINT32_MAX - 2; };
+    compare("random_uniform", {n}, {-0.5, 1.5}, place);
+    compare("random_normal", {n}, {2, 3}, place);
+    compare("random_advance", {n}, {}, [](Buffers& b) { b[0][2] = UINT32_MAX; });
+  }
   for (int64_t trans = 0; trans < 4; trans++)
     for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
       const int64_t m = s[0], n = s[1], k = s[2];

@@ -269,6 +269,7 @@ int run(int count, char** words) {
   const auto join = [&](std::vector<Scenario> more) { all.insert(all.end(), more.begin(), more.end()); };
   if (device()->traits().rings) join(executor_scenarios()), all.push_back({"handles", handles});
   join(lifetime_scenarios());
+  join(shared_scenarios());
   const uint64_t begin = now_ns();
   for (auto& each : all) {
     const auto wanted = [&](const char* word) { return std::strcmp(word, each.name) == 0; };

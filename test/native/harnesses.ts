@@ -26,7 +26,7 @@ const cpp = (folder: string) =>
     .map((file) => `${folder}/${file}`);
 const kernels = cpp('native/kernels');
 /** All of the core but its face to JavaScript. */
-const device = cpp('native/device').filter((file) => !/\/(binding|core)\.cpp$/.test(file));
+const device = cpp('native/device').filter((file) => !/\/binding\w*\.cpp$/.test(file));
 /** Where the host's executor is meant: without the net under lost wakes, see native/device/host.hpp. */
 const stressed = ({ source }: Unit): Unit => ({
   source,
@@ -35,7 +35,9 @@ const stressed = ({ source }: Unit): Unit => ({
 
 const sources = {
   core: [
-    ...['core_harness', 'core_host', 'core_life', 'stress_pause'].map((file) => `test/native/${file}.cpp`),
+    ...['core_harness', 'core_host', 'core_life', 'core_shared', 'stress_pause'].map(
+      (file) => `test/native/${file}.cpp`,
+    ),
     ...device,
     ...kernels,
     ...cpp('native/kernels/generated'),

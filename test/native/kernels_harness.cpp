@@ -2,6 +2,7 @@
 // buffer is exactly as large as the kernel's `need` says, so the address sanitizer catches a need that is too small.
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined -ffp-contract=off -I native test/native/kernels_harness.cpp native/kernels/*.cpp -ldl
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -351,6 +352,9 @@ void test_refusals() {
   refused("gather", {4, 3, 9, 3, 2}, {}, "table_stride must be at least the row's 3 elements, got 2");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
+  refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
+  refused("random_normal", {4}, {0, -1}, "deviation must be within [0, 1e+30], got -1");
+  refused("random_advance", {0}, {}, "blocks must be at least 1, got 0");
   uint64_t bytes[max_pointers] = {};
   const int64_t huge = int64_t(1) << 52;
   find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), bytes);
@@ -358,6 +362,67 @@ void test_refusals() {
   find_kernel("fill")->need(arguments({}, {int64_t(1) << 62, 0}, {}), bytes);
   check(bytes[0] == UINT64_MAX, "a fill that overflows needs more than there is");
   check(find_kernel("no such kernel") == nullptr, "an unknown name is null");
+}
+
+// Philox4x32-10 as its paper has it, by 128 bits of counter.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint64_t key) {
+  for (uint32_t round = 0; round < 10; round++) {
+    const uint64_t left = uint64_t{0xD2511F53} * x[0], right = uint64_t{0xCD9E8D57} * x[2];
+    const uint32_t k0 = uint32_t(key) + round * 0x9E3779B9, k1 = uint32_t(key >> 32) + round * 0xBB67AE85;
+    x = {uint32_t(right >> 32) ^ x[1] ^ k0, uint32_t(right), uint32_t(left >> 32) ^ x[3] ^ k1, uint32_t(left)};
+  }
+  return x;
+}
+
+void test_random() {
+  // The known answers published with it.
+  const uint32_t ones = UINT32_MAX;
+  check(philox({0, 0, 0, 0}, 0) == std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}, "philox of zeros");
+  check(philox({ones, ones, ones, ones}, UINT64_MAX) == std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}, "philox of ones");
+  check(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822) == std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+        "philox of pi");
+  const auto words = [](uint64_t seed, uint64_t place) { return std::vector<int32_t>{int32_t(seed), int32_t(seed >> 32), int32_t(place), int32_t(place >> 32)}; };
+  for (int64_t n : {1, 3, 4, 5, 1031})
+    for (uint64_t place : {uint64_t(0), uint64_t(UINT32_MAX) - 3, (uint64_t(7) << 32) + 1}) {
+      const uint64_t seed = 0x123456789abcdef0 + uint64_t(n);
+      std::vector<int32_t> state = words(seed, place);
+      const Floats uniform(n), normal(n);
+      launch("random_uniform", {uniform, state}, {n}, {-0.5, 1.5});
+      launch("random_normal", {normal, state}, {n}, {2, 3});
+      bool same = true;
+      std::vector<double> want(n);
+      for (int64_t i = 0; i < n; i++) {
+        const uint64_t at = place + uint64_t(i / 4);
+        const auto x = philox({uint32_t(at), uint32_t(at >> 32), 0, 0}, seed);
+        same &= uniform[i] == -0.5f + float(x[i % 4] >> 8) * 0x1p-24f * 2.0f;
+        const size_t pair = i % 4 / 2 * 2;
+        const double radius = std::sqrt(-2 * std::log(double((x[pair] >> 8) + 1) / 16777216)), angle = double(x[pair + 1] >> 8) / 16777216 * 2 * M_PI;
+        want[i] = 2 + 3 * radius * (i % 2 ? std::sin(angle) : std::cos(angle));
+      }
+      check(same, "random_uniform is philox's");
+      close("random_normal", normal, want, 3e-6);
+      launch("random_advance", {state}, {(n + 3) / 4}, {});
+      check(state == words(seed, place + uint64_t((n + 3) / 4)), "random_advance counts in 64 bits");
+    }
+  // Moments and range of many.
+  const int64_t n = 1 << 20;
+  std::vector<int32_t> state = words(5, 0);
+  const Floats uniform(n), normal(n);
+  launch("random_uniform", {uniform, state}, {n}, {0, 1});
+  launch("random_normal", {normal, state}, {n}, {0, 1});
+  double sum = 0, squares = 0, low = 1, high = 0, mean = 0;
+  for (int64_t i = 0; i < n; i++) {
+    sum += normal[i], squares += double(normal[i]) * normal[i], mean += uniform[i];
+    low = std::min(low, double(uniform[i])), high = std::max(high, double(uniform[i]));
+  }
+  check(std::fabs(sum / n) < 0.005 && std::fabs(squares / n - 1) < 0.01, "random_normal has mean 0 and variance 1");
+  check(low >= 0 && low < 1e-5 && high < 1 && high > 1 - 1e-5 && std::fabs(mean / n - 0.5) < 0.002, "random_uniform fills [0, 1)");
+  // Where the sum rounds up to the end.
+  const float next = std::nextafter(1.0f, 2.0f);
+  launch("random_uniform", {uniform, state}, {n}, {1, next});
+  bool below = true;
+  for (int64_t i = 0; i < n; i++) below &= uniform[i] < next;
+  check(below, "random_uniform never gives its end");
 }
 
 void test_test_kernels() {
@@ -376,7 +441,7 @@ void test_test_kernels() {
 
 int main() {
   for (const Kernel& kernel : all_kernels()) check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(), test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures);
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -26,9 +26,10 @@ struct Scenario {
   const char* name;
   void (*run)();
 };
-// Those about the host's executor alone, and those about what is let go, taken back or left open.
+// Those about the host's executor alone, those about what is let go, taken back or left open, and those about what is shared.
 std::vector<Scenario> executor_scenarios();
 std::vector<Scenario> lifetime_scenarios();
+std::vector<Scenario> shared_scenarios();
 
 [[noreturn]] inline void violation(const char* what, double a = 0, double b = 0, const char* said = "") {
   std::printf("VIOLATION in '%s': %s (%g, %g) %s\n", scenario.load(), what, a, b, said);

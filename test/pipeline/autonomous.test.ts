@@ -1,6 +1,13 @@
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
-import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
+import {
+  getSharedCaptureStream,
+  getSharedGraphPool,
+  openDevice,
+  type PipelineError,
+  type Tick,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { itAlone } from '../device/error-scope.ts';
 import { ON_HOST, TESTED } from '../tested-device.ts';
 import { closeAll, counter, failingActors, filled, pipeline, refusal, rows, SAMPLE, SPREAD } from './fixture.ts';
@@ -42,6 +49,29 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(await update.count.toArray()).to.deep.equal(Float32Array.of(17));
       await made.close();
       update.close();
+    });
+
+    it('two of them share the device’s capture stream and pool, and each gets its own numbers', async () => {
+      const device = openDevice(TESTED);
+      const shared = [getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle];
+      const both = await Promise.all([1, 10].map(async (value) => ({ value, made: await pipeline({ placement }) })));
+      const sums = both.map(({ value, made }) => {
+        const sum = device.allocate({ shape: [64] });
+        made.capture((_, { stream, pool }) => {
+          expect([stream.handle, pool.handle]).to.deep.equal(shared);
+          // The same bytes in every graph of both.
+          const temporary = pool.allocate({ shape: [64] });
+          stream.fill(temporary, value);
+          stream.launch('axpby', { tensors: [sum, temporary], wholes: [64], reals: [1, 1] });
+        });
+        return sum;
+      });
+      await Promise.all(both.map(({ made }) => made.run({ ticks: 200 })));
+      const values = await Promise.all(sums.map(async (sum) => [...new Set((await sum.toArray()) as Float32Array)]));
+      expect(values).to.deep.equal([[200], [2000]]);
+      for (const { made } of both) await made.close();
+      for (const sum of sums) sum.close();
+      device.close();
     });
 
     it('ends by its signal after the ticks under way, and says so', async () => {

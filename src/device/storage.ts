@@ -1,0 +1,71 @@
+/** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
+import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { checkCount, rangeError, typeError } from '../errors.ts';
+import type { Device, HostMemory, Stream } from './device.ts';
+import { Handle } from './handle.ts';
+import { type HostKind, hostKinds, native } from './native.ts';
+import { type Storage, Tensor } from './tensor.ts';
+
+export class MemoryStorage extends Handle implements Storage {
+  readonly device: Device;
+  readonly bytes: number;
+  readonly host: boolean;
+  readonly managed: boolean;
+  /** told when the storage was closed: by who counts it */
+  onClose: (() => void) | null = null;
+  constructor(device: Device, handle: number, bytes: number, { host, managed }: { host: boolean; managed: boolean }) {
+    super(handle);
+    this.device = device;
+    this.bytes = bytes;
+    this.host = host;
+    this.managed = managed;
+  }
+
+  async read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array> {
+    using staging = new Handle(native().read(stream.handle, this.handle, byteOffset, bytes));
+    await stream.synchronize();
+    const out = new Uint8Array(bytes);
+    native().copyOut(staging.handle, out);
+    return out;
+  }
+
+  write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
+    native().write(stream.handle, this.handle, byteOffset, bytes);
+  }
+
+  override close(): void {
+    if (this.closed) return;
+    super.close();
+    this.onClose?.();
+  }
+}
+
+export class RegisteredHost extends MemoryStorage implements HostMemory {
+  /** keeps the bytes from being collected while they are registered */
+  view: TypedArray | null;
+  readonly kind: HostKind;
+  constructor(device: Device, view: TypedArray, pin: boolean) {
+    super(device, native().registerHost(device.handle, view, pin), view.byteLength, { host: true, managed: false });
+    this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
+    this.view = view;
+  }
+  tensor({ shape, dtype, byteOffset = 0 }: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
+    checkShape(shape);
+    const { bytes } = dtypes[checkDType('tensor', dtype)];
+    const at = (this.view?.byteOffset ?? 0) + byteOffset;
+    if (at % bytes !== 0)
+      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${bytes} bytes in its memory, got ${at}`);
+    return new Tensor(this, [...shape], checkDType('tensor', dtype), byteOffset);
+  }
+  override close(): void {
+    super.close();
+    this.view = null;
+  }
+}
+
+/** Elements of a shape; throws when it is none. */
+export function checkShape(shape: readonly number[]): number {
+  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${String(shape)}`);
+  for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
+  return elementCount(shape);
+}

@@ -1,0 +1,143 @@
+/** Streams, events and graphs as thin objects over their handles. */
+import { type DType, dtypes } from '../dtype.ts';
+import { checkKeys, rangeError, typeError } from '../errors.ts';
+import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream } from './device.ts';
+import { Handle } from './handle.ts';
+import { native } from './native.ts';
+import type { Tensor } from './tensor.ts';
+
+/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
+const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
+
+export class OpenedEvent extends Handle implements DeviceEvent {
+  readonly timing: boolean;
+  readonly #device: Device;
+  constructor(device: Device, handle: number, timing: boolean) {
+    super(handle);
+    this.#device = device;
+    this.timing = timing;
+  }
+  query(): boolean {
+    return native().eventQuery(this.handle);
+  }
+  elapsedMs(start: DeviceEvent): number {
+    return native().elapsedMs(start.handle, this.handle);
+  }
+  async done(): Promise<void> {
+    while (!(await native().waitEventAsync(this.#device.handle, this.handle)));
+  }
+}
+
+export class OpenedStream extends Handle implements Stream {
+  readonly device: Device;
+  readonly priority: number;
+  readonly #permanent: boolean;
+
+  constructor(device: Device, handle: number, priority: number, permanent: boolean) {
+    super(handle);
+    this.device = device;
+    this.priority = priority;
+    this.#permanent = permanent;
+  }
+
+  record(event: DeviceEvent, options: { external?: boolean } = {}): void {
+    checkKeys('record', options, ['external']);
+    const { external = false } = options;
+    if (typeof external !== 'boolean') throw typeError(`external must be a boolean, got ${String(external)}`);
+    native().record(this.handle, event.handle, external);
+  }
+  wait(event: DeviceEvent, options: { orderOnly?: boolean } = {}): void {
+    checkKeys('wait', options, ['orderOnly']);
+    const { orderOnly = false } = options;
+    if (typeof orderOnly !== 'boolean') throw typeError(`orderOnly must be a boolean, got ${String(orderOnly)}`);
+    native().wait(this.handle, event.handle, orderOnly);
+  }
+  copy(to: Tensor, from: Tensor): void {
+    if (!to.contiguous || !from.contiguous) {
+      throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
+    }
+    if (to.bytes !== from.bytes)
+      throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
+    native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
+  }
+  fill(to: Tensor, value: number | bigint): void {
+    if (!to.contiguous) throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
+    const pattern = new dtypes[to.dtype].array(1);
+    const wanted = typeof pattern[0];
+    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${String(value)}`);
+    (pattern as Float32Array)[0] = value as number;
+    native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
+  }
+  launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments = {}): void {
+    const spans: number[] = [];
+    for (const tensor of tensors)
+      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[tensor.dtype] ?? 0);
+    native().launch(this.handle, kernel, spans, wholes, reals);
+  }
+  replay(exec: GraphExec): void {
+    native().replay(this.handle, exec.handle);
+  }
+  prefetch(tensor: Tensor, device: number): void {
+    tensor.checkOpen();
+    native().prefetch(this.handle, tensor.handle, tensor.byteOffset, tensor.spanBytes, device);
+  }
+  query(): boolean {
+    return native().streamQuery(this.handle);
+  }
+  async synchronize(): Promise<void> {
+    if (this.capturing) this.query(); // refused, as asking is
+    // Not through the device: a stream outlives the object it was made with.
+    using event = new OpenedEvent(this.device, native().createEvent(this.device.handle, false), false);
+    this.record(event);
+    await event.done();
+  }
+  beginCapture(): void {
+    native().beginCapture(this.handle);
+  }
+  endCapture(): Graph {
+    return new CapturedGraph(native().endCapture(this.handle));
+  }
+  get capturing(): boolean {
+    return native().capturing(this.handle);
+  }
+  override close(): void {
+    if (!this.#permanent) super.close();
+  }
+}
+
+class CapturedGraph extends Handle implements Graph {
+  get nodeCount(): number {
+    return native().nodeCount(this.handle);
+  }
+  instantiate(): GraphExec {
+    return new ReadyGraph(native().instantiate(this.handle));
+  }
+}
+
+class ReadyGraph extends Handle implements GraphExec {
+  update(graph: Graph): boolean {
+    return native().update(this.handle, graph.handle);
+  }
+}
+
+/** Streams that belong to a device, by the Device object they were asked of. */
+const belonging = new WeakMap<Device, Map<number, Stream>>();
+
+/** The stream of this handle, which belongs to the device: the same object each time, and closing it does nothing. */
+export function belongingStream(device: Device, handle: number): Stream {
+  const streams = belonging.get(device) ?? new Map<number, Stream>();
+  belonging.set(device, streams);
+  const stream = streams.get(handle) ?? new OpenedStream(device, handle, 0, true);
+  streams.set(handle, stream);
+  return stream;
+}
+
+/** Whether an error stays on the stream, or it is closed; false while it captures. */
+export function failed(stream: Stream): boolean {
+  try {
+    if (!stream.capturing) stream.query();
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,340 @@
+/**
+ * A whole training or validation iteration as one captured graph, whatever forward and backward do: the first iterations run
+ * eagerly, one captures, and every later one is a single replay over the same buffers. Megatron's FullCudaGraphWrapper, with
+ * graphs, results and counters per instance.
+ */
+import type { Device, DeviceEvent, GraphExec, Stream } from '../device/device.ts';
+import { openDevice } from '../device/open.ts';
+import { failed } from '../device/stream.ts';
+import { Tensor } from '../device/tensor.ts';
+import { type CodedError, checkCount, checkKeys, rangeError, shown, stateError, typeError } from '../errors.ts';
+import {
+  checkIteration,
+  type Data,
+  type IterationOptions,
+  IterationShape,
+  iteratorsOf,
+  iteratorsOver,
+  nextOf,
+} from './iteration.ts';
+import { captureGraph, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
+import { type Stage, StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
+import type { TensorStruct } from './struct.ts';
+
+/** What the function gets besides the iteration's arguments. */
+export interface IterationContext {
+  device: Device;
+  /** enqueue here; it is the device's current stream while the function runs */
+  stream: Stream;
+  /** lends memory for what lives only inside the iteration */
+  pool: GraphPool;
+}
+
+/**
+ * Forward, or forward and backward: enqueues device work only, the same in every call, and returns what callers shall see
+ * (the same object after every replay). `dataIterator` gives the static buffers, in the form that run() was given.
+ */
+export type IterationFunction<Model = unknown, Result = unknown> = (
+  args: IterationOptions<Model>,
+  context: IterationContext,
+) => Result;
+
+export interface FullGraphOptions {
+  /** iterations that run eagerly before one captures, per stage; default 1 */
+  warmupSteps?: number;
+  /** every graph's temporaries in the device's shared pool, so results kept there last only until the next replay; default false */
+  useSingleMempool?: boolean;
+  /** graphs kept per stage, one per shape of the data; default 1: another shape is refused */
+  maxGraphs?: number;
+  /** default: the device of the model's first parameter, else 'auto' */
+  device?: Device | string;
+}
+
+/** Buffers and graph of one stage and shape. */
+interface Kept {
+  readonly shape: IterationShape;
+  /** one per model, null where it reads nothing */
+  readonly loaders: readonly (StaticBufferLoader | null)[];
+  pool: GraphPool | null;
+  exec: GraphExec | null;
+  result: unknown;
+}
+
+type PerStage<T> = Record<Stage, T>;
+
+export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disposable {
+  /** the graph that ran last; null while iterations run eagerly */
+  readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
+  /** what the function returned last; a replay gives the same object */
+  readonly result: PerStage<Result | null> = { training: null, validation: null };
+  /** the static buffers of the last iteration, per model and microbatch */
+  readonly dataRead: PerStage<Data | null> = { training: null, validation: null };
+  /** why a stage is not captured and runs eagerly until it is reset; null: nothing is in the way */
+  readonly reason: PerStage<Error | null> = { training: null, validation: null };
+  readonly #counts: PerStage<number> = { training: 0, validation: 0 };
+  readonly #fn: IterationFunction<Model, Result>;
+  readonly #warmupSteps: number;
+  readonly #useSingleMempool: boolean;
+  readonly #maxGraphs: number;
+  readonly #kept: PerStage<Kept[]> = { training: [], validation: [] };
+  readonly #wanted: Device | string | undefined;
+  #device: Device | null = null;
+  /** the device was opened here */
+  #own = false;
+  /** behind the last iteration, and between the caller's stream and the capture stream */
+  #end: DeviceEvent | null = null;
+  #start: DeviceEvent | null = null;
+  /** where `end` was recorded last */
+  #on = 0;
+  #running = false;
+  #closed = false;
+
+  constructor(fn: IterationFunction<Model, Result>, options: FullGraphOptions = {}) {
+    if (typeof fn !== 'function') throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
+    checkKeys('FullGraphWrapper', options, ['warmupSteps', 'useSingleMempool', 'maxGraphs', 'device']);
+    const { warmupSteps = 1, useSingleMempool = false, maxGraphs = 1, device } = options;
+    this.#fn = fn;
+    this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
+    if (typeof useSingleMempool !== 'boolean')
+      throw typeError(`useSingleMempool must be a boolean, got ${shown(useSingleMempool)}`);
+    this.#useSingleMempool = useSingleMempool;
+    this.#maxGraphs = checkCount('maxGraphs', maxGraphs);
+    this.#wanted = device;
+  }
+
+  /** Iterations finished since the last reset. */
+  get currIteration(): Readonly<PerStage<number>> {
+    return Object.freeze({ ...this.#counts });
+  }
+  currIter(stage: Stage): number {
+    return this.#counts[checkStage(stage)];
+  }
+  /** Counts one more, as run() does when it went well. */
+  nextIter(stage: Stage): void {
+    this.#counts[checkStage(stage)]++;
+  }
+
+  /**
+   * Runs one iteration: exactly one update, whether eager, captured or replayed. It is ordered behind what the current stream
+   * was given so far, and what that is given next waits for it. Counted when it went well; throws RangeError for data that
+   * does not fit the captured graph or ends early; then nothing has run.
+   */
+  run(...args: [options: IterationOptions<Model>]): Result {
+    const iteration = checkIteration(args) as IterationOptions<Model>;
+    if (this.#closed) throw stateError('CLOSED', 'this wrapper is closed');
+    if (this.#running) throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
+    this.#running = true;
+    try {
+      const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
+      const iterators = iteratorsOf(iteration);
+      const device = this.#open(iteration.model);
+      // Order only: how the last one ended is told on the stream that it was for.
+      this.#follow(device.currentStream, { orderOnly: true });
+      const { kept, buffers } = this.#read(stage, iteration, iterators, device);
+      this.dataRead[stage] = buffers;
+      const dataIterator = () => iteratorsOver(iteration, buffers);
+      const result = this.#iterate(kept, stage, () => ({ ...iteration, dataIterator: dataIterator() }));
+      this.result[stage] = result;
+      this.graph[stage] = kept.exec;
+      this.nextIter(stage);
+      return result;
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  /** Forgets graph, result and counter of a stage, or of both; the static buffers stay. */
+  resetGraph(stage?: Stage): void {
+    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
+    for (const each of stage === undefined ? stages : [checkStage(stage)]) {
+      for (const kept of this.#kept[each]) {
+        kept.exec?.close();
+        kept.pool?.close();
+        kept.exec = kept.pool = kept.result = null;
+      }
+      this.#counts[each] = 0;
+      this.graph[each] = this.result[each] = this.reason[each] = null;
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
+    this.#closed = true;
+    this.resetGraph();
+    for (const stage of stages) for (const kept of this.#kept[stage].splice(0)) release(kept);
+    this.#end?.close();
+    this.#start?.close();
+    if (this.#own) this.#device?.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #open(model: unknown): Device {
+    if (this.#device) return this.#device;
+    const wanted = this.#wanted ?? deviceOf(model) ?? 'auto';
+    this.#own = typeof wanted === 'string';
+    this.#device = typeof wanted === 'string' ? openDevice(wanted) : wanted;
+    this.#end = this.#device.createEvent();
+    this.#start = this.#device.createEvent();
+    return this.#device;
+  }
+
+  /**
+   * Reads the iteration's data into the static buffers of its kind. Each microbatch is loaded before the next is read: an
+   * iterator may use its memory again.
+   */
+  #read(
+    stage: Stage,
+    iteration: IterationOptions,
+    iterators: readonly (Iterator<TensorStruct> | null)[],
+    device: Device,
+  ): { kept: Kept; buffers: Data } {
+    let why = '';
+    const fits = (difference: string | null) => {
+      why = difference ?? why;
+      return difference === null;
+    };
+    let fitting = this.#kept[stage].filter(({ shape }) => fits(shape.differs(iteration, iterators)));
+    const fresh = (): Kept => {
+      this.#checkRoom(stage, why);
+      const loaders = iterators.map((each) => each && new StaticBufferLoader(device));
+      return { shape: new IterationShape(iteration, iterators), loaders, pool: null, exec: null, result: null };
+    };
+    let kept = fitting[0] ?? fresh();
+    const buffers = iterators.map((each): Record<string, unknown>[] | null => each && []);
+    const load = (i: number, microbatch: number, given: Record<string, unknown>) => {
+      kept.shape.see(i, microbatch, given);
+      const own = (kept.loaders[i] as StaticBufferLoader).load(given, stage, microbatch);
+      (buffers[i] as Record<string, unknown>[])[microbatch] = own;
+    };
+    try {
+      for (const [i, iterator] of iterators.entries()) {
+        for (let microbatch = 0; iterator && microbatch < iteration.numMicrobatches; microbatch++) {
+          const given = unwrapped(nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }));
+          fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
+          if (this.#kept[stage].includes(kept) && !fitting.includes(kept)) {
+            kept = fitting[0] ?? fresh();
+            // What was read before moves over: where it came from may hold other data by now.
+            for (const [j, before] of buffers.entries()) before?.forEach((each, n) => void load(j, n, each));
+          }
+          load(i, microbatch, given);
+        }
+      }
+    } catch (error) {
+      if (!this.#kept[stage].includes(kept)) release(kept);
+      throw error;
+    }
+    if (!this.#kept[stage].includes(kept)) this.#keep(stage, kept);
+    return { kept, buffers };
+  }
+
+  #checkRoom(stage: Stage, why: string): void {
+    const captured = this.#kept[stage].filter(({ exec }) => exec).length;
+    if (captured < this.#maxGraphs) return;
+    const bound = this.#maxGraphs === 1 ? '' : ` (${captured} graphs are kept, the most allowed)`;
+    throw rangeError(
+      `${stage} changed after its graph was captured: ${why}${bound}; keep iterations alike, call resetGraph('${stage}'), or raise maxGraphs`,
+    );
+  }
+
+  /** Before it is captured a stage has one shape at a time: the next one takes its place. */
+  #keep(stage: Stage, fresh: Kept): void {
+    const all = this.#kept[stage];
+    for (const old of all.splice(0)) {
+      if (old.exec) all.push(old);
+      else release(old);
+    }
+    all.push(fresh);
+  }
+
+  /** Makes `stream` wait for the last iteration, where that was on another one. */
+  #follow(stream: Stream, options?: { orderOnly: boolean }): void {
+    if (this.#on !== 0 && this.#on !== stream.handle) stream.wait(this.#end as DeviceEvent, options);
+  }
+
+  #iterate(kept: Kept, stage: Stage, iteration: () => IterationOptions<Model>): Result {
+    const device = this.#device as Device;
+    if (!kept.exec && !this.reason[stage] && this.#counts[stage] >= this.#warmupSteps)
+      this.#capture(kept, stage, iteration);
+    const stream = device.currentStream;
+    if (kept.exec) {
+      stream.replay(kept.exec);
+      this.#record(stream);
+      return kept.result as Result;
+    }
+    stream.record(this.#start as DeviceEvent);
+    const pool = this.#poolOf(kept);
+    try {
+      return onCaptureStream(device, pool, (capture) => {
+        // Order only: what failed before on the caller's stream is nothing to others who use this one.
+        capture.wait(this.#start as DeviceEvent, { orderOnly: true });
+        try {
+          return this.#call(iteration(), { device, stream: capture, pool });
+        } finally {
+          // Also behind what a function enqueued before it threw.
+          if (!failed(capture)) this.#record(capture);
+        }
+      });
+    } finally {
+      this.#follow(stream);
+    }
+  }
+
+  /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
+  #capture(kept: Kept, stage: Stage, iteration: () => IterationOptions<Model>): void {
+    const device = this.#device as Device;
+    const pool = this.#poolOf(kept);
+    pool.forget();
+    try {
+      const { exec, result } = captureGraph(device, { what: `the capture of ${stage}`, pool }, (stream) =>
+        this.#call(iteration(), { device, stream, pool }),
+      );
+      kept.exec = exec;
+      kept.result = result;
+    } catch (error) {
+      if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
+      this.reason[stage] = error as Error;
+      process.emitWarning(`${(error as Error).message}; iterations run eagerly until resetGraph()`, 'GraphWarning');
+    }
+  }
+
+  #call(iteration: IterationOptions<Model>, context: IterationContext): Result {
+    const result = this.#fn(iteration, context);
+    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
+      void Promise.resolve(result).catch(() => {});
+      throw typeError('the function returned a promise: it may only enqueue device work');
+    }
+    return result;
+  }
+
+  #poolOf(kept: Kept): GraphPool {
+    kept.pool ??= getGraphPool(this.#device as Device, this.#useSingleMempool);
+    return kept.pool;
+  }
+
+  #record(stream: Stream): void {
+    stream.record(this.#end as DeviceEvent);
+    this.#on = stream.handle;
+  }
+}
+
+function release({ loaders, pool, exec }: Kept): void {
+  exec?.close();
+  pool?.close();
+  for (const loader of loaders) loader?.close();
+}
+
+function deviceOf(model: unknown): Device | null {
+  const first: unknown = Array.isArray(model) ? model[0] : model;
+  const named = (first as { namedParameters?: () => Iterable<[string, unknown]> } | null)?.namedParameters;
+  if (typeof named !== 'function') return null;
+  for (const [, parameter] of named.call(first)) if (parameter instanceof Tensor) return parameter.device;
+  return null;
+}
+
+function checkStage(stage: Stage): Stage {
+  if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+  return stage;
+}

@@ -1,0 +1,127 @@
+/**
+ * Buffers that stay where they are, so that a captured graph can read them: each microbatch of each stage has its own, and
+ * new data is copied in on a stream of the loader's own. Megatron's StaticBufferLoader.
+ */
+import { checkDevice } from '../device/checks.ts';
+import type { Device, DeviceEvent, Stream } from '../device/device.ts';
+import { failed } from '../device/stream.ts';
+import { checkCount, rangeError, shown, stateError, typeError } from '../errors.ts';
+import {
+  checkFits,
+  cloneTensorsInStruct,
+  closeTensorsIn,
+  copyTensorsInStruct,
+  isStruct,
+  type TensorStruct,
+  tensorsIn,
+} from './struct.ts';
+
+export const stages = ['training', 'validation'] as const;
+export type Stage = (typeof stages)[number];
+
+type Buffers = Record<string, unknown>;
+
+export class StaticBufferLoader implements Disposable {
+  readonly device: Device;
+  /** per stage, the buffers of each microbatch: structures of tensors on the device */
+  readonly staticBuffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
+  /** keys that came later: they may go again */
+  readonly #added = new WeakMap<Buffers, Set<string>>();
+  #stream: Stream;
+  readonly #before: DeviceEvent;
+  readonly #after: DeviceEvent;
+  #closed = false;
+
+  constructor(device: Device) {
+    this.device = checkDevice('StaticBufferLoader', device);
+    this.#stream = device.createStream();
+    this.#before = device.createEvent();
+    this.#after = device.createEvent();
+  }
+
+  /**
+   * Copies `inputs` into the buffers of this microbatch and gives those: always the same ones. The first load makes them, later
+   * ones may bring new keys; a missing key, another shape or dtype is refused by its path, before anything is copied. Copies wait
+   * for what the current stream was given so far, and what it is given from now on waits for them; the calling thread never
+   * waits. An array of one object is taken for the object, microbatches come in order.
+   */
+  load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
+    if (this.#closed) throw stateError('CLOSED', 'this loader is closed');
+    if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+    const buffers = this.staticBuffers[stage];
+    checkCount('microbatch', microbatch, 0);
+    if (microbatch > buffers.length) {
+      throw rangeError(
+        `microbatch ${microbatch} of ${stage} skips: ${buffers.length} were loaded, so the next new one is ${buffers.length}`,
+      );
+    }
+    const given = unwrapped(inputs);
+    const known = buffers[microbatch];
+    const fresh = known ? this.#check(known, given, `${stage} microbatch ${microbatch}`) : given;
+    const current = this.device.currentStream;
+    current.record(this.#before);
+    const stream = this.#healthy();
+    // Order only: what failed on the current stream stays its own.
+    stream.wait(this.#before, { orderOnly: true });
+    const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
+    if (known) {
+      cloneTensorsInStruct(known, Object.fromEntries(Object.entries(given).filter(([key]) => key in known)), stream);
+      for (const key of Object.keys(added)) this.#added.get(known)?.add(key);
+      Object.assign(known, added);
+    } else {
+      buffers.push(added);
+      this.#added.set(added, new Set());
+    }
+    stream.record(this.#after);
+    current.wait(this.#after);
+    return buffers[microbatch] as Buffers;
+  }
+
+  /** What is new in `given`. A key that came later and is missing now is forgotten; one that was always there is missed. */
+  #check(known: Buffers, given: Buffers, where: string): Buffers {
+    const added = this.#added.get(known) as Set<string>;
+    const paths = new Set([...tensorsIn(given)].map(([path]) => path));
+    for (const [path] of tensorsIn(Object.fromEntries(Object.entries(known).filter(([key]) => !added.has(key)))))
+      if (!paths.has(path)) throw rangeError(`${where} has no '${path}', which it had when its buffers were made`);
+    const pairs = Object.entries(given);
+    try {
+      checkFits(known, Object.fromEntries(pairs.filter(([key]) => key in known)));
+    } catch (error) {
+      if (error instanceof Error) error.message = `${where}: ${error.message}`;
+      throw error;
+    }
+    for (const key of added) {
+      if (key in given) continue;
+      closeTensorsIn({ gone: known[key] });
+      delete known[key];
+      added.delete(key);
+    }
+    return Object.fromEntries(pairs.filter(([key]) => !(key in known)));
+  }
+
+  /** An error on a stream is sticky: a copy that failed is the last one there. */
+  #healthy(): Stream {
+    if (!failed(this.#stream)) return this.#stream;
+    this.#stream.close();
+    this.#stream = this.device.createStream();
+    return this.#stream;
+  }
+
+  /** Graphs that read the buffers keep their memory. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const stage of stages) closeTensorsIn(this.staticBuffers[stage]);
+    for (const part of [this.#stream, this.#before, this.#after]) part.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+export function unwrapped(inputs: unknown): Buffers {
+  const given = Array.isArray(inputs) && inputs.length === 1 ? (inputs[0] as unknown) : inputs;
+  if (!isStruct(given) || Array.isArray(given))
+    throw typeError(`a microbatch is an object of named tensors, got ${shown(given)}`);
+  return given as Buffers;
+}

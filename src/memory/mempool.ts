@@ -1,0 +1,105 @@
+/** Tensors in managed memory of one device: counted, and closed together. */
+import type { Device, DeviceFamily } from '../device/device.ts';
+import { openDevice } from '../device/open.ts';
+import type { MemoryStorage } from '../device/storage.ts';
+import type { Tensor } from '../device/tensor.ts';
+import type { DType } from '../dtype.ts';
+import { checkKeys, shown, stateError, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
+import { compilationError, compileAllocatorSync, familyReason } from './compilation.ts';
+
+export interface MempoolStats {
+  /** tensors that are open */
+  tensors: number;
+  /** their bytes, as reserved: pages are made when they are touched or prefetched */
+  bytes: number;
+  /** the most bytes that were open at a time */
+  peakBytes: number;
+  /** tensors ever made */
+  allocations: number;
+}
+
+export class UnifiedMempool implements Disposable {
+  readonly device: Device;
+  /** whether the pool opened its device, and closes it */
+  readonly #owned: boolean;
+  readonly #open = new Set<MemoryStorage>();
+  #bytes = 0;
+  #peakBytes = 0;
+  #allocations = 0;
+  #closed = false;
+
+  /** From createUnifiedMempool() alone. */
+  constructor(device: Device, owned: boolean) {
+    this.device = device;
+    this.#owned = owned;
+  }
+
+  /**
+   * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also in accessed-by. The tensor
+   * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
+   */
+  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+    if (this.#closed)
+      throw stateError('CLOSED', `this unified memory pool of ${this.device.name} is closed; make another`);
+    checkKeys('allocate', options, ['shape', 'dtype']);
+    const tensor = this.device.allocateManaged(options);
+    const storage = tensor.storage as MemoryStorage;
+    this.#open.add(storage);
+    this.#bytes += storage.bytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#bytes);
+    this.#allocations++;
+    storage.onClose = () => {
+      this.#open.delete(storage);
+      this.#bytes -= storage.bytes;
+    };
+    return tensor;
+  }
+
+  stats(): MempoolStats {
+    const { size: tensors } = this.#open;
+    return { tensors, bytes: this.#bytes, peakBytes: this.#peakBytes, allocations: this.#allocations };
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+  /** Closes every tensor that is still open; may be called again when one of them is in use (ERR_HOTSLOT_STATE_BUSY). */
+  close(): void {
+    this.#closed = true;
+    for (const storage of this.#open) storage.close();
+    if (this.#owned) this.device.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/**
+ * A pool of managed memory on a device, given open or by name. Where compileAllocator() has not run, this runs it and blocks
+ * the thread until it has, which takes a new process and every driver there is: await it first where the thread must stay
+ * free. Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) where the device has no managed memory, with its
+ * reason, and after a failed probe, with compilationError() as `cause`; ERR_HOTSLOT_STATE_BUSY where the probe is under way
+ * and the thread cannot wait for it.
+ *
+ * From Megatron's core.inference.unified_memory.
+ */
+export function createUnifiedMempool(device: Device | string): UnifiedMempool {
+  const named = typeof device === 'string';
+  if (!named && typeof device?.allocateManaged !== 'function')
+    throw typeError(`createUnifiedMempool takes a device or its name, got ${shown(device)}`);
+  if (!named && device.closed) throw stateError('CLOSED', `device ${device.name} is closed; open it again`);
+  compileAllocatorSync();
+  const cause = compilationError();
+  if (cause) throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, { cause });
+  // A device whose family failed there is not even opened.
+  const family = named ? device.split(':')[0] : device.family;
+  const unsupported = (name: string, reason: string) =>
+    new UnifiedMemoryUnsupportedError(`${name} has no managed memory: ${reason}`);
+  const failed = familyReason(family as DeviceFamily);
+  if (failed) throw unsupported(named ? device : device.name, failed);
+  const opened = named ? openDevice(device) : device;
+  const reason = familyReason(opened.family) ?? opened.traits.noManaged;
+  if (!reason) return new UnifiedMempool(opened, named);
+  if (named) opened.close();
+  throw unsupported(opened.name, reason);
+}

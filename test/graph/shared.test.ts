@@ -1,0 +1,165 @@
+/** One capture stream and one pool per device, between threads: alike, one at a time, and free again whatever happens. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { captureGraph, onCaptureStream } from '../../src/graph/shared.ts';
+import {
+  type Device,
+  FullGraphWrapper,
+  getGraphPool,
+  getSharedCaptureStream,
+  getSharedGraphPool,
+  openDevice,
+} from '../../src/index.ts';
+import { errorScope } from '../device/error-scope.ts';
+import { Latch, refusal, until, valuesOf } from '../device/rig.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
+
+describe('graph/shared', () => {
+  let device: Device;
+  let words: Int32Array;
+  beforeEach(() => {
+    device = openDevice(TESTED);
+    words = new Int32Array(new SharedArrayBuffer(4));
+  });
+  afterEach(() => device.close());
+
+  const thread = (task: string, more: object = {}) =>
+    new Worker(new URL('./shared-worker.js', import.meta.url), { workerData: { task, name: TESTED, words, ...more } });
+  const there = () => until('the thread is there', () => Atomics.load(words, 0) === 1);
+  const go = () => {
+    Atomics.store(words, 0, 2);
+    Atomics.notify(words, 0);
+  };
+
+  it('every thread sees the same handles, which go when no thread has the device open', async () => {
+    // A device that no other test uses.
+    const name = 'host:5';
+    const mine = openDevice(name);
+    const handles = [getSharedCaptureStream(mine).handle, getSharedGraphPool(mine).handle];
+    const worker = thread('handles', { name });
+    const [message, exit] = [once(worker, 'message'), once(worker, 'exit')];
+    expect((await message)[0]).to.deep.equal(handles);
+    mine.close();
+    mine.close();
+    const again = openDevice(name);
+    const stream = getSharedCaptureStream(again);
+    expect(stream.handle, 'the other thread still has the device').to.equal(handles[0]);
+    again.close();
+    go();
+    await exit;
+    expect(refusal(() => stream.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    using last = openDevice(name);
+    expect(getSharedCaptureStream(last).handle).to.not.equal(handles[0]);
+  });
+
+  it('threads capture and replay at once, over the same temporary, and get their own numbers', async () => {
+    const runs = 150;
+    const workers = [1, 10, 100].map((value) => ({ value, worker: thread('run', { value, runs }) }));
+    const ended = workers.map(({ worker }) => once(worker, 'exit'));
+    const sums = await Promise.all(
+      workers.map(async ({ value, worker }) => [value, ((await once(worker, 'message')) as [number[]])[0]]),
+    );
+    expect(sums).to.deep.equal([1, 10, 100].map((value) => [value, [4 * value * runs]]));
+    await Promise.all(ended);
+  });
+
+  it('the main thread is told when another one has it, and gets it afterwards', async () => {
+    const worker = thread('hold');
+    const exit = once(worker, 'exit');
+    await there();
+    const begin = performance.now();
+    const error = refusal(() => onCaptureStream(device, null, () => {}));
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_BUSY',
+      `the shared capture stream of ${TESTED} is in use by another thread: try again when it has finished`,
+    ]);
+    expect(performance.now() - begin).to.be.within(40, 1000);
+    using wrapper = new FullGraphWrapper(() => null, { device });
+    const options = { model: null, dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
+    expect(refusal(() => wrapper.run(options)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    expect([wrapper.currIter('training'), wrapper.reason.training]).to.deep.equal([0, null]);
+    go();
+    await exit;
+    expect(wrapper.run(options)).to.equal(null);
+  });
+
+  it('a thread that is killed in the middle of a capture leaves it free', async () => {
+    const worker = thread('hold');
+    await there();
+    await worker.terminate();
+    using out = device.allocate({ shape: [4] });
+    using exec = captureGraph(device, { what: 'the test', pool: getSharedGraphPool(device) }, (stream) =>
+      stream.fill(out, 3),
+    ).exec;
+    device.currentStream.replay(exec);
+    expect(await valuesOf(out)).to.deep.equal([3, 3, 3, 3]);
+  });
+
+  it('a graph that fails is nothing to others of its pool', async function () {
+    if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
+    using pool = getGraphPool(device, false);
+    using out = device.allocate({ shape: [64] });
+    const graph = (fails: boolean) =>
+      captureGraph(device, { what: 'the test', pool }, (stream) => {
+        using temporary = pool.allocate({ shape: [64] });
+        stream.fill(temporary, 4);
+        if (fails) stream.launch('fail');
+        stream.copy(out, temporary);
+      }).exec;
+    using bad = graph(true);
+    using good = graph(false);
+    using first = device.createStream();
+    using latch = new Latch(device).hold(first);
+    first.replay(bad);
+    for (let i = 0; i < 2; i++) {
+      using next = device.createStream();
+      next.replay(good);
+      latch.open();
+      expect(new Set(await valuesOf(out, next))).to.deep.equal(new Set([4]));
+    }
+  });
+
+  it('a stream that failed is not met by the next one', async function () {
+    if (errorScope(TESTED) !== 'stream') this.skip();
+    using wrapper = new FullGraphWrapper<unknown, null>(
+      (args, { stream }) => {
+        stream.launch(args.model === 'bad' ? 'fail' : 'spin', args.model === 'bad' ? {} : { wholes: [1] });
+        return null;
+      },
+      { device, warmupSteps: 10 },
+    );
+    const options = { dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
+    const failed = getSharedCaptureStream(device);
+    using stream = device.createStream();
+    try {
+      device.withStream(stream, () => wrapper.run({ ...options, model: 'bad' }));
+    } catch {
+      // it failed before the run was through
+    }
+    await until('the stream has failed', () => {
+      try {
+        failed.query();
+        return false;
+      } catch {
+        return true;
+      }
+    });
+    using out = device.allocate({ shape: [1] });
+    using fresh = new FullGraphWrapper(
+      (_, context) => {
+        context.stream.fill(out, 5);
+        return null;
+      },
+      { device },
+    );
+    fresh.run({ ...options, model: null });
+    expect(await valuesOf(out)).to.deep.equal([5]);
+    expect(getSharedCaptureStream(device).handle).to.not.equal(failed.handle);
+    // The failed one goes on with another stream once it is reset.
+    wrapper.resetGraph();
+    using other = device.createStream();
+    device.withStream(other, () => wrapper.run({ ...options, model: 'good' }));
+    await other.synchronize();
+  });
+});

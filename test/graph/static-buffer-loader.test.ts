@@ -1,0 +1,124 @@
+/** Static buffers: the same tensors for every load, copied on a stream of the loader's with waits both ways. */
+import { expect } from 'chai';
+import { type Device, openDevice, StaticBufferLoader, type Tensor } from '../../src/index.ts';
+import { Latch, openHandles, refusal, tensorOf, valuesOf } from '../device/rig.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
+
+describe('graph/static-buffer-loader', () => {
+  let device: Device;
+  let loader: StaticBufferLoader;
+  let before: Record<string, number>;
+  beforeEach(() => {
+    device = openDevice(TESTED);
+    before = openHandles();
+    loader = new StaticBufferLoader(device);
+  });
+  afterEach(() => {
+    loader.close();
+    loader.close();
+    expect(openHandles()).to.deep.equal(before);
+    device.close();
+  });
+
+  it('gives the same buffers for a microbatch of a stage, with the newest data', async () => {
+    const first = loader.load({ obs: new Float32Array([1, 2]), deep: [{ a: new Int32Array([3]) }] }, 'training', 0);
+    const other = loader.load({ obs: new Float32Array([5, 6]), deep: [{ a: new Int32Array([7]) }] }, 'training', 1);
+    const check = loader.load({ obs: new Float32Array([8]) }, 'validation', 0);
+    const again = loader.load({ obs: new Float32Array([9, 9]), deep: [{ a: new Int32Array([9]) }] }, 'training', 0);
+    expect(again).to.equal(first);
+    expect(loader.staticBuffers).to.deep.equal({ training: [first, other], validation: [check] });
+    expect(await valuesOf(first.obs as Tensor)).to.deep.equal([9, 9]);
+    expect(await valuesOf((first.deep as { a: Tensor }[])[0]?.a as Tensor)).to.deep.equal([9]);
+    expect(await valuesOf(other.obs as Tensor)).to.deep.equal([5, 6]);
+    expect(await valuesOf(check.obs as Tensor)).to.deep.equal([8]);
+  });
+
+  it('takes new keys later, and an array of one object for the object', async () => {
+    const first = loader.load([{ obs: new Float32Array([1]) }], 'training', 0);
+    const obs = first.obs;
+    const again = loader.load({ obs: new Float32Array([2]), reward: new Float32Array([3]) }, 'training', 0);
+    expect([again === first, again.obs === obs]).to.deep.equal([true, true]);
+    expect(await valuesOf(again.reward as Tensor)).to.deep.equal([3]);
+    expect(await valuesOf(again.obs as Tensor)).to.deep.equal([2]);
+  });
+
+  it('waits for work that still reads a buffer, and later work waits for the copy; the caller never does', async () => {
+    const buffers = loader.load({ obs: new Float32Array([1]) }, 'training', 0);
+    await device.currentStream.synchronize();
+    using out = device.allocate({ shape: [1] });
+    using later = device.allocate({ shape: [1] });
+    using stream = device.createStream();
+    using latch = new Latch(device).hold(stream);
+    device.withStream(stream, () => {
+      stream.copy(out, buffers.obs as Tensor);
+      loader.load({ obs: new Float32Array([2]) }, 'training', 0);
+      stream.copy(later, buffers.obs as Tensor);
+    });
+    expect(stream.query(), 'nothing ran').to.equal(false);
+    latch.open();
+    expect([await valuesOf(later, stream), await valuesOf(out, stream)]).to.deep.equal([[2], [1]]);
+  });
+
+  it('copies beside what the current stream does later', async () => {
+    using word = await tensorOf(device, [4]);
+    using stream = device.createStream();
+    using latch = new Latch(device);
+    const buffers = device.withStream(stream, () => loader.load({ obs: word }, 'training', 0));
+    latch.hold(stream);
+    // Whoever waits for the loader alone does not wait for the latch.
+    using other = device.createStream();
+    expect(await valuesOf(buffers.obs as Tensor, other)).to.have.length(1);
+    latch.open();
+    expect(await valuesOf(buffers.obs as Tensor, stream)).to.deep.equal([4]);
+  });
+
+  it('misses nested keys and elements too, and copies nothing then', async () => {
+    const f = (value: number) => new Float32Array([value]);
+    const first = loader.load({ a: { b: f(1), c: f(1) }, l: [f(1), f(1)] }, 'training', 0);
+    for (const [inputs, words] of [
+      [{ a: { b: f(2) }, l: [f(2), f(2)] }, "has no 'a.c'"],
+      [{ a: { b: f(2), c: f(2) }, l: [f(2)] }, "has no 'l[1]'"],
+      [{ a: { b: f(2), c: f(2) }, l: [f(2), f(2), f(2)] }, 'l has 3 elements, the target 2'],
+    ] as const)
+      expect(refusal(() => loader.load(inputs as never, 'training', 0)).message).to.include(words);
+    expect(await valuesOf((first.a as { b: Tensor }).b)).to.deep.equal([1]);
+  });
+
+  it('a current stream that failed does not spoil it', async function () {
+    if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
+    loader.load({ obs: new Float32Array([1]) }, 'training', 0);
+    using bad = device.createStream();
+    bad.launch('fail');
+    try {
+      device.withStream(bad, () => loader.load({ obs: new Float32Array([2]) }, 'training', 0));
+    } catch {
+      // it had failed before
+    }
+    using good = device.createStream();
+    const buffers = device.withStream(good, () => loader.load({ obs: new Float32Array([3]) }, 'training', 0));
+    expect(await valuesOf(buffers.obs as Tensor, good)).to.deep.equal([3]);
+  });
+
+  it('refuses skipped microbatches, other stages, missing keys and other shapes, with the values', () => {
+    const obs = new Float32Array(2);
+    loader.load({ obs, reward: obs }, 'training', 0);
+    for (const [call, words] of [
+      [() => loader.load({ obs }, 'training', 2), 'microbatch 2 of training skips: 1 were loaded'],
+      [() => loader.load({ obs }, 'validation', 1), 'microbatch 1 of validation skips: 0 were loaded'],
+      [() => loader.load({ obs }, 'training', -1), 'got -1'],
+      [() => loader.load({ obs }, 'testing' as never, 0), "'training' or 'validation', got 'testing'"],
+      [() => loader.load({ obs }, 'training', 0), "training microbatch 0 has no 'reward'"],
+      [
+        () => loader.load({ obs: new Float32Array(3), reward: obs }, 'training', 0),
+        'training microbatch 0: obs is float32 3',
+      ],
+      [() => loader.load([obs] as never, 'training', 1), 'object of named tensors'],
+      [() => loader.load([{ obs }, { obs }] as never, 'training', 1), 'an array of 2'],
+      [() => loader.load(null as never, 'training', 1), 'got null'],
+    ] as const)
+      expect(refusal(call as () => unknown).message).to.include(words);
+    expect(loader.staticBuffers.training).to.have.length(1);
+    loader.close();
+    expect(refusal(() => loader.load({ obs }, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+  });
+});

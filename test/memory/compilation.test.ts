@@ -1,0 +1,151 @@
+/** What a process finds out about managed memory: once, bounded in time, and alike in every thread. */
+import { expect } from 'chai';
+import { CompilationState, compileAllocator } from '../../src/index.ts';
+import { run } from '../cli/run-command.ts';
+import { rejection } from '../device/rig.ts';
+
+interface Look {
+  state: string;
+  error: string | null;
+  timeout: boolean;
+  message: string;
+  refused: string[];
+  text: string;
+  causeIsError: boolean;
+}
+
+/** A process of its own, which has to end by itself; only warnings of ours. */
+async function scenario<T>(name: string): Promise<{ seen: T; warnings: string[]; stderr: string }> {
+  const { code, stdout, stderr } = await run('test/memory/scenario.js', [name]);
+  expect(code, stderr).to.equal(0);
+  const { seen, warnings } = JSON.parse(stdout) as { seen: T; warnings: string[] };
+  return { seen, warnings: warnings.filter((text) => text.startsWith('UnifiedMemory')), stderr };
+}
+
+describe('memory/compilation', () => {
+  it('the states are a frozen object of strings', () => {
+    expect(CompilationState).to.deep.equal({
+      unattempted: 'unattempted',
+      success: 'success',
+      failure: 'failure',
+    });
+    expect(Object.isFrozen(CompilationState)).to.equal(true);
+  });
+
+  it('options are checked, with the values', async () => {
+    const refused = async (options: object) => (await rejection(compileAllocator(options))).message;
+    expect(await refused({ timeout: 5 })).to.match(/unknown option 'timeout'.*timeoutMs/);
+    for (const timeoutMs of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
+      expect(await refused({ timeoutMs })).to.match(new RegExp(`timeoutMs .*at least 1.*got ${timeoutMs}`));
+    expect(await refused({ timeoutMs: '5' })).to.match(/timeoutMs must be a number, got string \(5\)/);
+  });
+
+  it('nothing is attempted before somebody asks; then every thread knows the success', async () => {
+    const { seen, warnings } = await scenario<{ before: unknown[]; state: string; here: Look; there: Look }>(
+      'succeeds',
+    );
+    expect(seen.before).to.deep.equal(['unattempted', null]);
+    expect(seen.state).to.equal('success');
+    expect(seen.here).to.deep.include({ state: 'success', error: null, text: '' });
+    expect(seen.there).to.deep.equal(seen.here);
+    expect(warnings).to.deep.equal([]);
+  });
+
+  it('a time-out in a worker is a failure in every thread, warned of once, and the cause of every refusal', async () => {
+    const { seen, stderr } = await scenario<{ state: string; again: string; here: Look; there: Look }>(
+      'times out in a worker',
+    );
+    expect([seen.state, seen.again]).to.deep.equal(['failure', 'failure']);
+    const { here } = seen;
+    expect(here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryCompileTimeoutError', timeout: true });
+    expect(here.message).to.match(/ended after 1 ms, before the devices were listed; a driver may hang there: /);
+    expect(here.message).to.match(/HOTSLOT_CUDA=none, HOTSLOT_HIP=none or HOTSLOT_LEVEL_ZERO=none leaves one out/);
+    expect(here.message).to.match(/a longer timeoutMs helps where it is only slow$/);
+    expect(here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
+    expect(here.causeIsError).to.equal(true);
+    expect(seen.there).to.deep.equal(here);
+    expect(stderr.match(/UnifiedMemoryWarning/g)).to.have.length(1);
+  });
+
+  it('a probe that hangs is killed at its time-out, with one warning', async () => {
+    const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>('kills what hangs');
+    expect([seen.state, seen.probes]).to.deep.equal(['failure', 1]);
+    expect(warnings).to.deep.equal([`UnifiedMemoryWarning: ${seen.message}`]);
+  });
+
+  it('a device that hangs is named', async () => {
+    const { seen } = await scenario<{ state: string; message: string }>('says what hangs');
+    expect(seen.state).to.equal('failure');
+    expect(seen.message).to.match(
+      /ended after 3000 ms, while it tried managed memory on (host|cuda|rocm|xpu):0; a driver/,
+    );
+    if (seen.message.includes('host:0')) expect(seen.message).to.not.include('=none');
+  });
+
+  it('threads that ask at the same time share one probe', async () => {
+    const { seen } = await scenario<{ states: unknown[]; probes: number }>('all at once');
+    expect(seen.states).to.deep.equal(['success', 'success', 'success', 'success', ['host:0', 'success']]);
+    expect(seen.probes).to.equal(1);
+  });
+
+  it('a thread that dies takes its probe with it and lets the next one probe', async () => {
+    const { seen } = await scenario<{
+      busy: { code: string; message: string };
+      between: string;
+      state: string;
+      probes: number;
+    }>('a thread dies with its probe');
+    expect(seen.busy.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    expect(seen.busy.message).to.match(/another thread: await compileAllocator\(\)/);
+    expect([seen.between, seen.state, seen.probes]).to.deep.equal(['unattempted', 'success', 2]);
+  });
+
+  it('making a pool in a worker waits for another thread, and probes when that died', async () => {
+    const { seen } = await scenario('waits in a worker for another thread');
+    expect(seen).to.deep.equal({ answer: ['host:0', 'success'], probes: 2 });
+  });
+
+  it('making a pool while this thread itself probes is refused: it could never end', async () => {
+    const { seen } = await scenario<{ busy: { code: string; message: string }; state: string }>(
+      'asks itself while it probes',
+    );
+    expect([seen.busy.code, seen.state]).to.deep.equal(['ERR_HOTSLOT_STATE_BUSY', 'success']);
+    expect(seen.busy.message).to.match(/this thread: await compileAllocator\(\)/);
+  });
+
+  it('making a pool probes by itself, once', async () => {
+    const { seen } = await scenario('probes by itself when a pool is made');
+    expect(seen).to.deep.equal({ device: 'host:0', state: 'success', again: 'success', probes: 1 });
+  });
+
+  it('a probe that crashes is a failure that tells the signal', async () => {
+    const { seen, warnings } = await scenario<{ state: string; here: Look; there: Look }>('crashes');
+    expect(seen.here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryUnsupportedError', timeout: false });
+    expect(seen.here.message).to.match(/ended with signal SIGSEGV before the devices were listed: /);
+    expect([seen.state, seen.there, warnings]).to.deep.equal(['failure', seen.here, []]);
+  });
+
+  for (const name of ['throws', 'throws when a pool is made'])
+    it(`a probe that ${name} is a failure that tells its exit code and last line of errors`, async () => {
+      const { seen } = await scenario<{ state: string; here: Look }>(name);
+      expect(seen.state).to.equal('failure');
+      expect(seen.here.text).to.match(/ended with code 1 .*Error: the probe of the test fails$/);
+    });
+
+  it('a probe that cannot start is a failure that says why', async () => {
+    const { seen } = await scenario<{ state: string; here: Look }>('cannot start');
+    expect([seen.state, seen.here.error]).to.deep.equal(['failure', 'UnifiedMemoryUnsupportedError']);
+    expect(seen.here.message).to.match(/could not be started: .*ENOENT/);
+  });
+
+  it('a family that failed is refused with its reason, while the state is a success', async () => {
+    const { seen } = await scenario<{ here: Look; gpu: { code: string; message: string } }>('a family failed');
+    expect(seen.here).to.deep.include({ state: 'success', error: null });
+    expect(seen.here.text).to.equal('host:0 has no managed memory: the test says so');
+    expect(seen.here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
+    expect(seen.gpu).to.deep.equal({
+      code: 'ERR_HOTSLOT_UNAVAILABLE',
+      message: 'cuda:0 has no managed memory: no driver',
+    });
+  });
+});

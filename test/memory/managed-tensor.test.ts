@@ -1,0 +1,163 @@
+/** Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its values. */
+import { expect } from 'chai';
+import { native } from '../../src/device/native.ts';
+import { shown } from '../../src/errors.ts';
+import {
+  adviseManagedTensorAccessedBy,
+  adviseManagedTensorPreferredLocation,
+  CpuTensor,
+  DeviceError,
+  openDevice,
+  prefetchManagedTensor,
+} from '../../src/index.ts';
+import { refusal, valuesOf } from '../device/rig.ts';
+import { ON_HOST } from '../tested-device.ts';
+import { noted, pooled } from './managed.ts';
+
+const calls = {
+  prefetchManagedTensor,
+  adviseManagedTensorPreferredLocation,
+  adviseManagedTensorAccessedBy,
+};
+
+describe('memory/managed-tensor', () => {
+  const pool = pooled();
+
+  it('a prefetch moves pages in stream order, and keeps what is in them', async () => {
+    const { device } = pool();
+    using stream = device.createStream();
+    using tensor = pool().allocate({ shape: [3000] });
+    stream.fill(tensor, 3);
+    for (const where of device.traits.movesPages ? [device.index, -1, device.index] : [device.index]) {
+      prefetchManagedTensor(tensor, { device: where, stream });
+      await stream.synchronize();
+      if (device.traits.movesPages) expect(device.residency(tensor).location).to.equal(where);
+    }
+    expect(new Set(await valuesOf(tensor))).to.deep.equal(new Set([3]));
+  });
+
+  it('advice says where pages belong and who reaches them', () => {
+    const { device } = pool();
+    const { index } = device;
+    using tensor = pool().allocate({ shape: [3000] });
+    adviseManagedTensorPreferredLocation(tensor, { device: index });
+    adviseManagedTensorAccessedBy(tensor, { device: index });
+    if (!device.traits.movesPages) return;
+    adviseManagedTensorPreferredLocation(tensor, { device: -1 });
+    if (ON_HOST) adviseManagedTensorAccessedBy(tensor, { device: 5 });
+    expect(device.residency(tensor)).to.deep.equal({
+      location: -2,
+      preferred: -1,
+      accessedBy: ON_HOST ? [0, 5] : [index],
+    });
+  });
+
+  it('null, undefined and empty tensors do nothing, before anything else is looked at', () => {
+    using plain = pool().device.allocate({ shape: [0, 4] });
+    const closed = pool().allocate({ shape: [0] });
+    closed.close();
+    const nothing = [null, undefined, plain, closed, new CpuTensor(new Float32Array(0)), new Float32Array(0)];
+    for (const call of Object.values(calls))
+      for (const each of nothing) for (const device of [0, 99, 'no']) call(each, { device: device as number });
+    prefetchManagedTensor(null, undefined as never);
+  });
+
+  for (const [name, call] of Object.entries(calls)) {
+    it(`${name} refuses devices that do not exist, with the value and how many there are`, () => {
+      using tensor = pool().allocate({ shape: [4] });
+      const { family } = pool().device;
+      const count = native().deviceCount(family);
+      for (const device of [-2, count, 99, 0.5, Number.NaN]) {
+        const error = refusal(() => call(tensor, { device }));
+        expect([error.name, error.code]).to.deep.equal(['RangeError', 'ERR_HOTSLOT_RANGE']);
+        expect(error.message).to.include(`one of the ${count} ${family} devices`).and.include(`got ${device}`);
+      }
+      for (const device of [undefined, '0', null, 1n, [1, 2, 3], {}]) {
+        const error = refusal(() => call(tensor, { device: device as never }));
+        expect([error.name, error.message.includes(`(${shown(device)})`)]).to.deep.equal(['TypeError', true]);
+      }
+      expect(refusal(() => call(tensor, { device: 0, devices: 1 } as never)).message).to.match(
+        /unknown option 'devices'/,
+      );
+      expect(refusal(() => call(tensor, undefined as never)).message).to.match(/takes an options object/);
+    });
+
+    it(`${name} refuses what is not in managed memory, by shape and dtype`, () => {
+      using plain = pool().device.allocate({ shape: [2, 3], dtype: 'int32' });
+      const message = (t: unknown) => {
+        const error = refusal(() => call(t as never, { device: 0 }));
+        expect([error.name, error.code], error.message).to.deep.equal(['TypeError', 'ERR_HOTSLOT_ARGUMENT']);
+        return error.message;
+      };
+      expect(message(plain)).to.match(/2×3 int32 on .*createUnifiedMempool/);
+      expect(message(new CpuTensor(new Float64Array(6), [3, 2]))).to.include('a cpu tensor of 3×2 float64');
+      expect(message(new Uint8Array(7))).to.include('Uint8Array of 7');
+      expect(message('tensor')).to.match(/got 'tensor'$/);
+      expect(message([1, 2, 3])).to.match(/got an array of 3$/);
+      expect(message({ shape: [1, 2], dtype: {} })).to.match(/got an object$/);
+    });
+
+    it(`${name} refuses a closed tensor`, () => {
+      const tensor = pool().allocate({ shape: [4] });
+      tensor.close();
+      expect(refusal(() => call(tensor, { device: 0 })).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    });
+  }
+
+  it('accessed-by takes no −1: it is about devices alone', () => {
+    using tensor = pool().allocate({ shape: [4] });
+    const error = refusal(() => adviseManagedTensorAccessedBy(tensor, { device: -1 }));
+    expect([error.code, error.message.includes('CPU')]).to.deep.equal(['ERR_HOTSLOT_RANGE', false]);
+    expect(error.message).to.include('got -1');
+  });
+
+  it('a stream that is none is refused in few words', () => {
+    using tensor = pool().allocate({ shape: [4] });
+    const message = (stream: unknown) =>
+      refusal(() => prefetchManagedTensor(tensor, { device: -1, stream: stream as never })).message;
+    expect(message({})).to.equal('stream must be a stream, got an object');
+    expect(message([1, 2])).to.equal('stream must be a stream, got an array of 2');
+  });
+
+  it('the default stream, also for null, is the current one of the tensor’s device', () => {
+    const { device } = pool();
+    using tensor = pool().allocate({ shape: [4] });
+    const { stream, asked } = noted(device.createStream());
+    device.withStream(stream, () => prefetchManagedTensor(tensor, { device: device.index }));
+    device.withStream(stream, () => prefetchManagedTensor(tensor, { device: device.index, stream: null }));
+    const once = [0, 16, device.index];
+    expect(asked).to.deep.equal([once, once]);
+  });
+
+  (ON_HOST ? it : it.skip)('a stream of another device is refused by both names', () => {
+    using other = openDevice('host:1');
+    using tensor = pool().allocate({ shape: [4] });
+    const error = refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: other.currentStream }));
+    expect([error.name, error.message]).to.deep.equal([
+      'TypeError',
+      'a stream of host:1 cannot prefetch a tensor of host:0',
+    ]);
+    expect(refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: 5 as never })).name).to.equal('TypeError');
+  });
+
+  it('the driver’s no names shape, dtype, address and bytes, and keeps the driver’s error', () => {
+    const { device } = pool();
+    using tensor = pool().allocate({ shape: [4, 8] });
+    const part = tensor.view({ shape: [2, 8], offset: 16 });
+    const address = (native().address(tensor.handle) + 64).toString(16);
+    for (const [what, call] of [
+      ['the prefetch to device', (stream: object) => prefetchManagedTensor(part, { device: device.index, ...stream })],
+      ['advice to prefer device', () => adviseManagedTensorPreferredLocation(part, { device: device.index })],
+      ['advice that device', () => adviseManagedTensorAccessedBy(part, { device: device.index })],
+    ] as const) {
+      using stream = device.createStream();
+      stream.beginCapture();
+      const error = refusal(() => call({ stream }));
+      refusal(() => stream.endCapture());
+      expect(error, error.message).to.be.instanceOf(DeviceError);
+      expect([error.status, error.statusName]).to.deep.equal([900, 'STREAM_CAPTURE_UNSUPPORTED']);
+      for (const word of [what, '2×8', 'float32', '64 bytes', `0x${address}`]) expect(error.message).to.include(word);
+      expect(error.cause).to.be.instanceOf(DeviceError);
+    }
+  });
+});

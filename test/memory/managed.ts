@@ -1,0 +1,36 @@
+/** What the tests of managed memory share: a pool on the tested device, or why there is none. */
+import {
+  compileAllocator,
+  createUnifiedMempool,
+  type Stream,
+  type Tensor,
+  type UnifiedMempool,
+} from '../../src/index.ts';
+import { TESTED } from '../tested-device.ts';
+
+/** Opens the pool before the suite's tests, and closes it behind them; a device without managed memory skips them. */
+export function pooled(): () => UnifiedMempool {
+  let pool: UnifiedMempool | undefined;
+  before(async function () {
+    await compileAllocator();
+    try {
+      pool = createUnifiedMempool(TESTED);
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
+      this.skip();
+    }
+  });
+  after(() => pool?.close());
+  return () => pool as UnifiedMempool;
+}
+
+/** A stream that does what `stream` does and keeps what it was asked to prefetch: [byteOffset, bytes, device]. */
+export function noted(stream: Stream): { stream: Stream; asked: number[][] } {
+  const asked: number[][] = [];
+  const { device } = stream;
+  const prefetch = (tensor: Tensor, to: number) => {
+    asked.push([tensor.byteOffset, tensor.bytes, to]);
+    stream.prefetch(tensor, to);
+  };
+  return { stream: { device, prefetch } as Stream, asked };
+}

@@ -1,0 +1,94 @@
+/** Pools of managed memory: what they count, what they close, and that pages are real on the host device. */
+import { readFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { shown } from '../../src/errors.ts';
+import { createUnifiedMempool, openDevice, prefetchManagedTensor } from '../../src/index.ts';
+import { openHandles, refusal, valuesOf } from '../device/rig.ts';
+import { ON_HOST, TESTED } from '../tested-device.ts';
+import { pooled } from './managed.ts';
+
+const MIB = 2 ** 20;
+const residentMiB = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 1024;
+
+describe('memory/mempool', () => {
+  const pool = pooled();
+
+  it('lends zeroed tensors that belong to its device', async () => {
+    const { device } = pool();
+    using tensor = pool().allocate({ shape: [3, 5], dtype: 'int32' });
+    expect([tensor.shape, tensor.dtype, tensor.storage.managed]).to.deep.equal([[3, 5], 'int32', true]);
+    expect(new Set(await valuesOf(tensor))).to.deep.equal(new Set([0]));
+    using floats = pool().allocate({ shape: [4] });
+    expect(floats.dtype).to.equal('float32');
+    if (!device.traits.movesPages) return;
+    const { preferred, accessedBy } = device.residency(tensor);
+    expect([preferred, accessedBy]).to.deep.equal([device.index, [device.index]]);
+  });
+
+  it('counts what is open, whoever closes it', () => {
+    using own = createUnifiedMempool(pool().device);
+    expect(own.stats()).to.deep.equal({ tensors: 0, bytes: 0, peakBytes: 0, allocations: 0 });
+    const a = own.allocate({ shape: [100] });
+    const b = own.allocate({ shape: [50], dtype: 'float64' });
+    expect(own.stats()).to.deep.equal({ tensors: 2, bytes: 800, peakBytes: 800, allocations: 2 });
+    a.close();
+    a.close();
+    expect(own.stats()).to.deep.equal({ tensors: 1, bytes: 400, peakBytes: 800, allocations: 2 });
+    b.view({ shape: [10] }).close();
+    expect(own.stats()).to.deep.equal({ tensors: 0, bytes: 0, peakBytes: 800, allocations: 2 });
+    own.allocate({ shape: [10] });
+    expect(own.stats()).to.deep.equal({ tensors: 1, bytes: 40, peakBytes: 800, allocations: 3 });
+  });
+
+  it('closes what is still open, twice is fine, and lends nothing more', () => {
+    const before = openHandles();
+    const own = createUnifiedMempool(pool().device);
+    const tensors = [own.allocate({ shape: [8] }), own.allocate({ shape: [8] })];
+    tensors[0]?.close();
+    own.close();
+    own.close();
+    expect([own.closed, ...tensors.map(({ closed }) => closed)]).to.deep.equal([true, true, true]);
+    expect([own.stats().tensors, own.stats().bytes]).to.deep.equal([0, 0]);
+    expect(openHandles()).to.deep.equal(before);
+    const error = refusal(() => own.allocate({ shape: [8] }));
+    expect([error.code, error.message.includes(TESTED)]).to.deep.equal(['ERR_HOTSLOT_STATE_CLOSED', true]);
+    expect(pool().device.closed, 'a device it was given stays open').to.equal(false);
+  });
+
+  it('by a name it opens its device, and closes it', () => {
+    const own = createUnifiedMempool(TESTED);
+    const { device } = own;
+    expect([device.name, device.closed]).to.deep.equal([TESTED, false]);
+    own.close();
+    expect(device.closed).to.equal(true);
+  });
+
+  it('refuses what is no device, a closed one, one that is not there, and unknown options', () => {
+    for (const what of [undefined, null, 5, {}, [1, 2, 3]])
+      expect(refusal(() => createUnifiedMempool(what as never)).message).to.match(new RegExp(`got ${shown(what)}$`));
+    const device = openDevice(TESTED);
+    device.close();
+    expect(refusal(() => createUnifiedMempool(device)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(refusal(() => createUnifiedMempool('host:99')).code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
+    const allocate = (options: object) => refusal(() => pool().allocate(options as never)).message;
+    expect(allocate({ shape: [1], zeroed: false })).to.match(/unknown option 'zeroed'/);
+    expect(allocate({ shape: [-1] })).to.include('-1');
+    expect(allocate({ shape: [1], dtype: 'float16' })).to.include('float16');
+  });
+
+  (ON_HOST ? it : it.skip)('reserves addresses; a prefetch makes the pages (host device)', async () => {
+    const { device } = pool();
+    const start = residentMiB();
+    using tensor = pool().allocate({ shape: [64 * MIB], dtype: 'uint8' });
+    const reserved = residentMiB();
+    prefetchManagedTensor(tensor.view({ shape: [32 * MIB] }), { device: 0 });
+    await device.currentStream.synchronize();
+    const half = residentMiB();
+    prefetchManagedTensor(tensor, { device: 0 });
+    await device.currentStream.synchronize();
+    const whole = residentMiB();
+    const grown = [reserved - start, half - reserved, whole - half];
+    expect(grown[0], `${grown} MiB`).to.be.below(8);
+    for (const part of grown.slice(1)) expect(part, `${grown} MiB`).to.be.within(24, 40);
+  });
+});

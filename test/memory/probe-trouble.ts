@@ -1,0 +1,24 @@
+/** Loaded before the probe's own script by NODE_OPTIONS: leaves its process id in a file, and gets into trouble as told. */
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+
+const { HOTSLOT_TEST_PROBES: file, HOTSLOT_TEST_TROUBLE: trouble } = process.env;
+if (process.argv[1]?.endsWith('probe.js') && file) {
+  const { appendFileSync } = fs;
+  // Its first word of a family, so it has opened drivers and is bound to its parent.
+  const writeSync = fs.writeSync;
+  let told = false;
+  let tried = false;
+  fs.writeSync = ((...args: Parameters<typeof writeSync>) => {
+    if (!told) appendFileSync(file, `${process.pid}\n`);
+    told = true;
+    // Later: behind the words that a device is tried.
+    const later = trouble === 'hang later' && tried;
+    tried ||= String(args[1]).includes('"trying"');
+    if (trouble === 'hang' || later) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    if (trouble === 'crash') process.kill(process.pid, 'SIGSEGV');
+    if (trouble === 'throw') throw new Error('the probe of the test fails');
+    return writeSync(...args);
+  }) as typeof writeSync;
+  syncBuiltinESMExports();
+}

@@ -1,0 +1,197 @@
+/** One process, one probe: runs the scenario that its first argument names and prints what was seen as JSON. */
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { native } from '../../src/device/native.ts';
+import {
+  compilationError,
+  compilationState,
+  compileAllocator,
+  createUnifiedMempool,
+  UnifiedMemoryCompileTimeoutError,
+  UnifiedMemoryUnsupportedError,
+} from '../../src/index.ts';
+
+const folder = isMainThread ? mkdtempSync(join(tmpdir(), 'hotslot-probe-')) : '';
+const probesFile = join(folder, 'probes');
+const warnings: string[] = [];
+
+/** From now on probes leave their ids, and get into this trouble. */
+function trouble(kind: 'none' | 'hang' | 'hang later' | 'crash' | 'throw'): void {
+  process.env.NODE_OPTIONS = `--import=${new URL('./probe-trouble.js', import.meta.url)}`;
+  process.env.HOTSLOT_TEST_PROBES = probesFile;
+  process.env.HOTSLOT_TEST_TROUBLE = kind;
+}
+const probes = () =>
+  existsSync(probesFile) ? readFileSync(probesFile, 'utf8').trim().split('\n').filter(Boolean).map(Number) : [];
+async function until(met: () => boolean): Promise<void> {
+  for (const end = performance.now() + 10_000; !met(); await turn())
+    if (performance.now() > end) throw new Error('ten seconds in vain');
+}
+/** Gone, or a body that nobody has asked for yet. */
+function dead(pid: number): boolean {
+  try {
+    return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return true;
+  }
+}
+
+type Task = 'look' | 'compile' | 'compile at once' | 'pool';
+
+/** What a thread knows. */
+function look() {
+  const error = compilationError();
+  let refused: Error | undefined;
+  try {
+    createUnifiedMempool('host:0').close();
+  } catch (e) {
+    refused = e as Error;
+  }
+  return {
+    state: compilationState(),
+    error: error?.name ?? null,
+    timeout: error instanceof UnifiedMemoryCompileTimeoutError && error instanceof UnifiedMemoryUnsupportedError,
+    message: error?.message ?? '',
+    refused:
+      refused instanceof UnifiedMemoryUnsupportedError ? [refused.name, (refused as { code?: string }).code] : [],
+    text: refused?.message ?? '',
+    causeIsError: refused?.cause === error,
+  };
+}
+
+function thread(task: Task): { worker: Worker; answer: Promise<unknown> } {
+  const worker = new Worker(new URL(import.meta.url), { workerData: task, argv: ['worker'] });
+  return { worker, answer: once(worker, 'message').then(([value]) => value) };
+}
+
+/** What a worker does; the answer is posted. */
+const tasks: Record<Task, () => unknown> = {
+  look,
+  compile: () => compileAllocator({ timeoutMs: 20_000 }),
+  'compile at once': () => compileAllocator({ timeoutMs: 1 }),
+  pool: () => {
+    using pool = createUnifiedMempool('host:0');
+    return [pool.device.name, compilationState()];
+  },
+};
+
+const refusal = (call: () => unknown) => {
+  try {
+    call();
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    return { code, message };
+  }
+  return null;
+};
+
+const scenarios: Record<string, () => Promise<unknown>> = {
+  async succeeds() {
+    const before = [compilationState(), compilationError()];
+    const state = await compileAllocator();
+    return { before, state, here: look(), there: await thread('look').answer };
+  },
+
+  async 'times out in a worker'() {
+    const state = await thread('compile at once').answer;
+    return { state, again: await compileAllocator(), here: look(), there: await thread('look').answer };
+  },
+
+  async 'kills what hangs'() {
+    trouble('hang');
+    const state = await compileAllocator({ timeoutMs: 3000 });
+    const [pid] = probes();
+    await until(() => dead(pid as number));
+    return { state, probes: probes().length, message: compilationError()?.message };
+  },
+
+  async 'says what hangs'() {
+    trouble('hang later');
+    return { state: await compileAllocator({ timeoutMs: 3000 }), message: compilationError()?.message };
+  },
+
+  async 'all at once'() {
+    trouble('none');
+    const threads = [thread('compile'), thread('compile'), thread('pool')];
+    const states = [compileAllocator(), compileAllocator(), ...threads.map(({ answer }) => answer)];
+    return { states: await Promise.all(states), probes: probes().length };
+  },
+
+  async 'a thread dies with its probe'() {
+    trouble('hang');
+    const { worker } = thread('compile');
+    await until(() => probes().length === 1);
+    const busy = refusal(() => createUnifiedMempool('host:0'));
+    await worker.terminate();
+    await until(() => dead(probes()[0] as number));
+    const between = compilationState();
+    trouble('none');
+    return { busy, between, state: await compileAllocator(), probes: probes().length };
+  },
+
+  async 'waits in a worker for another thread'() {
+    trouble('hang');
+    const first = thread('compile');
+    await until(() => probes().length === 1);
+    trouble('none');
+    const { answer } = thread('pool');
+    await first.worker.terminate();
+    return { answer: await answer, probes: probes().length };
+  },
+
+  async 'asks itself while it probes'() {
+    const promise = compileAllocator();
+    return { busy: refusal(() => createUnifiedMempool('host:0')), state: await promise };
+  },
+
+  async 'probes by itself when a pool is made'() {
+    trouble('none');
+    using pool = createUnifiedMempool('host:0');
+    return {
+      device: pool.device.name,
+      state: compilationState(),
+      again: await compileAllocator(),
+      probes: probes().length,
+    };
+  },
+
+  async crashes() {
+    trouble('crash');
+    return { state: await compileAllocator(), here: look(), there: await thread('look').answer };
+  },
+
+  async throws() {
+    trouble('throw');
+    return { state: await compileAllocator(), here: look() };
+  },
+
+  async 'throws when a pool is made'() {
+    trouble('throw');
+    return { here: look(), state: compilationState() };
+  },
+
+  async 'cannot start'() {
+    process.execPath = '/no/such/node';
+    return { state: await compileAllocator(), here: look() };
+  },
+
+  async 'a family failed'() {
+    native().claimProbe();
+    native().publishProbe(JSON.stringify({ error: null, reasons: { host: 'the test says so', cuda: 'no driver' } }));
+    return { here: look(), gpu: refusal(() => createUnifiedMempool('cuda:0')) };
+  },
+};
+
+if (isMainThread) {
+  process.on('warning', ({ name, message }) => warnings.push(`${name}: ${message}`));
+  const seen = await scenarios[process.argv[2] as string]?.();
+  await turn();
+  console.log(JSON.stringify({ seen, warnings }));
+  rmSync(folder, { recursive: true });
+} else {
+  parentPort?.postMessage(await tasks[workerData as Task]());
+}

@@ -1,0 +1,153 @@
+// Stress of what threads share through the core: the capture stream, graph pools and their turns, memory that is used again,
+// managed pages, and devices that several threads open and close.
+#include "device/core.hpp"
+#include "device/pool.hpp"
+#include "stress.hpp"
+
+namespace hotslot::stress {
+namespace {
+
+const std::string& name() {
+  static const std::string first = std::string(family->name) + ":0";
+  return first;
+}
+
+// Each thread leaves its own number in the same block of a pool and reads it back through graphs of its own.
+void turns() {
+  scenario = "graphs of one pool, captured and replayed by many threads";
+  Core& core = Core::instance();
+  const OpenDevice& open = core.open(name());
+  const Ref<Device>& on = open.device;
+  const auto pool = std::make_shared<GraphPool>(on);
+  threads(4, [&](int id) {
+    Ref<Stream> stream = on->create_stream(0);
+    const auto done = on->create_event(false);
+    const float value = float(id + 1);
+    during(second_ns, [&] {
+      const Ref<Memory> out = on->allocate(bytes), home = on->allocate_host(bytes);
+      Ref<Exec> exec;
+      Ref<Graph> graph;
+      {
+        core.enter_capture(open.handle, pool, &value, forever_ns);
+        Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
+        capture->begin_capture();
+        const GraphPool::Part part = pool->allocate(bytes);
+        const Span temporary{Pinned<Memory>(part.block, Kind::memory, "block").ref(), part.offset, bytes};
+        fill(*capture, temporary, value);
+        for (int i = 0; i < 3; ++i) capture->copy(Span{out, 0, bytes}, temporary);
+        graph = capture->end_capture();
+        exec = Replays::instantiate(*graph);
+        core.leave_capture(open.handle, &value);
+      }
+      for (int i = 0; i < 5; ++i) {
+        // Others may come in between, but not into the middle of one.
+        Replays::replay(*stream, exec);
+        stream->copy(Span{home, 0, bytes}, Span{out, 0, bytes});
+        stream->record(done, false);
+        wait(*done);
+        for (int at = 0; at < n; ++at)
+          if (reinterpret_cast<const float*>(home->address)[at] != value) violation("a graph of the same pool came in between", value);
+        // A stream that goes, one that fails, an exec that changes: nothing to the others.
+        if (id == 0 && i == 2) stream = on->create_stream(0);
+        if (id == 1 && i == 3 && on->traits().rings) {
+          Launch fails;
+          fails.kernel = find_kernel("fail");
+          stream->launch(std::move(fails));
+          try {
+            Replays::replay(*stream, exec);
+          } catch (const Error&) {
+            // it had failed already
+          }
+          stream = on->create_stream(0);
+        }
+        if (id == 2 && i == 1) Replays::update(*exec, graph);
+      }
+    });
+  });
+  if (pool->bytes() > size_t(4) << 20) violation("scopes of one pool do not share its memory", double(pool->bytes()));
+  core.close(open.handle);
+}
+
+// Whoever gives a block back while work still uses it must not see anybody else's values in it.
+void used_again() {
+  scenario = "memory that is used again";
+  threads(4, [&](int id) {
+    Ref<Stream> stream = device()->create_stream(0);
+    const auto done = device()->create_event(false);
+    Draw draw(id);
+    during(second_ns, [&] {
+      const float value = float(id * 1000 + int(draw(1000)));
+      Home home;
+      for (int i = 0; i < 4; ++i) {
+        const Ref<Memory> block = device()->scratch(bytes), other = device()->scratch(bytes * (1 + draw(40)));
+        fill(*stream, Span{block, 0, bytes}, value);
+        fill(*stream, Span{other, 0, bytes}, -value);
+        stream->copy(home.span(), Span{block, 0, bytes});
+      }
+      stream->record(done, false);
+      wait(*done);
+      home.expect(value, "memory was given to somebody else while it was in use");
+      if (draw(50) == 0) device()->trim();
+    });
+  });
+}
+
+void managed() {
+  scenario = "managed pages that move while they are used";
+  const DeviceTraits traits = device()->traits();
+  if (!traits.no_managed.empty()) return;
+  const size_t room = 64 << 10;
+  const Ref<Memory> shared = device()->allocate_managed(room);
+  threads(4, [&](int id) {
+    const Ref<Stream> stream = device()->create_stream(0);
+    const auto done = device()->create_event(false);
+    const Span mine{shared, size_t(id) * room / 4, bytes};
+    Draw draw(id);
+    during(second_ns / 2, [&] {
+      const float value = float(draw(1000));
+      Home home;
+      const Ref<Memory> own = device()->allocate_managed(bytes);
+      const Span all{shared, 0, room};
+      fill(*stream, mine, value);
+      stream->prefetch(draw(2) ? all : mine, traits.moves_pages && draw(2) ? on_cpu : 0);
+      device()->advise(mine, Advice::accessed_by, 0);
+      stream->prefetch(Span{own, 0, bytes}, 0);
+      stream->copy(Span{own, 0, bytes}, mine);
+      stream->copy(home.span(), Span{own, 0, bytes});
+      stream->record(done, false);
+      const int where = device()->residency(all).location;
+      if (where < nowhere || where > 0) violation("pages are where nobody sent them", where);
+      wait(*done);
+      home.expect(value, "a page that moved lost a value");
+    });
+  });
+}
+
+void opened() {
+  scenario = "what belongs to a device, while threads open and close it";
+  Core& core = Core::instance();
+  threads(4, [&](int id) {
+    during(second_ns / 2, [&] {
+      const OpenDevice& open = core.open(name());
+      const double stream = core.belonging(open.handle, "to nowhere", [](Device& of) { return of.create_stream(0); });
+      // While this thread has the device open, nobody takes it away.
+      Pinned<Stream>(stream, Kind::stream, "stream")->query();
+      try {
+        core.enter_capture(open.handle, nullptr, &stream, id % 2 ? 0 : forever_ns);
+        Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
+        capture->begin_capture();
+        if (id != 3) capture->end_capture();  // the last one leaves it to the core
+        id == 3 ? core.leave(&stream) : core.leave_capture(open.handle, &stream);
+      } catch (const Error& error) {
+        if (std::strcmp(error.code, "ERR_HOTSLOT_STATE_BUSY") != 0) throw;
+      }
+      core.close(open.handle);
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Scenario> shared_scenarios() { return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}}; }
+
+}  // namespace hotslot::stress
