@@ -5,7 +5,20 @@ import { openDevice } from '../src/index.ts';
 import type { Benchmark, Figure, Options } from './harness.ts';
 import { record, refusal } from './record.ts';
 
-const names = ['pack', 'sample', 'ring', 'graph', 'tick', 'learner', 'transfer', 'driver', 'long'] as const;
+const names = [
+  'pack',
+  'sample',
+  'ring',
+  'graph',
+  'prefetch',
+  'tick',
+  'learner',
+  'full-iteration',
+  'todevice',
+  'transfer',
+  'driver',
+  'long',
+] as const;
 type Name = (typeof names)[number];
 /** Without a device of their own. */
 const processor: readonly Name[] = ['pack', 'sample', 'ring'];
@@ -69,7 +82,7 @@ for (const bench of chosen) {
     if (json) return void console.log(JSON.stringify(full));
     const ratio = full.ratio === undefined ? '' : `${full.ratio.toFixed(2)} ×`;
     const baseline = full.baseline === undefined ? '' : `(${round(full.baseline)})`;
-    const row = [bench.padEnd(8), full.case.padEnd(64), full.metric.padEnd(22), round(full.value).padStart(10)];
+    const row = [bench.padEnd(14), full.case.padEnd(64), full.metric.padEnd(22), round(full.value).padStart(10)];
     console.log(`${row.join(' ')} ${full.unit.padEnd(7)} ${ratio.padStart(8)} ${baseline}`);
   }, settings);
 }

@@ -41,7 +41,8 @@ export async function openParts({ seed, device, placement, trace, settings, limi
     ...(limiter ? { limiter } : {}),
   });
   const network = { obsDim: OBS_DIM, actions: ACTIONS, hidden };
-  const learner = new DqnLearner(openDevice(device), {
+  const opened = openDevice(device);
+  const learner = new DqnLearner(opened, {
     ...network,
     batchSize,
     learningRate,
@@ -66,6 +67,7 @@ export async function openParts({ seed, device, placement, trace, settings, limi
     const close = async () => {
       await pipeline.close();
       learner.close();
+      opened.close();
       buffer.close();
     };
     try {
@@ -80,6 +82,7 @@ export async function openParts({ seed, device, placement, trace, settings, limi
     return { buffer, mailbox, learner, pipeline, [Symbol.asyncDispose]: close };
   } catch (error) {
     learner.close();
+    opened.close();
     throw error;
   }
 }

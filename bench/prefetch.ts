@@ -1,0 +1,98 @@
+/** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made by whoever touches them. */
+import {
+  compileAllocator,
+  createUnifiedMempool,
+  prefetchManagedModuleParameters,
+  prefetchManagedTensor,
+  type Tensor,
+  UnifiedMemoryUnsupportedError,
+} from '../src/index.ts';
+import { type Benchmark, median } from './harness.ts';
+
+export const run: Benchmark = async (report, { device: name, quick }) => {
+  await compileAllocator();
+  let made: ReturnType<typeof createUnifiedMempool>;
+  try {
+    made = createUnifiedMempool(name);
+  } catch (error) {
+    // No figures where there is nothing to measure, said beside them.
+    if (!(error instanceof UnifiedMemoryUnsupportedError)) throw error;
+    return void console.error(`prefetch: ${error.message}`);
+  }
+  using pool = made;
+  const { device } = pool;
+  const { index } = device;
+  using stream = device.createStream();
+  const rounds = quick ? 20 : 100;
+
+  // JavaScript's share: a burst is enqueued faster than it runs, and the queue drained between bursts.
+  using small = pool.allocate({ shape: [1024] });
+  const burst = device.family === 'host' ? 1000 : 200;
+  const js: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const begin = performance.now();
+    for (let i = 0; i < burst; i++) prefetchManagedTensor(small, { device: index, stream });
+    js.push(((performance.now() - begin) / burst) * 1000);
+    await stream.synchronize();
+  }
+  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', value: median(js), unit: 'µs' });
+
+  // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in memory of its own.
+  // A GPU gets little: asking for more managed memory than it has free can hang it.
+  const onHost = device.family === 'host';
+  const bytes = (onHost ? (quick ? 64 : 256) : 4) * 2 ** 20;
+  const touch = (tensor: Tensor) => stream.fill(tensor, 1);
+  const ways = { touch, prefetch: (tensor: Tensor) => prefetchManagedTensor(tensor, { device: index, stream }) };
+  const times = { touch: [] as number[], prefetch: [] as number[], both: [] as number[] };
+  for (let round = 0; round < (quick ? 3 : 10); round++) {
+    for (const how of ['touch', 'prefetch'] as const) {
+      using fresh = pool.allocate({ shape: [bytes], dtype: 'uint8' });
+      // On a GPU zeroing has brought the pages there: they go back first.
+      if (!onHost && device.traits.movesPages) prefetchManagedTensor(fresh, { device: -1, stream });
+      await stream.synchronize();
+      const begin = performance.now();
+      ways[how](fresh);
+      await stream.synchronize();
+      times[how].push(performance.now() - begin);
+      if (how === 'touch') continue;
+      const between = performance.now();
+      touch(fresh);
+      await stream.synchronize();
+      times.both.push(performance.now() - between);
+    }
+  }
+  const rate = (how: keyof typeof times) => bytes / 1e6 / median(times[how]);
+  const size = `${bytes / 2 ** 20} MiB`;
+  report({
+    case: `${size} of ${onHost ? 'fresh' : 'the CPU’s'} pages prefetched; filled without`,
+    metric: 'bandwidth',
+    value: rate('prefetch'),
+    unit: 'GB/s',
+    baseline: rate('touch'),
+    ratio: rate('prefetch') / rate('touch'),
+  });
+  report({
+    case: `${size} filled after the prefetch; filled without`,
+    metric: 'bandwidth',
+    value: rate('both'),
+    unit: 'GB/s',
+    baseline: rate('touch'),
+    ratio: rate('both') / rate('touch'),
+  });
+
+  // A module: pages that are there already, so it is the calls that count.
+  const parameters = Array.from({ length: 100 }, (_, i) => [`p${i}`, pool.allocate({ shape: [1024] })] as const);
+  const module = { namedParameters: () => parameters };
+  const calls: number[] = [];
+  const done: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const begin = performance.now();
+    prefetchManagedModuleParameters(module, { device: index, stream });
+    calls.push((performance.now() - begin) * 1000);
+    await stream.synchronize();
+    done.push((performance.now() - begin) * 1000);
+  }
+  const which = `a module of ${parameters.length} parameters`;
+  report({ case: which, metric: 'time in the caller', value: median(calls), unit: 'µs' });
+  report({ case: which, metric: 'time until done', value: median(done), unit: 'µs' });
+};

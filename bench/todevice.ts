@@ -1,0 +1,150 @@
+/** Moving tensors between two devices of a family: the copy, how much of it the target's work hides, what a call costs. */
+import { native } from '../src/device/native.ts';
+import { type Device, listDevices, openDevice, type Tensor, ToDevice } from '../src/index.ts';
+import { type Benchmark, median } from './harness.ts';
+
+const PIECES = 32;
+/** a piece: a square of floats, 4 MiB */
+const SIDE = 1024;
+/** the product that the target makes of its first rows: bound by arithmetic, not by the memory that copies share */
+const COLUMNS = 128;
+const ROWS = 256;
+
+/** Milliseconds until what `enqueue` gave the device is done. */
+async function timed(device: Device, enqueue: () => void): Promise<number> {
+  const begin = performance.now();
+  enqueue();
+  await device.currentStream.synchronize();
+  return performance.now() - begin;
+}
+
+export const run: Benchmark = async (report, { device: name, quick }) => {
+  const source = openDevice(name);
+  const other = `${source.family}:${source.index + 1}`;
+  if (source.family !== 'host' && !listDevices().some((each) => each.name === other))
+    return console.error(`todevice: there is no ${other} to copy to`);
+  const target = openDevice(other);
+  const op = new ToDevice(source, target);
+  const rounds = quick ? 10 : 40;
+
+  // One copy, from the call until the target has it, into memory that was used before.
+  const bytes = 64 << 20;
+  {
+    using x = source.allocate({ shape: [bytes], dtype: 'uint8' });
+    source.currentStream.fill(x, 1);
+    await source.currentStream.synchronize();
+    using warm = target.allocate({ shape: [bytes], dtype: 'uint8' });
+    const plain = new Uint8Array(bytes);
+    const bare = source.createStream();
+    const times = { moved: [] as number[], baseline: [] as number[] };
+    for (let round = -2; round < rounds; round++) {
+      const moved = await timed(target, () => (op.forward(x) as Tensor).close());
+      const begin = performance.now();
+      if (source.family === 'host') native().copyOut(x.handle, plain);
+      else {
+        bare.copy(warm, x);
+        await bare.synchronize();
+      }
+      const baseline = performance.now() - begin;
+      if (round < 0) continue;
+      times.moved.push(moved);
+      times.baseline.push(baseline);
+    }
+    bare.close();
+    report({
+      case: `64 MiB ${source.name} → ${target.name}; ${source.family === 'host' ? 'memcpy' : 'a bare copy'}`,
+      metric: 'share of its speed',
+      value: bytes / median(times.moved) / 1e6,
+      unit: 'GB/s',
+      baseline: bytes / median(times.baseline) / 1e6,
+      ratio: median(times.baseline) / median(times.moved),
+    });
+  }
+
+  // Pieces one after the other: the target computes on one while the next one is copied.
+  {
+    using pieces = source.allocate({ shape: [PIECES, SIDE, SIDE] });
+    source.currentStream.fill(pieces, 1);
+    await source.currentStream.synchronize();
+    using there = target.allocate({ shape: [PIECES, SIDE, SIDE] });
+    using weights = target.allocate({ shape: [SIDE, COLUMNS] });
+    using product = target.allocate({ shape: [ROWS, COLUMNS] });
+    target.currentStream.fill(there, 1);
+    const piece = (of: Tensor, i: number) => of.view({ shape: [SIDE, SIDE], offset: i * SIDE * SIDE });
+    let repeats = 1;
+    const compute = (x: Tensor) => {
+      const wholes = [0, 0, ROWS, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS];
+      for (let i = 0; i < repeats; i++)
+        target.currentStream.launch('gemm', { tensors: [product, x, weights], wholes, reals: [1, 0] });
+    };
+    const each = (act: (i: number) => void) => () => {
+      for (let i = 0; i < PIECES; i++) act(i);
+    };
+    const ways = {
+      copy: each((i) => (op.forward(piece(pieces, i)) as Tensor).close()),
+      compute: each((i) => compute(piece(there, i))),
+      both: each((i) => {
+        using x = op.forward(piece(pieces, i)) as Tensor;
+        compute(x);
+      }),
+    };
+    // As much work a piece as takes one and a half times its copy: a copy can then be hidden but for the first.
+    for (let i = 0; i < 3; i++) await timed(target, ways.both);
+    const alone = async (act: () => void) => median([await timed(target, act), await timed(target, act)]);
+    repeats = Math.ceil((1.5 * (await alone(ways.copy))) / (await alone(ways.compute)));
+    const times = { copy: [] as number[], compute: [] as number[], both: [] as number[] };
+    for (let round = -1; round < rounds; round++) {
+      for (const way of ['copy', 'compute', 'both'] as const) {
+        const ms = await timed(target, ways[way]);
+        if (round >= 0) times[way].push(ms);
+      }
+    }
+    const [copy, work, both] = [median(times.copy), median(times.compute), median(times.both)];
+    const what = `${PIECES} pieces of 4 MiB`;
+    report({ case: `${what}, copied and nothing else`, metric: 'time', value: copy, unit: 'ms' });
+    report({ case: `${what}, computed and nothing else`, metric: 'time', value: work, unit: 'ms' });
+    report({
+      case: `${what}, copied and computed; one after the other`,
+      metric: 'time',
+      value: both,
+      unit: 'ms',
+      baseline: copy + work,
+      ratio: (copy + work) / both,
+    });
+    report({ case: what, metric: 'share of copies hidden', value: (100 * (copy + work - both)) / copy, unit: '%' });
+  }
+
+  // JavaScript's share of a call, beside the bare operations that it stands for: small tensors, drained between bursts.
+  using small = source.allocate({ shape: [64] });
+  using there = target.allocate({ shape: [64] });
+  using event = source.createEvent();
+  using bare = source.createStream();
+  const calls = {
+    forward: () => (op.forward(small) as Tensor).close(),
+    bare: () => {
+      source.currentStream.record(event);
+      bare.wait(event);
+      bare.copy(there, small);
+      bare.record(event);
+      target.currentStream.wait(event);
+    },
+  };
+  const js = { forward: [] as number[], bare: [] as number[] };
+  for (let round = 0; round < 4 * rounds; round++) {
+    for (const how of ['forward', 'bare'] as const) {
+      const begin = performance.now();
+      for (let i = 0; i < 200; i++) calls[how]();
+      js[how].push(((performance.now() - begin) / 200) * 1000);
+      await target.currentStream.synchronize();
+    }
+  }
+  report({
+    case: '256 B to another device; record, wait, copy, record, wait',
+    metric: 'JS cost of forward',
+    value: median(js.forward),
+    unit: 'µs',
+    baseline: median(js.bare),
+    ratio: median(js.bare) / median(js.forward),
+  });
+  for (const each of [source, target]) each.close();
+};

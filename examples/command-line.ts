@@ -1,0 +1,93 @@
+/** What the examples' command lines share: wrong usage is one sentence and exit code 2, and text fits the terminal. */
+import { parseArgs } from 'node:util';
+import { type Device, openDevice } from '../src/index.ts';
+
+/** Ends an example with exit code 1; the message is the sentence to print. */
+export class Refused extends Error {}
+/** Ends it with exit code 2. */
+export class UsageError extends Refused {}
+
+/** What a machine refuses, whose texts say what would help. */
+const machine = ['ERR_HOTSLOT_UNAVAILABLE', 'ERR_HOTSLOT_DEVICE', 'ERR_HOTSLOT_MEMORY'];
+
+/** Runs an example; `main` gives the exit code. Refusals are one sentence, any other error is a fault and keeps its stack. */
+export async function runExample(name: string, main: (args: readonly string[]) => Promise<number>): Promise<void> {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    const { message, code, advice } = error as Error & { code?: string; advice?: string };
+    if (!(error instanceof Refused) && !machine.includes(code ?? '')) throw error;
+    const usage = error instanceof UsageError;
+    process.stderr.write(`${name}: ${message}${usage ? '; --help says more' : advice ? `; ${advice}` : ''}\n`);
+    process.exitCode = usage ? 2 : 1;
+  }
+}
+
+/** As node:util's parseArgs takes them; a flag has a default. */
+type Option = { type: 'string'; default?: string } | { type: 'boolean'; default: false };
+type Values<T> = {
+  [Name in keyof T]: T[Name] extends { type: 'boolean' }
+    ? boolean
+    : T[Name] extends { default: string }
+      ? string
+      : string | undefined;
+};
+
+/** Throws UsageError. */
+export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> {
+  try {
+    return parseArgs({ args: joined(args), options }).values as unknown as Values<T>;
+  } catch (error) {
+    const { message, code } = error as Error & { code?: string };
+    const name = /^Option '([^' ]+).*' argument (?:is ambiguous|missing)/.exec(message)?.[1];
+    if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' && name) throw new UsageError(`${name} needs a value`);
+    // Node's first sentence says what is wrong; its advice behind it is about positional arguments, which there are none of.
+    throw new UsageError(message.split(/\.(?:\s|$)/)[0]);
+  }
+}
+
+/** A negative number is the value of the option before it, whose own check says what it must be. */
+function joined(args: readonly string[]): string[] {
+  const all: string[] = [];
+  for (const arg of args) {
+    const before = all.at(-1);
+    if (/^-[\d.]/.test(arg) && before && /^--[^=]+$/.test(before)) all[all.length - 1] = `${before}=${arg}`;
+    else all.push(arg);
+  }
+  return all;
+}
+
+export function whole(name: string, text: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+  throw new UsageError(`--${name} must be a whole number ${range}, got '${text}'`);
+}
+
+/** Opens a device; one that is unknown or unavailable is wrong usage. */
+export function deviceNamed(name: string): Device {
+  try {
+    return openDevice(name);
+  } catch (error) {
+    const { code, message } = error as Error & { code?: string };
+    if (code === 'ERR_HOTSLOT_UNKNOWN_DEVICE' || code === 'ERR_HOTSLOT_UNAVAILABLE') throw new UsageError(message);
+    throw error;
+  }
+}
+
+/** The terminal's width; 80 for a file or a pipe. */
+export const terminalColumns = () => Math.max(60, process.stdout.columns || 80);
+
+/** `text` broken between words, so that no line is longer than `columns`. */
+export function wrapped(text: string, columns = terminalColumns()): string {
+  const lines = text.split('\n').flatMap((paragraph) => {
+    if (paragraph.length <= columns) return paragraph;
+    return paragraph.split(' ').reduce<string[]>((lines, word) => {
+      const last = lines.at(-1);
+      if (last === undefined || last.length + 1 + word.length > columns) lines.push(word);
+      else lines[lines.length - 1] = `${last} ${word}`;
+      return lines;
+    }, []);
+  });
+  return lines.join('\n');
+}
