@@ -1,7 +1,7 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
 import { closeSync, openSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import type { Placement } from '../../src/index.ts';
+import { parseOptions, UsageError, whole } from '../command-line.ts';
 import { defaults } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
 
@@ -41,14 +41,13 @@ export interface CommandLine {
   training: TrainingOptions;
 }
 
-/** Wrong usage: the message is the sentence to print. */
-export class UsageError extends Error {}
+export { UsageError };
 
 /** Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const values = parse(args);
-  const { json = false, quiet = false, trace, device = 'auto', placement } = values;
-  const lockStep = values['lock-step'] ?? false;
+  const { json, quiet, trace, device = 'auto', placement } = values;
+  const lockStep = values['lock-step'];
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
@@ -64,39 +63,24 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     maxSeconds: positive('max-seconds', values['max-seconds'] ?? '120'),
   };
   if (trace !== undefined && !values.help) checkWritable(trace);
-  return { help: values.help ?? false, json, quiet, training };
+  return { help: values.help, json, quiet, training };
 }
 
 function parse(args: readonly string[]) {
   const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        seed: text,
-        device: text,
-        placement: text,
-        'max-seconds': text,
-        ticks: text,
-        trace: text,
-        'lock-step': flag,
-        json: flag,
-        quiet: flag,
-        help: flag,
-      },
-    }).values;
-  } catch (error) {
-    // Node's first sentence says what is wrong; its advice behind it is about positional arguments, which there are none of.
-    throw new UsageError((error as Error).message.split(/\.(?:\s|$)/)[0]);
-  }
-}
-
-function whole(name: string, text: string, least: number): number {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isSafeInteger(value) || value < least)
-    throw new UsageError(`--${name} must be a whole number of at least ${least}, got '${text}'`);
-  return value;
+  const flag = { type: 'boolean', default: false } as const;
+  return parseOptions(args, {
+    seed: text,
+    device: text,
+    placement: text,
+    'max-seconds': text,
+    ticks: text,
+    trace: text,
+    'lock-step': flag,
+    json: flag,
+    quiet: flag,
+    help: flag,
+  });
 }
 
 function positive(name: string, text: string): number {

@@ -94,7 +94,7 @@ describe('cli/cartpole', () => {
     [['--seed', 'three'], /--seed must be a whole number of at least 0, got 'three'/],
     [['--ticks', '0'], /--ticks must be a whole number of at least 1, got '0'/],
     [['--max-seconds=-1'], /--max-seconds must be a number above 0, got '-1'/],
-    [['--max-seconds', '-1'], /'--max-seconds' argument is ambiguous; --help/],
+    [['--max-seconds', '-1'], /--max-seconds must be a number above 0, got '-1'; --help/],
     [['--placement', 'somewhere'], /--placement must be one of auto, inline/],
     [['--lock-step', '--placement', 'auto'], /--lock-step needs --placement inline, got --placement auto/],
     [['--device', 'nowhere:0'], /unknown device 'nowhere:0'/],
