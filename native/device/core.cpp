@@ -119,7 +119,7 @@ std::vector<DeviceFacts> Core::list() {
   return facts;
 }
 
-const OpenDevice& Core::open(const std::string& name, bool used) {
+const OpenDevice& Core::open(const std::string& name) {
   const auto [family, index] = resolve(name);
   const std::string wanted = family->name + (":" + std::to_string(index));
   std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ const OpenDevice& Core::open(const std::string& name, bool used) {
     known = open_.emplace(wanted, std::move(opened)).first;
   }
   OpenDevice& open = known->second;
-  if (used && open.users++ == 0) {
+  if (open.users++ == 0) {
     open.device->in_use = true;
     renew_default(open);
   }

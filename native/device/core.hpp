@@ -36,8 +36,8 @@ class Core {
  public:
   static Core& instance();
   std::vector<DeviceFacts> list();
-  // Opens once per process; later calls give the same device. `used`: until it is closed as often.
-  const OpenDevice& open(const std::string& name, bool used = true);
+  // Opens once per process; later calls give the same device, which is in use until it was closed as often.
+  const OpenDevice& open(const std::string& name);
   void close(double device, int times = 1);  // 0: looks whether the device is still in use
   // How many devices the family has.
   int count(const char* family);

@@ -73,7 +73,7 @@ describe(`${family}: peers`, () => {
   });
 
   it('use managed memory of each other in place, and have its pages where they want them', async function () {
-    if (here.traits.noManaged || there.traits.noManaged) this.skip();
+    if (here.traits.noManaged || there.traits.noManaged) this.skip(); // there is none to share
     using shared = here.allocateManaged({ shape: [2000] });
     using own = there.allocate({ shape: [2000] });
     using stream = there.createStream();

@@ -14,7 +14,7 @@ export function managedContract(device: () => Device, name: string): void {
         'ERR_HOTSLOT_UNAVAILABLE',
         true,
       ]);
-      this.skip();
+      this.skip(); // there is none, as was just said
     };
 
   it(
