@@ -3,7 +3,7 @@
  * running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
  */
 import { parentPort } from 'node:worker_threads';
-import { ThreadEnding } from '../src/addon.ts';
+import { answered, ThreadEnding } from '../src/addon.ts';
 import { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
@@ -41,8 +41,8 @@ export class ActorThread {
     this.#ring = ring;
     this.#bell = ring.bellOf(setup.roles[0] as Role);
     // However this thread ends, its word says so: the opener may be blocked when it happens.
-    Atomics.store(ring.threads, setup.thread, ThreadState.running);
-    native().watchThread(ring.threads, setup.thread, ThreadState.running, ThreadState.dead);
+    const before = Atomics.load(ring.threads, setup.thread);
+    answered(native().watchThread(ring.threads, setup.thread, before, ThreadState.running, ThreadState.dead));
     this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
   }
 

@@ -28,6 +28,7 @@
       "native/kernels/blas.cpp",
       "native/kernels/gemm.cpp",
       "native/kernels/gemm_builtin.cpp",
+      "native/kernels/halo.cpp",
       "native/kernels/generated/hsaco.cpp",
       "native/kernels/generated/ptx.cpp",
       "native/kernels/generated/spirv.cpp",

@@ -65,6 +65,26 @@ export {
 } from './memory/managed-tensor.ts';
 export { createUnifiedMempool, type MempoolStats, type UnifiedMempool } from './memory/mempool.ts';
 export { DeviceSpec } from './operators/device-spec.ts';
+export {
+  type Edge as HaloEdge,
+  type EdgeSlicesOptions,
+  edgeSlices,
+  edges as haloEdges,
+} from './operators/halo/edges.ts';
+export type { HaloQuantity } from './operators/halo/quantity.ts';
+export {
+  HaloExchangeSpec,
+  type HaloExchangeSpecOptions,
+  type HaloRange,
+  type QuantityHaloOptions,
+  QuantityHaloSpec,
+} from './operators/halo/spec.ts';
+export {
+  HaloDataTransformer,
+  HaloDataTransformerDevice,
+  HaloDataTransformerHost,
+  type HaloStats,
+} from './operators/halo/transformer.ts';
 export { Chain, type ForwardOptions, Identity, NamedLinop } from './operators/named-linop.ts';
 export type { Answer, NamedShape, Operand } from './operators/operand.ts';
 export { ToDevice } from './operators/to-device.ts';

@@ -127,6 +127,23 @@ std::string kernel_names() {
   return names;
 }
 
+}  // namespace
+
+void check_launch(const Launch& call) {
+  const Kernel& kernel = *call.kernel;
+  const auto which = [&](size_t i) { return std::string("kernel '") + kernel.name + "': tensor " + std::to_string(i); };
+  uint64_t need[max_pointers]{};
+  if (const char* wrong = kernel.need(call.args, need)) throw Error("ERR_HOTSLOT_RANGE", std::string("kernel '") + kernel.name + "': " + wrong);
+  for (size_t i = 0; i < call.spans.size(); ++i) {
+    const Span& span = call.spans[i];
+    if (span.bytes < need[i]) throw Error("ERR_HOTSLOT_RANGE", which(i) + " covers " + std::to_string(span.bytes) + " bytes, " + std::to_string(need[i]) + " are needed");
+    if (!kernel.aligned(int(i), uintptr_t(span.address())))
+      throw Error("ERR_HOTSLOT_RANGE", which(i) + " begins at byte " + std::to_string(span.offset) + ", it must be a multiple of " + std::to_string(kernel.widths[i]));
+  }
+}
+
+namespace {
+
 // launch(stream, kernel name, [handle, offset, bytes, element type, …], [whole…], [real…]); types as Kernel::types has them
 Napi::Value launch(Info info) {
   return guard(info, [&] {
@@ -145,17 +162,14 @@ Napi::Value launch(Info info) {
     call.kernel = kernel;
     for (uint32_t i = 0; i < wholes.Length(); ++i) call.args.whole[i] = wholes.Get(i).As<Napi::Number>().Int64Value();
     for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
-    uint64_t need[max_pointers]{};
-    if (const char* wrong = kernel->need(call.args, need)) throw Error("ERR_HOTSLOT_RANGE", "kernel '" + name + "': " + wrong);
     const auto field = [&](uint32_t i) { return spans.Get(i).As<Napi::Number>().DoubleValue(); };
     for (uint32_t i = 0; i < spans.Length(); i += 4) {
-      const std::string which = "kernel '" + name + "': tensor " + std::to_string(i / 4);
-      const uint64_t bytes = uint64_t(field(i + 2));
-      if (bytes < need[i / 4]) throw Error("ERR_HOTSLOT_RANGE", which + " covers " + std::to_string(bytes) + " bytes, " + std::to_string(need[i / 4]) + " are needed");
       const char type = kernel->types[i / 4];
-      if (type && type != char(field(i + 3))) throw Error("ERR_HOTSLOT_ARGUMENT", which + " must be " + (type == 'f' ? "float32" : "int32"));
-      call.spans.push_back(span(field(i), uint64_t(field(i + 1)), bytes));
+      if (type && type != char(field(i + 3)))
+        throw Error("ERR_HOTSLOT_ARGUMENT", "kernel '" + name + "': tensor " + std::to_string(i / 4) + " must be " + (type == 'f' ? "float32" : "int32"));
+      call.spans.push_back(span(field(i), uint64_t(field(i + 1)), uint64_t(field(i + 2))));
     }
+    check_launch(call);
     stream(info, 0)->launch(std::move(call));
   });
 }
@@ -184,6 +198,8 @@ Napi::Value end_capture(Info info) {
 Napi::Value capturing(Info info) {
   return guard(info, [&] { return stream(info, 0)->capturing(); });
 }
+// Whether this thread has a capture open, on whatever stream: it may only enqueue work then.
+Napi::Value captures_here(Info info) { return Napi::Boolean::New(info.Env(), thread_captures()); }
 Napi::Value instantiate(Info info) {
   return guard(info, [&] {
     Pinned<Graph> graph(number(info, 0), Kind::graph, "graph");
@@ -308,8 +324,9 @@ Napi::Value wake_native(Info info) {
   return info.Env().Undefined();
 }
 
-// watchThread(words, index, from, to): when this thread's environment ends, however it ends, the word goes from `from` to
-// `to`; a thread that said goodbye before has another word there, which stays.
+// watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this thread's
+// environment ends, however it ends; a thread that said goodbye has another word there then, which stays. In one call, for a
+// thread can be terminated between two of them. Answers what the word was.
 struct Watch {
   int32_t* word;
   int32_t from, to;
@@ -319,15 +336,18 @@ Napi::Value watch_thread(Info info) {
   const Bytes words = bytes_of(info[0], "the thread's words");
   const size_t index = size_t(whole(info, 1));
   if (index >= words.size / 4) throw_js(info.Env(), "ERR_HOTSLOT_RANGE", "the thread's word lies outside its view");
-  auto* watch = new Watch{reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(), info[3].As<Napi::Number>().Int32Value(),
-                          Napi::Persistent(info[0].As<Napi::TypedArray>())};
+  const auto state = [&](size_t i) { return info[i].As<Napi::Number>().Int32Value(); };
+  int32_t* const word = reinterpret_cast<int32_t*>(words.data) + index;
+  int32_t was = state(2);
+  if (!word_at(word).compare_exchange_strong(was, state(3))) return Napi::Number::New(info.Env(), was);
+  auto* watch = new Watch{word, state(3), state(4), Napi::Persistent(info[0].As<Napi::TypedArray>())};
   // The reference keeps the memory until the hook ran.
   info.Env().AddCleanupHook([watch] {
     int32_t expected = watch->from;
     word_at(watch->word).compare_exchange_strong(expected, watch->to);
     delete watch;
   });
-  return info.Env().Undefined();
+  return Napi::Number::New(info.Env(), was);
 }
 
 Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_ns()) / 1e6); }
@@ -361,6 +381,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("beginCapture", begin_capture);
   add("endCapture", end_capture);
   add("capturing", capturing);
+  add("threadCaptures", captures_here);
   add("instantiate", instantiate);
   add("update", update);
   add("nodeCount", node_count);

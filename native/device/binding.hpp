@@ -48,6 +48,9 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
 
 inline Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)); }
 
+// Throws unless every tensor of the launch is as large as its numbers ask for, and begins where an element may.
+void check_launch(const Launch& call);
+
 // binding_memory.cpp's part.
 void add_memory_functions(Napi::Env env, Napi::Object exports);
 

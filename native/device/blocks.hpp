@@ -2,11 +2,17 @@
 // in it is still there.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
 
 namespace hotslot {
+
+// How often something was there already, how often it had to be made, and the bytes that are kept.
+struct CacheCounts {
+  uint64_t hits = 0, misses = 0, bytes = 0;
+};
 
 template <class Address>
 class Blocks {
@@ -26,18 +32,19 @@ class Blocks {
   Address take(size_t room) {
     std::lock_guard guard(lock_);
     const auto found = kept_.find(room);
-    if (found == kept_.end()) return Address{};
+    if (found == kept_.end()) return counts_.misses++, Address{};
+    counts_.hits++;
     const Address at = found->second;
     kept_.erase(found);
-    bytes_ -= room;
+    counts_.bytes -= room;
     return at;
   }
   // False: there is enough already.
   bool keep(Address at, size_t room) {
     std::lock_guard guard(lock_);
-    if (bytes_ + room > most_bytes) return false;
+    if (counts_.bytes + room > most_bytes) return false;
     kept_.emplace(room, at);
-    bytes_ += room;
+    counts_.bytes += room;
     return true;
   }
   std::vector<std::pair<Address, size_t>> take_all() {
@@ -45,14 +52,18 @@ class Blocks {
     std::vector<std::pair<Address, size_t>> all;
     for (auto& [room, at] : kept_) all.emplace_back(at, room);
     kept_.clear();
-    bytes_ = 0;
+    counts_.bytes = 0;
     return all;
+  }
+  CacheCounts counts() {
+    std::lock_guard lock(lock_);
+    return counts_;
   }
 
  private:
   std::mutex lock_;
   std::multimap<size_t, Address> kept_;
-  size_t bytes_ = 0;
+  CacheCounts counts_;
 };
 
 }  // namespace hotslot

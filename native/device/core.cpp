@@ -17,6 +17,10 @@ const Family* const families[] = {&cuda_family(), &hip_family(), &level_zero_fam
 
 // What belongs to a device waits this long for pins when it goes.
 constexpr uint64_t pins_ns = 100'000'000;
+// A table is a few kilobytes on a stream of its own.
+constexpr uint64_t table_ns = 5'000'000'000;
+// What is kept of either.
+constexpr size_t most_idle_streams = 16, most_tables = 1024;
 
 thread_local std::string last_text;
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
@@ -125,7 +129,8 @@ const OpenDevice& Core::open(const std::string& name) {
   std::lock_guard lock(mutex_);
   auto known = open_.find(wanted);
   if (known == open_.end()) {
-    OpenDevice opened{family->open(index), 0, 0, 0, {}, nullptr, nullptr};
+    OpenDevice opened;
+    opened.device = family->open(index);
     opened.stream = handles.add(opened.device->create_stream(0));
     opened.handle = handles.add(opened.device);
     known = open_.emplace(wanted, std::move(opened)).first;
@@ -164,6 +169,7 @@ OpenDevice& Core::of(double device) {
 
 void Core::close(double device, int times) {
   std::map<std::string, double> gone;  // let go without the mutex: that may take a while
+  std::map<std::string, OpenDevice::Table> tables;
   Ref<Device> trimmed;
   {
     std::lock_guard lock(mutex_);
@@ -173,6 +179,10 @@ void Core::close(double device, int times) {
     open.users = 0;
     open.device->in_use = false;
     gone.swap(open.belongings);
+    for (const double stream : open.idle_streams) gone.emplace("idle stream " + std::to_string(stream), stream);
+    open.idle_streams.clear();
+    tables.swap(open.tables);
+    open.table_counts.bytes = 0;
     trimmed = open.device;
   }
   for (auto& [name, handle] : gone) {
@@ -184,6 +194,7 @@ void Core::close(double device, int times) {
       of(device).belongings.emplace(name, handle);
     }
   }
+  tables.clear();
   trimmed->trim();
 }
 
@@ -210,6 +221,89 @@ void Core::drop_belonging(double device, double handle) {
     belongings.erase(known);
   }
   handles.remove(handle, pins_ns);
+}
+
+// ---- the stream pool and tables --------------------------------------------------------------------------------------
+
+double Core::lend_stream(double device) {
+  if (thread_captures()) throw Error("ERR_HOTSLOT_STATE_CAPTURE", "this needs a stream of its own, which cannot be had inside a capture: make it before");
+  std::vector<Ref<Object>> failed;  // go without the mutex
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  // One whose last borrower's work is over, and went well.
+  for (size_t i = open.idle_streams.size(); i-- > 0;) {
+    const double handle = open.idle_streams[i];
+    try {
+      if (!Pinned<Stream>(handle, Kind::stream, "stream")->query()) continue;
+      open.idle_streams.erase(open.idle_streams.begin() + ptrdiff_t(i));
+      open.stream_counts.hits++;
+      return handle;
+    } catch (const Error&) {
+      open.idle_streams.erase(open.idle_streams.begin() + ptrdiff_t(i));
+      failed.push_back(handles.remove(handle, 0));
+    }
+  }
+  open.stream_counts.misses++;
+  return handles.add(open.device->create_stream(0));
+}
+
+void Core::take_back_stream(double device, double handle) {
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (open.users > 0 && open.idle_streams.size() < most_idle_streams) return open.idle_streams.push_back(handle);
+  }
+  handles.remove(handle, pins_ns);
+}
+
+Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
+  const std::string key(static_cast<const char*>(bytes), size);
+  Ref<Device> on;
+  const auto known = [&](OpenDevice& open) -> Ref<Memory> {
+    const auto found = open.tables.find(key);
+    if (found == open.tables.end()) return nullptr;
+    found->second.used = ++open.table_counts.hits + open.table_counts.misses;
+    return found->second.memory;
+  };
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (auto found = known(open)) return found;
+    on = open.device;
+  }
+  if (thread_captures()) throw Error("ERR_HOTSLOT_STATE_CAPTURE", "this needs device memory with a table, which cannot be written inside a capture: make it before");
+  Ref<Memory> made = on->allocate(size);
+  {
+    const Ref<Stream> stream = on->create_stream(0);
+    const Ref<Event> there = on->create_event(false);
+    Ref<Memory> staging = on->allocate_host(size);
+    std::memcpy(staging->address, bytes, size);
+    stream->copy(Span{made, 0, size}, Span{std::move(staging), 0, size});
+    stream->record(there, false);
+    if (!on->wait_event(*there, table_ns))
+      throw Error("ERR_HOTSLOT_STATE_BUSY", "the device did not take a table of " + std::to_string(size) + " bytes in time: it is stuck, or another thread's capture goes on for long");
+  }
+  Ref<Memory> gone;
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  if (auto found = known(open)) return found;  // another thread was faster
+  open.table_counts.misses++;
+  if (open.users == 0) return made;
+  if (open.tables.size() == most_tables) {
+    const auto oldest = std::min_element(open.tables.begin(), open.tables.end(), [](auto& a, auto& b) { return a.second.used < b.second.used; });
+    open.table_counts.bytes -= oldest->first.size();
+    gone = std::move(oldest->second.memory);
+    open.tables.erase(oldest);
+  }
+  open.table_counts.bytes += size;
+  open.tables[key] = {made, open.table_counts.hits + open.table_counts.misses};
+  return made;
+}
+
+Core::Caches Core::caches(double device) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  return {open.device->kept(), open.stream_counts, open.table_counts};
 }
 
 // ---- the shared capture stream ---------------------------------------------------------------------------------------

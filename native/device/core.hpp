@@ -20,13 +20,21 @@ struct DeviceFacts {
 
 struct OpenDevice {
   Ref<Device> device;
-  double handle;
+  double handle = 0;
   // The default compute stream: every thread's current stream at first.
-  double stream;
+  double stream = 0;
   // How often it is open now, over all threads. With the last one its belongings go.
   int users = 0;
   // What exists once per device and process, made when first asked for: handles by name.
   std::map<std::string, double> belongings;
+  // Streams that were lent and came back, and tables by their bytes.
+  std::vector<double> idle_streams;
+  struct Table {
+    Ref<Memory> memory;
+    uint64_t used = 0;  // when, in uses of any table
+  };
+  std::map<std::string, Table> tables;
+  CacheCounts stream_counts, table_counts;
   // Who has the shared capture stream now (a thread's Lender), with which pool; null: nobody.
   const void* captures = nullptr;
   Ref<Object> pool;
@@ -45,6 +53,17 @@ class Core {
   double belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make);
   // It failed: the next one who asks gets a new one.
   void drop_belonging(double device, double handle);
+
+  // A stream of the device's pool for one borrower, until it gives it back. Refused with STATE_CAPTURE inside a capture.
+  double lend_stream(double device);
+  void take_back_stream(double device, double handle);
+  // Device memory that holds these bytes for good: the same memory whoever asks for them again, unless many others were asked
+  // for since. Refused inside a capture unless it is there.
+  Ref<Memory> table(double device, const void* bytes, size_t size);
+  struct Caches {
+    CacheCounts buffers, streams, tables;
+  };
+  Caches caches(double device);
 
   // The shared capture stream for one thread at a time, and a pool with it (or null): its handle. Waits up to `ns` for
   // another thread; throws BUSY after that, or when this thread has it already.

@@ -159,6 +159,7 @@ class CudaDevice final : public GpuDevice {
   void advise(const Span& span, Advice advice, int where) override;
   Residency residency(const Span& span) override;
   void trim() override;
+  CacheCounts kept() override { return blocks_.counts(); }
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
 

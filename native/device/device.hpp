@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device/blocks.hpp"
 #include "kernels/kernel.hpp"
 
 namespace hotslot {
@@ -202,6 +203,8 @@ class Device : public Object {
   virtual bool orders(Device& other) { return other.family == family; }
   // Gives back what is kept for later.
   virtual void trim() = 0;
+  // Of the memory that `scratch` uses again.
+  virtual CacheCounts kept() = 0;
   // Host memory of the core's own, pinned where the family pins: staging for reads and writes of pageable arrays.
   virtual Ref<Memory> allocate_host(size_t bytes) = 0;
   // Throws when the driver refuses to pin; without `pin` the memory is used as it is.

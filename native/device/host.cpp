@@ -367,6 +367,7 @@ class HostDevice final : public Device {
   void trim() override {
     for (auto& [at, room] : blocks_.take_all()) munmap(at, room);
   }
+  CacheCounts kept() override { return blocks_.counts(); }
   Ref<Memory> allocate_host(size_t bytes) override {
     forbid_in_capture(family_name, "memAllocHost");
     return reused(bytes, true);

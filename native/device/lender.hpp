@@ -72,6 +72,11 @@ class Lender : public Instance {
     made_.insert(handle);
     return handle;
   }
+  // What somebody else made and this thread has now.
+  double adopt(double handle) {
+    made_.insert(handle);
+    return handle;
+  }
   void forget(double handle) { made_.erase(handle); }
 
   // Forgets what nobody can reach any more: only this list holds it.

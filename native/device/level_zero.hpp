@@ -368,6 +368,7 @@ class XpuDevice final : public GpuDevice {
   bool reaches(Device& other) override;
   bool orders(Device& other) override;
   void trim() override;
+  CacheCounts kept() override { return blocks.counts(); }
   Ref<Memory> allocate_host(size_t bytes) override;
   Ref<Memory> register_host(void* address, size_t bytes, bool pin) override;
 

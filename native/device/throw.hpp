@@ -55,13 +55,26 @@ struct Bytes {
   uint8_t* data;
   size_t size;
 };
+inline size_t element_bytes(napi_typedarray_type type) {
+  switch (type) {
+    case napi_int8_array:
+    case napi_uint8_array:
+    case napi_uint8_clamped_array: return 1;
+    case napi_int16_array:
+    case napi_uint16_array: return 2;
+    case napi_int32_array:
+    case napi_uint32_array:
+    case napi_float32_array: return 4;
+    default: return 8;
+  }
+}
 inline Bytes bytes_of(const Napi::Value& value, const char* name) {
   napi_typedarray_type type;
   size_t length;
   void* data;
-  if (!value.IsTypedArray() || napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr) != napi_ok)
+  if (napi_get_typedarray_info(value.Env(), value, &type, &length, &data, nullptr, nullptr) != napi_ok)
     throw_js(value.Env(), "ERR_HOTSLOT_ARGUMENT", (std::string(name) + " must be a typed array").c_str());
-  return {static_cast<uint8_t*>(data), length * value.As<Napi::TypedArray>().ElementSize()};
+  return {static_cast<uint8_t*>(data), length * element_bytes(type)};
 }
 
 }  // namespace hotslot

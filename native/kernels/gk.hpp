@@ -10,6 +10,8 @@
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 #define GK_OPENCL 1
 typedef int gk_i32;
+typedef uchar gk_u8;
+typedef ushort gk_u16;
 typedef uint gk_u32;
 typedef long gk_i64;
 typedef ulong gk_u64;
@@ -25,6 +27,8 @@ typedef ulong gk_u64;
 
 #elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 typedef int gk_i32;
+typedef unsigned char gk_u8;
+typedef unsigned short gk_u16;
 typedef unsigned int gk_u32;
 typedef long long gk_i64;
 typedef unsigned long long gk_u64;
@@ -60,6 +64,8 @@ extern "C" __device__ float __ocml_sqrt_f32(float);
 // Roots are taken of what is never negative: without errno they are pure, and vectorise.
 extern "C" __attribute__((const)) float sqrtf(float) noexcept;
 typedef int32_t gk_i32;
+typedef uint8_t gk_u8;
+typedef uint16_t gk_u16;
 typedef uint32_t gk_u32;
 typedef int64_t gk_i64;
 typedef uint64_t gk_u64;

@@ -28,6 +28,9 @@ struct Kernel {
   const char* (*run)(const KernelArgs& args);
   // Element type per pointer: 'f' float32, 'i' int32, 0 any. A launch with tensors of another dtype is refused.
   std::array<char, max_pointers> types{};
+  // Bytes of an element per pointer, which begins at a multiple of them; 0: any.
+  std::array<uint8_t, max_pointers> widths{};
+  bool aligned(int i, uintptr_t address) const { return widths[size_t(i)] == 0 || address % widths[size_t(i)] == 0; }
 };
 
 // Every kernel of the learner and the transfer path; null when there is no such name.
@@ -71,6 +74,12 @@ struct Trampoline<void(P...)> {
     ((std::is_pointer_v<P> ? void(out[at++] = type_of<P>()) : void()), ...);
     return out;
   }
+  static constexpr std::array<uint8_t, max_pointers> widths() {
+    std::array<uint8_t, max_pointers> out{};
+    size_t at = 0;
+    ((std::is_pointer_v<P> ? void(out[at++] = sizeof(std::remove_pointer_t<std::conditional_t<std::is_pointer_v<P>, P, char*>>)) : void()), ...);
+    return out;
+  }
   static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));
   static constexpr int wholes = (0 + ... + int(std::is_integral_v<P>));
   static constexpr int reals = (0 + ... + int(std::is_floating_point_v<P>));
@@ -82,7 +91,7 @@ using Need = const char* (*)(const KernelArgs&, uint64_t*);
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;
-  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>, T::types()};
+  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>, T::types(), T::widths()};
 }
 
 }  // namespace hotslot

@@ -43,6 +43,12 @@ class Check {
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride) { bytes[i] = elements(rows, columns, stride); }
   void column(int i, int64_t rows, int64_t stride) { matrix(i, rows, 1, stride); }
 
+  // Pointer i covers `count` elements of `size` bytes.
+  void items(int i, int64_t count, uint64_t size) {
+    const unsigned __int128 all = (unsigned __int128)(count < 0 ? 0 : count) * size;
+    bytes[i] = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
+  }
+
   // Null, or the first complaint; good until the next check on this thread.
   const char* verdict() const { return wrong ? text() : nullptr; }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/gemm.hpp"
 #include "kernels/gk.hpp"
+#include "kernels/halo.hpp"
 #include "kernels/need.hpp"
 
 namespace hotslot {
@@ -179,6 +180,8 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(random_normal),
         HOTSLOT_KERNEL(random_advance),
     };
+    const std::vector<Kernel> halo = halo_kernels();
+    kernels.insert(kernels.end(), halo.begin(), halo.end());
     kernels.insert(kernels.end(), test_kernels().begin(), test_kernels().end());
     return kernels;
   }();

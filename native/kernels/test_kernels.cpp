@@ -53,9 +53,9 @@ const char* need_latch(const KernelArgs& args, uint64_t* bytes) {
 
 const std::vector<Kernel>& test_kernels() {
   static const std::vector<Kernel> list{
-      {"fail", 0, 0, 0, need_nothing, run_fail, {}},
-      {"spin", 0, 1, 0, need_spin, run_spin, {}},
-      {"latch", 1, 1, 0, need_latch, run_latch, {'i'}},
+      {"fail", 0, 0, 0, need_nothing, run_fail, {}, {}},
+      {"spin", 0, 1, 0, need_spin, run_spin, {}, {}},
+      {"latch", 1, 1, 0, need_latch, run_latch, {'i'}, {4}},
   };
   return list;
 }

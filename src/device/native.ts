@@ -25,6 +25,13 @@ export interface DeviceTraits {
 export const hostKinds = ['pageable', 'registered', 'imported'] as const;
 export type HostKind = (typeof hostKinds)[number];
 
+/** How often something was there already, how often it had to be made, and the bytes that are kept. */
+export interface CacheCounts {
+  hits: number;
+  misses: number;
+  bytes: number;
+}
+
 export interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
@@ -53,6 +60,8 @@ export interface NativeDevice {
   beginCapture(stream: number): void;
   endCapture(stream: number): number;
   capturing(stream: number): boolean;
+  /** Whether the calling thread has a capture open, on whatever stream: asking for what is done would break it. */
+  threadCaptures(): boolean;
   instantiate(graph: number): number;
   /** True: taken in place, false: made anew. */
   update(exec: number, graph: number): boolean;
@@ -66,8 +75,11 @@ export interface NativeDevice {
   /** What drivers would not take back since the last call, in words. */
   releaseFailures(): string[];
   handleCount(kind: number): { open: number; pinned: number };
-  /** However this thread's environment ends, the word becomes `to` if it is `from` then. */
-  watchThread(words: Int32Array, index: number, from: number, to: number): void;
+  /**
+   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
+   * Answers what it was, see `answered`: nothing is done when it was not `before`.
+   */
+  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number;
   nowMs(): number;
   /** As allocate, with whatever is in it; allowed in a capture. */
   scratch(device: number, bytes: number): number;
@@ -92,6 +104,27 @@ export interface NativeDevice {
   transferStream(source: number, target: number): number;
   /** One of these failed: the next one who asks gets another. */
   dropBelonging(device: number, stream: number): void;
+  /** A stream of the device's pool: this thread's alone until it gives it back, or ends. */
+  lendStream(device: number): number;
+  takeBackStream(device: number, stream: number): void;
+  /** Device memory that holds these bytes for good, the same one for whoever asks again; the handle is the caller's. */
+  deviceTable(device: number, bytes: BigInt64Array): number;
+  /** Of memory that is used again, pooled streams and tables, since the process opened the device. */
+  caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
+  /**
+   * One launch of a halo kernel, behind what the stream `behind` (0: none) has; `spans` are handle, offset and bytes of the
+   * buffer, the table and the arrays.
+   */
+  launchHalo(
+    stream: number,
+    behind: number,
+    event: number,
+    itemsize: number,
+    spans: Float64Array,
+    wholes: Float64Array,
+  ): void;
+  /** Strided copies in the calling thread, as native/kernels/halo.hpp has them; answers, see `answered`. */
+  moveHalo(table: BigInt64Array, itemsize: number, buffer: TypedArray, arrays: readonly TypedArray[]): boolean;
   /** Whether a copy between the two is one operation on either's streams. */
   reaches(device: number, other: number): boolean;
   /** Whether streams of one can wait for events of the other. */

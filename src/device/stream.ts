@@ -105,6 +105,23 @@ export class OpenedStream extends Handle implements Stream {
   }
 }
 
+/** A stream of the device's pool, which keeps streams that were given back; closing this one gives it back. */
+export class LentStream extends OpenedStream {
+  #returned = false;
+  /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
+  constructor(device: Device) {
+    super(device, native().lendStream(device.handle), 0, false);
+  }
+  override get closed(): boolean {
+    return this.#returned;
+  }
+  override close(): void {
+    if (this.#returned) return;
+    native().takeBackStream(this.device.handle, this.handle);
+    this.#returned = true;
+  }
+}
+
 class CapturedGraph extends Handle implements Graph {
   get nodeCount(): number {
     return native().nodeCount(this.handle);

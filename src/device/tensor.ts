@@ -95,7 +95,8 @@ export class Tensor implements Disposable {
         `write needs ${this.size} elements of ${this.dtype}, got ${values.length} in a ${values.constructor.name}`,
       );
     }
-    this.storage.write(this.byteOffset, new Uint8Array(values.buffer, values.byteOffset, values.byteLength), stream);
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    if (this.size > 0) this.storage.write(this.byteOffset, bytes, stream);
     return this;
   }
 

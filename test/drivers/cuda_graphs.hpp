@@ -140,7 +140,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     const auto at = reinterpret_cast<uintptr_t>(launch.args.pointer[i]);
     Ref<Range> range = need[i] ? range_around(at) : nullptr;
     if (need[i] && (!reachable(range, device) || need[i] > range->end() - at)) fault = status::illegal_address;
-    else if (need[i] && at % 4 != 0) fault = misaligned_address;
+    else if (need[i] && !kernel->aligned(i, at)) fault = misaligned_address;
     launch.spans.push_back({view(stream, at, need[i], fault ? nullptr : range), 0, need[i]});
     touched.push_back(std::move(range));
   }

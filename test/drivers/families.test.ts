@@ -8,9 +8,18 @@ import type { Outcome } from './every-call-worker.ts';
 import { libraryOf, type Mode, modes, need, run, runTests } from './software.ts';
 
 /** What has tests of its own above devices; a mode per family runs it. */
-const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'operators', 'gpu'].map(
-  (folder) => `dist/test/${folder}/*.test.js`,
-);
+const above = [
+  'actors',
+  'pipeline',
+  'learner',
+  'trace',
+  'transfer',
+  'memory',
+  'graph',
+  'operators',
+  'operators/halo',
+  'gpu',
+].map((folder) => `dist/test/${folder}/*.test.js`);
 
 function describeMode(mode: Mode, more: (this: Mocha.Suite) => void = () => {}): void {
   describe(`${mode.name} (software driver)`, function () {

@@ -2,11 +2,13 @@
  * One launch of every kernel whose result does not depend on who adds up first: arguments with tails, strides, subnormal
  * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
  */
+import { dtypes, type TypedArray } from '../../src/dtype.ts';
 import { uniformGenerator } from '../../src/learner/random.ts';
+import { encode } from '../../src/operators/halo/moves.ts';
 
 export interface LaunchCase {
   /** initial values; what is only written starts as something else */
-  tensors: readonly (Float32Array | Int32Array)[];
+  tensors: readonly TypedArray[];
   wholes?: readonly number[];
   reals?: readonly number[];
 }
@@ -33,6 +35,27 @@ const many = 600_011;
 const [rows, columns, wide] = [37, 53, 61];
 const area = rows * wide;
 const acts = ['none', 'relu', 'tanh'];
+
+/** Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a grid is wide. */
+function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pack' | 'unpack'): LaunchCase {
+  const next = uniformGenerator(31);
+  const elements = 80_021;
+  const filled = (n: number) => new dtypes[dtype].array(Array.from({ length: n }, () => (next() - 0.5) * 65_536));
+  const extents = [19, 37, 85];
+  const count = 19 * 37 * 85;
+  const moves = Array.from({ length: 10 }, (_, array) => {
+    const signs = extents.map((_, d) => ((array >> d) & 1 ? -1 : 1));
+    const steps = [37 * 85 + array, 85, 1].map((step, d) => step * (signs[d] as number));
+    const base = steps.reduce((sum, step, d) => (step < 0 ? sum - step * ((extents[d] as number) - 1) : sum), array);
+    return { array, buffer: array * count, base, extents, steps, negate: array % 3 === 1 && direction === 'pack' };
+  });
+  const arrays = moves.map(() => filled(elements));
+  const total = 10 * count;
+  return {
+    tensors: [filled(total), encode(moves, direction), ...arrays],
+    wholes: [10, total, ...arrays.map(() => elements)],
+  };
+}
 
 export const kernelCases: readonly (readonly [title: string, kernel: string, launch: LaunchCase])[] = [
   ['scales and adds', 'axpby', { tensors: [awkward(many, 1), awkward(many, 2)], wholes: [many], reals: [0.3, 0.7] }],
@@ -154,6 +177,11 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         kernel as string,
         { tensors: [stale(many), Int32Array.of(77, -3, -9, 4)], wholes: [many], reals: reals as number[] },
       ] as const,
+  ),
+  ...(['uint8', 'uint16', 'float32', 'float64'] as const).flatMap((dtype) =>
+    (['pack', 'unpack'] as const).map(
+      (direction) => [direction, `halo${8 * dtypes[dtype].bytes}`, halo(dtype, direction)] as const,
+    ),
   ),
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [

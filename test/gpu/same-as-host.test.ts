@@ -5,7 +5,15 @@
  */
 import { expect } from 'chai';
 import type { TypedArray } from '../../src/dtype.ts';
-import { type Device, DqnLearner, listDevices, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import {
+  CpuTensor,
+  type Device,
+  DqnLearner,
+  listDevices,
+  openDevice,
+  ReplayBuffer,
+  ReplayPipeline,
+} from '../../src/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { ON_HOST, TESTED } from '../tested-device.ts';
@@ -30,9 +38,7 @@ function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
 async function launched(device: Device, kernel: string, { tensors, ...numbers }: LaunchCase): Promise<TypedArray[]> {
   const stream = device.createStream();
   const made = tensors.map((values) =>
-    device
-      .allocate({ shape: [values.length], dtype: values instanceof Int32Array ? 'int32' : 'float32' })
-      .write(values, stream),
+    device.allocate({ shape: [values.length], dtype: new CpuTensor(values).dtype }).write(values, stream),
   );
   stream.launch(kernel, { tensors: made, ...numbers });
   const got: TypedArray[] = [];

@@ -41,7 +41,7 @@ export interface Result {
 
 const contract = 'dist/test/device/contract.test.js';
 /** What is built on devices and has tests of its own. */
-const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'operators'];
+const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'operators', 'operators/halo'];
 
 const tests = (folder: string) =>
   readdirSync(join(root, 'dist/test', folder))

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/gk.hpp"
+#include "kernels/halo.hpp"
 #include "kernels/kernel.hpp"
 
 using namespace hotslot;
@@ -57,14 +58,15 @@ using Buffers = std::vector<std::vector<uint32_t>>;
 // Whole arguments and floats go through registers of their own, and what is left over is ignored: one signature calls them all.
 void call(const char* name, const Words& whole, const std::vector<double>& real) {
   using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, int64_t, float, float, float, float);
+                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, float, float, float);
   const auto kernel = reinterpret_cast<Any>(dlsym(RTLD_DEFAULT, name));
   if (!kernel) return check(false, std::string("the image has ") + name);
   Words w(whole);
-  w.resize(16);
+  w.resize(24);
   float r[4] = {};
   std::copy(real.begin(), real.end(), r);
-  kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], r[0], r[1], r[2], r[3]);
+  kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18], w[19], w[20],
+         w[21], w[22], w[23], r[0], r[1], r[2], r[3]);
 }
 
 Words words_of(Buffers& buffers, const Words& wholes) {
@@ -129,7 +131,21 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
     }
 }
 
+// Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole words.
+void compare_halo(const char* name) {
+  const std::vector<HaloMove> moves = {
+      {0, 0, 0, 24, 100, 3, {{2, 25}, {3, -5}, {4, 1}}},
+      {1, 2, 24, 20, 3, 2, {{4, 7}, {5, 30}}},
+      {2, 1, 44, 12, 40, 2, {{3, -10}, {4, -1}}},
+      {1, 0, 56, 1, 159, 0, {}},
+      {9, 2, 57, 7, 6, 1, {{7, -1}}},
+  };
+  const Words wholes = {int64_t(moves.size()), 64, 160, 160, 80, 4, 4, 4, 4, 4, 4, 16};
+  compare(name, wholes, {}, [&](Buffers& b) { std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove)); });
+}
+
 void compare_all() {
+  for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
   for (int64_t act : {0, 1, 2}) {
     const auto wide = [](Buffers& b) {
       for (uint32_t& word : b[1]) word = as_word(12 * as_float(word));

@@ -1,7 +1,10 @@
 // Stress of what threads share through the core: the capture stream, graph pools and their turns, memory that is used again,
 // managed pages, and devices that several threads open and close.
+#include <set>
+
 #include "device/core.hpp"
 #include "device/pool.hpp"
+#include "kernels/halo.hpp"
 #include "stress.hpp"
 
 namespace hotslot::stress {
@@ -146,8 +149,67 @@ void opened() {
   });
 }
 
+// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold what they were made of.
+void lent() {
+  scenario = "streams that are lent and tables that are shared";
+  Core& core = Core::instance();
+  std::mutex lock;
+  std::set<double> out;
+  threads(4, [&](int id) {
+    Draw draw(id);
+    during(second_ns, [&] {
+      const OpenDevice& open = core.open(name());
+      const Ref<Device>& on = open.device;
+      const double handle = core.lend_stream(open.handle);
+      {
+        std::lock_guard guard(lock);
+        if (!out.insert(handle).second) violation("two threads were lent the same stream", handle);
+      }
+      {
+        Pinned<Stream> stream(handle, Kind::stream, "stream");
+        // Every other element, forwards or backwards: two tables for all threads.
+        const bool back = draw(2);
+        const int64_t count = n / 2;
+        const HaloMove move{0, 0, 0, count, back ? n - 1 : 0, 1, {{count, back ? -2 : 2}}};
+        const Ref<Memory> table = core.table(open.handle, &move, sizeof move);
+        const Ref<Memory> from = on->allocate(bytes), buffer = on->allocate(bytes);
+        const float value = float(1 + draw(1000));
+        Home home;
+        const float wanted = back ? -value : value;  // odd elements have the other sign
+        Home both;
+        for (int i = 0; i < n; ++i) reinterpret_cast<float*>(both.memory->address)[i] = i % 2 ? -value : value;
+        stream->copy(Span{from, 0, bytes}, both.span());
+        fill(*stream, Span{buffer, 0, bytes}, wanted);
+        Launch pack;
+        pack.kernel = halo_kernel(4);
+        pack.args.whole[0] = 1, pack.args.whole[1] = count, pack.args.whole[2] = n;
+        for (int i = 1; i < halo_arrays; ++i) pack.args.whole[2 + i] = 0;
+        pack.spans = {Span{buffer, 0, bytes}, Span{table, 0, sizeof move}, Span{from, 0, bytes}};
+        while (pack.spans.size() < size_t(pack.kernel->pointers)) pack.spans.push_back(pack.spans[0]);
+        stream->launch(std::move(pack));
+        stream->copy(home.span(), Span{buffer, 0, bytes});
+        const auto done = on->create_event(false);
+        stream->record(done, false);
+        if (draw(4) != 0) wait(*done), home.expect(wanted, "a halo was packed by somebody else's table");
+        if (on->traits().rings && draw(8) == 0) {
+          Launch fails;
+          fails.kernel = find_kernel("fail");
+          stream->launch(std::move(fails));
+        }
+        if (draw(4) == 0) core.caches(open.handle);
+      }
+      {
+        std::lock_guard guard(lock);
+        out.erase(handle);
+      }
+      core.take_back_stream(open.handle, handle);
+      core.close(open.handle);
+    });
+  });
+}
+
 }  // namespace
 
-std::vector<Scenario> shared_scenarios() { return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}}; }
+std::vector<Scenario> shared_scenarios() { return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}, {"lent", lent}}; }
 
 }  // namespace hotslot::stress

@@ -16,12 +16,14 @@
 
 #include "kernels/gemm.hpp"
 #include "kernels/gk.hpp"
+#include "kernels/halo.hpp"
 
 using namespace hotslot;
 
-// A device's product in its host form; the registry has another one.
+// Kernels of devices in their host form; the registry has other ones.
 namespace device_form {
 #include "kernels/gemm.gk"
+#include "kernels/halo.gk"
 }
 
 namespace {
@@ -331,6 +333,111 @@ void test_td() {
     }
 }
 
+// Element by element, as the table says.
+template <class T>
+void moved(const HaloMove& move, T* buffer, T* array) {
+  for (int64_t t = 0; t < move.count; t++) {
+    int64_t at = move.base, left = t;
+    for (int64_t d = move.rank - 1; d >= 0; d--) {
+      at += left % move.dims[d].extent * move.dims[d].step;
+      left /= move.dims[d].extent;
+    }
+    T& dense = buffer[move.buffer + t];
+    if (move.flags & 1) array[at] = dense;
+    else dense = move.flags & 2 ? T(array[at] ^ T(T(1) << (8 * sizeof(T) - 1))) : array[at];
+  }
+}
+
+// Random parts of ten arrays that end with their last element: in one call, by one launch, and by the device's form of it.
+template <class T, class F>
+void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack) {
+  const auto below = [](int64_t n) { return int64_t(generator() % uint64_t(n)); };
+  std::vector<HaloMove> moves;
+  std::vector<std::vector<T>> arrays;
+  int64_t total = 0;
+  for (int64_t a = 0; a < halo_arrays; a++) {
+    HaloMove move{a, unpack ? 1 : below(2) * 2, total, 1, 0, below((most_extent > 9 ? 3 : halo_max_rank) + 1), {}};
+    int64_t reach = 0;
+    std::vector<int64_t> order(move.rank);
+    for (int64_t d = 0; d < move.rank; d++) order[size_t(d)] = d;
+    std::shuffle(order.begin(), order.end(), generator);
+    // The densest dimension first: no two elements share a place.
+    int64_t step = 1 + below(2);
+    for (const int64_t d : order) {
+      const int64_t extent = d < 3 ? 1 + below(most_extent) : 1 + below(3), sign = below(2) ? 1 : -1;
+      move.dims[d] = {extent, sign * step};
+      move.count *= extent;
+      if (sign < 0) move.base += (extent - 1) * step;
+      reach += (extent - 1) * step;
+      step *= extent + below(2);
+    }
+    total += move.count;
+    moves.push_back(move);
+    arrays.emplace_back(size_t(reach + 1));
+    for (T& value : arrays.back()) value = T(generator());
+  }
+  std::vector<T> buffer(static_cast<size_t>(total));
+  for (T& value : buffer) value = T(generator());
+  std::vector<T> wanted_buffer(buffer), device_buffer(buffer), called_buffer(buffer);
+  auto wanted(arrays), on_device(arrays), called(arrays);
+  for (auto& move : moves) moved(move, wanted_buffer.data(), wanted[size_t(move.array)].data());
+
+  std::vector<Buffer> buffers{buffer, moves};
+  std::vector<int64_t> wholes{halo_arrays, total};
+  std::vector<HaloArray> views;
+  for (size_t a = 0; a < arrays.size(); a++) {
+    buffers.push_back(arrays[a]);
+    wholes.push_back(int64_t(arrays[a].size()));
+    views.push_back({called[a].data(), int64_t(called[a].size())});
+  }
+  launch(name, buffers, wholes, {});
+  check(buffer == wanted_buffer && arrays == wanted, std::string(name) + " moves what the table says");
+  const char* why = halo_move(moves.data(), halo_arrays, sizeof(T), {called_buffer.data(), total}, views.data(), halo_arrays);
+  check(!why && called_buffer == wanted_buffer && called == wanted, std::string(name) + " in one call: " + (why ? why : "other bytes"));
+  const auto table = reinterpret_cast<const int64_t*>(moves.data());
+  const auto a = [&](size_t i) { return on_device[i].data(); };
+  device_form(device_buffer.data(), table, a(0), a(1), a(2), a(3), a(4), a(5), a(6), a(7), a(8), a(9), halo_arrays, total, wholes[2], wholes[3],
+              wholes[4], wholes[5], wholes[6], wholes[7], wholes[8], wholes[9], wholes[10], wholes[11]);
+  check(device_buffer == wanted_buffer && on_device == wanted, std::string("the device form of ") + name);
+}
+
+void test_halo() {
+  for (int round = 0; round < 60; round++) {
+    const int64_t most = round % 20 == 0 ? 70 : 9;  // the large ones are split
+    halo_case<uint8_t>("halo8", device_form::halo8, most, round & 1);
+    halo_case<uint16_t>("halo16", device_form::halo16, most, round & 1);
+    halo_case<uint32_t>("halo32", device_form::halo32, most, round & 1);
+    halo_case<uint64_t>("halo64", device_form::halo64, most, round & 1);
+  }
+  // Whatever a table says, nothing outside is touched, and nothing inside when a part of it is wrong.
+  const HaloMove good{0, 0, 0, 6, 2, 2, {{2, 4}, {3, 1}}};
+  const auto wrong = [&](const char* part, auto change) {
+    std::vector<uint32_t> buffer(12, 7), array(9, 1), other(1, 2);
+    std::vector<HaloMove> moves{good, good};
+    moves[1].buffer = 6;
+    change(moves[1]);
+    const HaloArray views[] = {{array.data(), 9}};
+    const char* text = halo_move(moves.data(), 2, 4, {buffer.data(), 12}, views, 1);
+    check(text && std::strstr(text, part), std::string("a table is refused with '") + part + "', said '" + (text ? text : "nothing") + "'");
+    check(buffer == std::vector<uint32_t>(12, 7) && array == std::vector<uint32_t>(9, 1), "a wrong table moves nothing");
+    uint32_t* const at = other.data();
+    device_form::halo32(buffer.data(), reinterpret_cast<const int64_t*>(moves.data()), array.data(), at, at, at, at, at, at, at, at, at, 2, 12, 9, 1, 1, 1,
+                        1, 1, 1, 1, 1, 1);
+  };
+  wrong("of array 1, there are 1", [](HaloMove& m) { m.array = 1; });
+  wrong("of array -1", [](HaloMove& m) { m.array = -1; });
+  wrong("rank 9", [](HaloMove& m) { m.rank = 9; });
+  wrong("an extent of -2", [](HaloMove& m) { m.dims[0].extent = -2; });
+  wrong("an extent of", [](HaloMove& m) { m.dims[0].extent = m.dims[1].extent = INT64_MAX; });
+  wrong("its extents say otherwise", [](HaloMove& m) { m.count = 5; });
+  wrong("end beyond a buffer of 12", [](HaloMove& m) { m.buffer = 7; });
+  wrong("end beyond a buffer of 12", [](HaloMove& m) { m.buffer = INT64_MAX; });
+  wrong("end beyond a buffer of 12", [](HaloMove& m) { m.buffer = -1; });
+  wrong("outside its array of 9", [](HaloMove& m) { m.base = 3; });
+  wrong("outside its array of 9", [](HaloMove& m) { m.base = -1; });
+  wrong("outside its array of 9", [](HaloMove& m) { m.dims[0].step = INT64_MIN; });
+}
+
 // A refusal names what is wrong with its value; too large a size never wraps to a small one.
 void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals, const char* part) {
   uint64_t bytes[max_pointers] = {};
@@ -354,6 +461,8 @@ void test_refusals() {
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
   refused("random_normal", {4}, {0, -1}, "deviation must be within [0, 1e+30], got -1");
+  refused("halo32", {11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, "moves must be at most 10, got 11");
+  refused("halo8", {1, 1, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0}, {}, "room 5 must be at least 0, got -1");
   refused("random_advance", {0}, {}, "blocks must be at least 1, got 0");
   uint64_t bytes[max_pointers] = {};
   const int64_t huge = int64_t(1) << 52;
@@ -441,7 +550,7 @@ void test_test_kernels() {
 
 int main() {
   for (const Kernel& kernel : all_kernels()) check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(), test_halo(), test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures);
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -13,7 +13,9 @@ const folder = join(root, 'node_modules/.hotslot/sanitized');
 const compiler = process.env.CXX ?? 'g++';
 const specs = process.argv.slice(2);
 const chosen =
-  specs.length > 0 ? specs : ['device', 'transfer', 'buffer', 'wait', 'pipeline'].map((name) => `test/${name}`);
+  specs.length > 0
+    ? specs
+    : ['device', 'transfer', 'buffer', 'wait', 'pipeline', 'operators/halo'].map((name) => `test/${name}`);
 
 const { variables } = JSON.parse(readFileSync(join(root, 'native/sources.gypi'), 'utf8'));
 const addons = Object.entries(variables)

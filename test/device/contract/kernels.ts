@@ -41,6 +41,19 @@ export function kernelContract(device: () => Device): void {
     expect(error.message).to.include("'axpby': tensor 0 must be float32");
   });
 
+  it('refuse tensors that begin between two elements', () => {
+    using bytes = device().allocate({ shape: [64], dtype: 'uint8' });
+    using table = device().allocate({ shape: [22], dtype: 'int64' });
+    const part = bytes.view({ shape: [16], offset: 12 });
+    const tensors = [part, table, ...Array.from({ length: 10 }, () => part)];
+    const wholes = [1, 2, ...new Array<number>(10).fill(0)];
+    const error = refusal(() => device().currentStream.launch('halo64', { tensors, wholes }));
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_RANGE',
+      "kernel 'halo64': tensor 0 begins at byte 12, it must be a multiple of 8",
+    ]);
+  });
+
   it('refuse tensors that are too small and numbers out of range, with the values', () => {
     using y = device().allocate({ shape: [4] });
     using x = device().allocate({ shape: [3] });
