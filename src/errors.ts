@@ -168,12 +168,13 @@ export interface PlainError {
   device?: DeviceErrorDetail;
 }
 
-export function toPlain(error: unknown): unknown {
+export function toPlain(error: unknown, causes = 8): unknown {
   if (!(error instanceof Error)) return error;
   const { name, message, stack } = error;
   const plain: PlainError = { name, message, stack };
   if ('code' in error) plain.code = error.code;
-  if (error.cause !== undefined) plain.cause = toPlain(error.cause);
+  // One that holds itself ends somewhere.
+  if (error.cause !== undefined && causes > 0) plain.cause = toPlain(error.cause, causes - 1);
   if (error instanceof DeviceError) {
     const { family, call, status, statusName, advice } = error;
     plain.device = { family, call, status, statusName, advice };

@@ -72,6 +72,8 @@ export {
   edges as haloEdges,
 } from './operators/halo/edges.ts';
 export type { HaloQuantity } from './operators/halo/quantity.ts';
+export type { HaloExchangeOptions, SharedHaloExchange } from './operators/halo/shared-exchange.ts';
+export { failHaloExchange, shareHaloExchange } from './operators/halo/shared-exchange.ts';
 export {
   HaloExchangeSpec,
   type HaloExchangeSpecOptions,
@@ -80,11 +82,23 @@ export {
   QuantityHaloSpec,
 } from './operators/halo/spec.ts';
 export {
+  type CubedSphereTopologyOptions,
+  type CubeFace,
+  cubedSphereTopology,
+  cubeFaces,
+  type HaloNeighbour,
+  type HaloPlace,
+  type HaloTopology,
+  type PeriodicTopologyOptions,
+  periodicTopology,
+} from './operators/halo/topology.ts';
+export {
   HaloDataTransformer,
   HaloDataTransformerDevice,
   HaloDataTransformerHost,
   type HaloStats,
 } from './operators/halo/transformer.ts';
+export { HaloUpdater, type HaloUpdaterOptions, type HaloWaitOptions } from './operators/halo/updater.ts';
 export { Chain, type ForwardOptions, Identity, NamedLinop } from './operators/named-linop.ts';
 export type { Answer, NamedShape, Operand } from './operators/operand.ts';
 export { ToDevice } from './operators/to-device.ts';

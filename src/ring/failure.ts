@@ -1,5 +1,6 @@
 /** A pipeline's first failure, in shared memory (I7): role, slot, tick, code and message, written once and then only read. */
-import { fromPlain, PipelineError, type PlainError, toPlain } from '../errors.ts';
+import { PipelineError } from '../errors.ts';
+import { decodeError, encodeError } from '../shared-error.ts';
 import { type Role, roles } from './slot.ts';
 
 export interface Failure {
@@ -38,7 +39,7 @@ export class FailureNote {
   write({ role, slot, tick, error }: Failure, { takeOver = false } = {}): void {
     const before = Atomics.compareExchange(this.#words, 0, State.none, State.writing);
     if (before === State.written || (before === State.writing && !takeOver)) return;
-    const text = encode(error);
+    const text = encodeError(error, TEXT_BYTES);
     this.#text.set(text);
     this.#tick[0] = tick;
     this.#words[1] = role === 'opener' ? -1 : roles.indexOf(role);
@@ -57,25 +58,10 @@ export class FailureNote {
   read(): PipelineError | null {
     if (!this.set) return null;
     const [, role = -1, slot = -1, length = 0] = this.#words;
-    // slice(): TextDecoder refuses views of shared memory.
-    const cause = fromPlain(JSON.parse(new TextDecoder().decode(this.#text.slice(0, length)))) as Error;
+    const cause = decodeError(this.#text.subarray(0, length));
     const actor = role < 0 ? 'opener' : (roles[role] as Role);
     const tickId = this.#tick[0] as number;
     const where = tickId < 0 ? '' : ` at tick ${tickId}, slot ${slot}`;
     return new PipelineError(`${actor} failed${where}: ${cause.message}`, { actor, tickId, slot, cause });
   }
-}
-
-/** JSON that fits: stacks go first, then causes, then the end of the message. */
-function encode(error: unknown): Uint8Array {
-  const plain = error instanceof Error ? (toPlain(error) as PlainError) : { name: 'Error', message: String(error) };
-  const { stack: _, ...brief } = plain;
-  const { cause: __, ...bare } = brief;
-  const cut = { ...bare, message: bare.message.slice(0, 900) };
-  const encoder = new TextEncoder();
-  for (const form of [plain, brief, bare]) {
-    const bytes = encoder.encode(JSON.stringify(form));
-    if (bytes.length <= TEXT_BYTES) return bytes;
-  }
-  return encoder.encode(JSON.stringify(cut)).subarray(0, TEXT_BYTES);
 }

@@ -1,0 +1,285 @@
+/** A rank's program: starts, waits, leaves; as src/operators/halo/updater.ts does it, each access to shared memory a step. */
+import { park, type Ringing, readBell, ring } from './bell.ts';
+import { type State, Violation } from './checker.ts';
+import type { HaloMutation, HaloSetup } from './halo.ts';
+import * as memory from './halo-memory.ts';
+import { Fault, LOCAL, Note, Rank, type Route } from './halo-memory.ts';
+import { BLOCKED, JAVASCRIPT, type Label, type Program } from './program.ts';
+
+export class RankProgram {
+  readonly by: Program;
+  readonly routes: readonly Route[];
+  /** where a rank goes that closes, that meets a failure, and that computes for ever */
+  readonly close: Label = { at: 0 };
+  readonly fail: Label = { at: 0 };
+  readonly rest: Label = { at: 0 };
+  /** where it may go there: its user's calls begin here */
+  readonly boundaries = new Set<number>();
+  /** where its user has caught an error, and may do nothing more about it */
+  readonly caught: Label = { at: 0 };
+  readonly #setup: HaloSetup;
+  readonly #everybody: readonly Program[];
+  readonly #missed: Label = { at: 0 };
+
+  constructor(setup: HaloSetup, everybody: readonly Program[], rank: number, routes: readonly Route[]) {
+    this.by = everybody[rank]!;
+    this.routes = routes;
+    this.#setup = setup;
+    this.#everybody = everybody;
+    const { exchanges } = setup;
+    const ahead = this.#broken('next exchange started before the last is waited for');
+    for (let n = 1; n <= exchanges; n++) {
+      if (n === exchanges && this.#broken('closed before the last exchange is sent')) this.#leave(Rank.closed);
+      if (!ahead || n === 1) this.#start(n);
+      if (ahead && n < exchanges) this.#start(n + 1);
+      this.#wait(n);
+    }
+    this.#boundary();
+    this.by.goto(this.close);
+    this.#end();
+  }
+
+  #broken(how: HaloMutation): boolean {
+    return this.#setup.broken === how;
+  }
+
+  /** One access to shared memory. */
+  #access(says: string, act: (state: State) => void): void {
+    this.by.step(says, (state, next) => {
+      act(state);
+      return next;
+    });
+  }
+  /** What nobody else sees goes together with the step before. */
+  #quietly(act: (state: State) => void): void {
+    const run = (state: State, next: number): number => {
+      act(state);
+      return next;
+    };
+    this.by.step('', run, { local: true });
+  }
+  #jump(when: (state: State) => boolean, to: Label): void {
+    this.by.step('', (state, next) => (when(state) ? to.at : next), { local: true });
+  }
+  #boundary(): void {
+    this.boundaries.add(this.by.steps.length);
+  }
+  #ring(these: readonly Program[]): void {
+    const how: Ringing = {
+      broken: this.#broken('flag looked at before the count is added') ? 'flag first' : undefined,
+    };
+    for (const each of new Set(these)) ring(this.by, each, how);
+  }
+  #half(buffer: number, exchange: number): number {
+    return 2 * buffer + (this.#broken('one half only') ? 0 : exchange % 2);
+  }
+  #store(says: string, at: number, value: number): void {
+    this.#access(says, (state) => {
+      state[at] = value;
+    });
+  }
+  #local(state: State): number {
+    return state[LOCAL + this.by.agent]!;
+  }
+  #setLocal(state: State, value: number): void {
+    state[LOCAL + this.by.agent] = value;
+  }
+
+  #start(n: number): void {
+    const { by } = this;
+    this.#boundary();
+    for (const { outgoing } of this.routes) {
+      const word = memory.WORD + this.#half(outgoing, n);
+      this.#access(`looks whether its half for exchange ${n} is empty`, (state) => {
+        if (state[word] !== 0)
+          throw new Violation('H2', `${by.name} starts exchange ${n} and its half holds ${state[word]}`);
+      });
+    }
+    const late = this.#broken('filled before it is packed');
+    if (!late) this.#pack(n);
+    this.#quietly((state) => {
+      this.#setLocal(state, this.routes.length === 2 ? 3 : 1);
+      state[memory.NUMBER + by.agent] = n;
+    });
+    if (!this.#setup.device) this.#send(n);
+    if (late) this.#pack(n);
+  }
+
+  #pack(n: number): void {
+    for (const { outgoing } of this.routes) {
+      if (!this.#setup.device) this.#store(`packs exchange ${n}`, memory.DATA + this.#half(outgoing, n), n);
+      else this.#enqueue(`enqueues the packing of exchange ${n}`, memory.STREAM, memory.packing(n));
+    }
+  }
+  #enqueue(says: string, on: readonly number[], operation: number): void {
+    this.#access(says, (state) => memory.enqueue(state, on[this.by.agent]!, operation));
+  }
+
+  #send(n: number): void {
+    const readers = this.routes.map(({ sender }) => this.#everybody[sender]!);
+    const [early, late] = [this.#broken('rung before the word is stored'), this.#broken('reader not rung')];
+    const empty = () => {
+      if (n === 1 || this.#broken('never emptied')) return;
+      for (const { incoming } of this.routes)
+        this.#store(`empties its half of exchange ${n - 1}`, memory.WORD + this.#half(incoming, n - 1), 0);
+    };
+    const emptyLate = this.#broken('emptied after the next exchange is sent');
+    if (!emptyLate) empty();
+    if (early) this.#ring(readers);
+    for (const { outgoing } of this.routes)
+      this.#store(`fills a half with exchange ${n}`, memory.WORD + this.#half(outgoing, n), n);
+    if (!early && !late) this.#ring(readers);
+    if (emptyLate) empty();
+  }
+
+  #wait(n: number): void {
+    const { by, routes } = this;
+    const [loop, over] = [{ at: 0 }, { at: 0 }];
+    const lateBell = this.#broken('bell read after the look');
+    const early = this.#broken('failure looked for before the bell is read');
+    this.#boundary();
+    by.place(loop);
+    const lateFailure = this.#broken('failure looked for after the word');
+    if (early) this.#lookForFailure();
+    if (!lateBell) readBell(by);
+    if (!early && !lateFailure) this.#lookForFailure();
+    if (this.#setup.device) this.#sendOnce(n, loop);
+    for (const route of routes) this.#receive(n, route);
+    this.#jump((state) => (this.#local(state) & 3) === 0, over);
+    if (lateFailure) this.#lookForFailure();
+    this.#mind(n);
+    if (lateBell) readBell(by);
+    // After a death, which rings nobody, a park ends by itself; only one with something to find is worth modelling.
+    const limited = !this.#broken('no limit to a park');
+    const died = (state: State) => (state[memory.FAULTS]! & Fault.death) !== 0;
+    park(by, JAVASCRIPT, (state) => limited && died(state) && memory.findsSomething(state, by.agent, routes));
+    by.goto(loop);
+    by.place(over);
+  }
+
+  #lookForFailure(): void {
+    if (this.#broken('failure not looked for')) return;
+    const least = this.#broken('failure looked at while it is written') ? Note.writing : Note.written;
+    this.#access('looks for a failure', (state) => {
+      if (state[memory.NOTE] === Note.writing && least === Note.writing)
+        throw new Violation('H6', 'a failure is read that is not written yet');
+      const seen = state[memory.NOTE]! >= least;
+      this.#setLocal(state, seen ? this.#local(state) | memory.FAILED : this.#local(state) & ~memory.FAILED);
+    });
+  }
+
+  /** H5: only who misses something minds a failure, and only one that was there before it looked. */
+  #mind(n: number): void {
+    const none = { at: 0 };
+    this.#jump((state) => !(this.#local(state) & memory.FAILED), none);
+    // With one route nothing can have come between that look and this.
+    const [{ incoming }, second] = this.routes as [Route, Route?];
+    this.#quietly((state) => {
+      if (!second && state[memory.WORD + this.#half(incoming, n)] === n)
+        throw new Violation('H5', `${this.by.name} gives up exchange ${n}, which was sent before the failure`);
+    });
+    this.by.goto(this.caught);
+    this.by.place(none);
+  }
+
+  /** Waits for the device in slices, and looks for a failure after each. */
+  #sendOnce(n: number, loop: Label): void {
+    const sent = { at: 0 };
+    const stream = memory.STREAM[this.by.agent]!;
+    this.#jump((state) => (this.#local(state) & memory.SENT) !== 0, sent);
+    this.by.step(`asks whether exchange ${n} is packed`, (state, next) => {
+      if (this.#broken('sent before the device has packed')) return next;
+      if (!memory.queued(state, stream, memory.packing(n))) return next;
+      if (this.#local(state) & memory.FAILED) return this.caught.at;
+      return state[memory.NOTE] === Note.written ? loop.at : BLOCKED;
+    });
+    this.#send(n);
+    this.#quietly((state) => this.#setLocal(state, this.#local(state) | memory.SENT));
+    this.by.place(sent);
+  }
+
+  #receive(n: number, { bit, sender, incoming }: Route): void {
+    const { by } = this;
+    const [arrived, none] = [{ at: 0 }, { at: 0 }];
+    const half = this.#half(incoming, n);
+    const gone = bit << 4;
+    const lookAtState = (): void => {
+      this.#access(`looks whether rank ${sender} is there`, (state) => {
+        const ignored = state[memory.RANK + sender] === Rank.lost && this.#broken('a lost rank not looked for');
+        const isGone = memory.isGone(state, sender) && !ignored;
+        this.#setLocal(state, isGone ? this.#local(state) | gone : this.#local(state) & ~gone);
+      });
+    };
+    const late = this.#broken('state looked at after the word');
+    this.#jump((state) => (this.#local(state) & bit) === 0, none);
+    if (!late) lookAtState();
+    const says = `looks for exchange ${n} of rank ${sender}`;
+    by.step(says, (state, next) => (state[memory.WORD + half] === n ? arrived.at : next));
+    if (late) lookAtState();
+    this.#jump((state) => (this.#local(state) & gone) === 0, none);
+    this.#quietly((state) => {
+      if (state[memory.WORD + half] === n)
+        throw new Violation('H5', `${by.name} misses exchange ${n}, which rank ${sender} had sent before it left`);
+    });
+    by.goto(this.#missed);
+    by.place(arrived);
+    if (this.#setup.device) {
+      const on = this.#broken('unpacked on another stream') ? memory.SIDE_STREAM : memory.STREAM;
+      this.#enqueue(`enqueues the unpacking of exchange ${n}`, on, memory.unpacking(n));
+    } else {
+      for (const part of ['first', 'last'])
+        this.#access(`reads the ${part} byte of exchange ${n}`, (state) => memory.checkRead(state, half, n));
+    }
+    this.#quietly((state) => this.#setLocal(state, this.#local(state) & ~(bit | gone)));
+    by.place(none);
+  }
+
+  #leave(as: typeof Rank.closed | typeof Rank.failed): void {
+    const { by } = this;
+    const over = { at: 0 };
+    const early = this.#broken('rung before it leaves');
+    const rings = !this.#broken('nobody rung when it leaves');
+    if (early) this.#ring(this.#everybody);
+    by.step(as === Rank.closed ? 'says that it is closed' : 'says that it failed', (state, next) => {
+      if (state[memory.RANK + by.agent] !== Rank.open) return over.at;
+      state[memory.RANK + by.agent] = as;
+      return next;
+    });
+    if (!early && rings) this.#ring(this.#everybody);
+    by.place(over);
+  }
+
+  /** Fails for want of a rank, or by itself; then, and at the end of every run, closes. */
+  #end(): void {
+    const { by } = this;
+    const told = { at: 0 };
+    by.place(this.#missed);
+    this.#quietly((state) => {
+      if (state[memory.FAULTS] === 0)
+        throw new Violation('H6', `${by.name} gives up, and nobody closed, failed or died`);
+      state[memory.FAULTS] = state[memory.FAULTS]! | Fault.missed;
+    });
+    if (this.#broken('a rank that misses another tells nobody')) by.goto(this.caught);
+    by.place(this.fail);
+    this.#access('begins to write its failure', (state) => {
+      const first = state[memory.NOTE] === Note.none;
+      if (first) state[memory.NOTE] = Note.writing;
+      this.#setLocal(state, first ? memory.WRITES : 0);
+    });
+    this.#jump((state) => this.#local(state) === 0, told);
+    this.#access('has written its failure', (state) => {
+      if (state[memory.NOTE] !== Note.writing) throw new Violation('H6', 'a failure is written twice');
+      state[memory.NOTE] = Note.written;
+    });
+    by.place(told);
+    this.#leave(Rank.failed);
+    by.place(this.caught);
+    this.#access('is through with it', () => {});
+    by.place(this.close);
+    this.#leave(Rank.closed);
+    this.#quietly((state) => this.#setLocal(state, 0));
+    by.place(this.rest);
+    by.end();
+    by.end();
+  }
+}

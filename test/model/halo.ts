@@ -1,0 +1,179 @@
+/**
+ * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing and dying. The rules H1 to
+ * H6 are those of src/operators/halo/exchange-words.ts.
+ */
+import type { Model, Move, State } from './checker.ts';
+import {
+  checkRead,
+  DATA,
+  FAULTS,
+  Fault,
+  findsSomething,
+  LOCAL,
+  MOST_BUFFERS,
+  RANK,
+  Rank,
+  type Route,
+  SIDE_STREAM,
+  STREAM,
+  STREAM_LENGTH,
+} from './halo-memory.ts';
+import { RankProgram } from './halo-rank.ts';
+import { BELL, PLACE, WIDTH } from './memory.ts';
+import { BLOCKED, type Grain, type Label, Program } from './program.ts';
+
+export interface HaloSetup {
+  /** who exchanges with whom, each pair once; a rank may meet itself, and two may meet twice */
+  pairs: readonly (readonly [number, number])[];
+  exchanges: number;
+  /**
+   * Any rank closes early, fails, or computes for ever, all between two calls; one rank dies between any two accesses. While
+   * some rank computes for ever, others may wait for ever, but not for what is there, nor when another one has given up.
+   */
+  faults?: readonly ('close' | 'failure' | 'rest' | 'death')[];
+  /** arrays on devices: packing and unpacking are enqueued on a stream per rank */
+  device?: boolean;
+  broken?: HaloMutation;
+  grain?: Grain;
+}
+
+export type HaloMutation =
+  | 'one half only'
+  | 'next exchange started before the last is waited for'
+  | 'filled before it is packed'
+  | 'never emptied'
+  | 'emptied after the next exchange is sent'
+  | 'rung before the word is stored'
+  | 'reader not rung'
+  | 'bell read after the look'
+  | 'failure looked for before the bell is read'
+  | 'failure looked for after the word'
+  | 'failure not looked for'
+  | 'failure looked at while it is written'
+  | 'state looked at after the word'
+  | 'closed before the last exchange is sent'
+  | 'rung before it leaves'
+  | 'nobody rung when it leaves'
+  | 'a lost rank not looked for'
+  | 'a rank that misses another tells nobody'
+  | 'no limit to a park'
+  | 'flag looked at before the count is added'
+  | 'sent before the device has packed'
+  | 'unpacked on another stream';
+
+export function haloProtocol(setup: HaloSetup): Model {
+  const { pairs, faults = [], grain = 'access' } = setup;
+  const count = 1 + Math.max(...pairs.flat());
+  const ranks = Array.from({ length: count }, (_, rank) => new Program(`rank ${rank}`, rank, grain));
+  const routes: Route[][] = ranks.map(() => []);
+  for (const [i, [a, b]] of pairs.entries()) {
+    const meet = (rank: number, sender: number, outgoing: number, incoming: number) =>
+      routes[rank]!.push({ bit: 1 << routes[rank]!.length, sender, outgoing, incoming });
+    meet(a, b, 2 * i, 2 * i + 1);
+    meet(b, a, 2 * i + 1, 2 * i);
+  }
+  if (2 * pairs.length > MOST_BUFFERS || (setup.device && pairs.length > 1))
+    throw new Error('a state has no room for so many buffers');
+  const streams = setup.device ? streamsOf(setup, routes) : [];
+  const programs = ranks.map((_, rank) => new RankProgram(setup, ranks, rank, routes[rank]!));
+
+  if (ranks.some((by) => by.steps.length > 255)) throw new Error('a state has no room for so long a program');
+
+  const agents = [...ranks, ...streams];
+  const moves: Move[] = agents.map((agent) => ({
+    optional: false,
+    says: (state) => `${agent.name} ${agent.current(state).says}`,
+    apply: (state) => agent.advance(state),
+  }));
+  ranks.forEach((by, rank) => {
+    const { close, fail, rest, caught, boundaries } = programs[rank]!;
+    const leaves = (says: string, fault: number, to: Label): Move => ({
+      optional: true,
+      says: () => `${by.name} ${says}`,
+      apply: (state) => {
+        const at = state[PLACE + rank]!;
+        if (!boundaries.has(at) && !(to === rest && at === caught.at)) return false;
+        state[FAULTS] = state[FAULTS]! | fault;
+        by.moveTo(state, to.at);
+        return true;
+      },
+    });
+    if (faults.includes('close')) moves.push(leaves('is closed', Fault.close, close));
+    if (faults.includes('failure')) moves.push(leaves('meets a failure', Fault.failure, fail));
+    if (faults.includes('rest')) moves.push(leaves('computes for ever', 0, rest));
+    if (faults.includes('death')) moves.push(death(by));
+  });
+
+  return {
+    width: WIDTH,
+    moves,
+    start: (state) => void state.fill(0),
+    unfinished: (state) => {
+      // A writer that dies tells its neighbours alone.
+      const gaveUp = (state[FAULTS]! & (Fault.failure | Fault.missed)) !== 0;
+      const released = gaveUp && (state[FAULTS]! & Fault.death) === 0;
+      const resting = !released && programs.some(({ rest }, rank) => state[PLACE + rank] === rest.at);
+      const stuck = ranks.filter((by, rank) => {
+        const { asleep, end } = by.current(state);
+        return !end && !(resting && asleep && !findsSomething(state, rank, routes[rank]!));
+      });
+      return stuck.length > 0 ? stuck.map((by) => `${by.name} ${by.current(state).says}`).join(', ') : null;
+    },
+  };
+}
+
+/** The thread ends; its environment's last act is to say so. Its stream goes on with what it has. */
+function death(by: Program): Move {
+  const rank = by.agent;
+  const end = by.steps.length - 1;
+  return {
+    optional: true,
+    says: () => `${by.name} dies`,
+    apply: (state) => {
+      if (state[FAULTS]! & Fault.death || by.current(state).end) return false;
+      state[FAULTS] = state[FAULTS]! | Fault.death;
+      if (state[RANK + rank] === Rank.open) state[RANK + rank] = Rank.lost;
+      state[BELL + rank] = 0;
+      state[LOCAL + rank] = 0;
+      state[PLACE + rank] = end;
+      return true;
+    },
+  };
+}
+
+function streamsOf({ grain = 'access', broken }: HaloSetup, routes: readonly Route[][]): Program[] {
+  const all = broken === 'unpacked on another stream' ? [STREAM, SIDE_STREAM] : [STREAM];
+  return all.flatMap((on) => routes.map((of, rank) => stream(rank, on[rank]!, of, grain)));
+}
+
+/** Copies into the neighbour's half at one moment, out of its own at two. */
+function stream(rank: number, on: number, [route]: readonly Route[], grain: Grain): Program {
+  const by = new Program(`rank ${rank}'s stream`, 5 + rank + (on === STREAM[rank] ? 0 : 2), grain);
+  const { incoming, outgoing } = route!;
+  const [loop, reading] = [{ at: 0 }, { at: 0 }];
+  const next = (state: State) => {
+    state.copyWithin(on, on + 1, on + STREAM_LENGTH);
+    state[on + STREAM_LENGTH - 1] = 0;
+  };
+  by.place(loop);
+  by.step('begins its next copy', (state) => {
+    const operation = state[on]!;
+    if (operation === 0) return BLOCKED;
+    const exchange = operation >> 1;
+    if (operation & 1) {
+      checkRead(state, 2 * incoming + (exchange % 2), exchange);
+      return reading.at;
+    }
+    state[DATA + 2 * outgoing + (exchange % 2)] = exchange;
+    next(state);
+    return loop.at;
+  });
+  by.place(reading);
+  by.step('ends its copy', (state) => {
+    const exchange = state[on]! >> 1;
+    checkRead(state, 2 * incoming + (exchange % 2), exchange);
+    next(state);
+    return loop.at;
+  });
+  return by;
+}
