@@ -64,6 +64,15 @@ export function whole(name: string, text: string, least: number, most = Number.M
   throw new UsageError(`--${name} must be a whole number ${range}, got '${text}'`);
 }
 
+/** Does something to a file that an option names; one clear sentence if that cannot be opened or written. */
+export function toFile<T>(option: string, file: string, act: (file: string) => T): T {
+  try {
+    return act(file);
+  } catch (error) {
+    throw new Refused(`--${option} ${file} cannot be written: ${(error as Error).message}`);
+  }
+}
+
 /** Opens a device; one that is unknown or unavailable is wrong usage. */
 export function deviceNamed(name: string): Device {
   try {

@@ -4,9 +4,9 @@ import { CpuTensor, type Device, type DeviceEvent, type Stream, type Tensor, ToD
 import {
   deviceNamed,
   parseOptions,
-  Refused,
   runExample,
   terminalColumns,
+  toFile,
   UsageError,
   whole,
   wrapped,
@@ -40,15 +40,6 @@ function pairOf(typed: string): [from: Device, to: Device] {
   if (from.family === to.family && from.name !== to.name) return [from, to];
   const names = `${from.name},${to.name}` === typed ? '' : ` (${from.name} and ${to.name})`;
   throw new UsageError(`--devices takes two different devices of one family, got '${typed}'${names}`);
-}
-
-/** One clear sentence for a file that cannot be opened or written. */
-function toFile(svg: string, act: (file: string) => void): void {
-  try {
-    act(svg);
-  } catch (error) {
-    throw new Refused(`--svg ${svg} cannot be written: ${(error as Error).message}`);
-  }
 }
 
 const mark = (stream: Stream): DeviceEvent => {
@@ -126,7 +117,7 @@ async function main(args: readonly string[]): Promise<number> {
   const batches = whole('batches', values.batches, 1, 1000);
   const [from, to] = pairOf(values.devices);
   // Before the run, which would else be in vain; what is there stays until there is something better.
-  if (svg !== undefined) toFile(svg, (file) => closeSync(openSync(file, 'a')));
+  if (svg !== undefined) toFile('svg', svg, (file) => closeSync(openSync(file, 'a')));
   const rows = await measure(from, to, batches);
   const [copies, computed] = rows as [Row, Row];
   /** milliseconds of copies during which the target computed */
@@ -137,7 +128,7 @@ async function main(args: readonly string[]): Promise<number> {
     for (const each of computed.spans)
       hidden += Math.max(0, Math.min(copy.to, each.to) - Math.max(copy.from, each.from));
   }
-  if (svg !== undefined) toFile(svg, (file) => writeFileSync(file, drawSvg(rows)));
+  if (svg !== undefined) toFile('svg', svg, (file) => writeFileSync(file, drawSvg(rows)));
   if (json) {
     console.log(JSON.stringify({ from: from.name, to: to.name, batches, rows, copiedMs: copied, hiddenMs: hidden }));
   } else {

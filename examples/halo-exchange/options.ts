@@ -1,0 +1,52 @@
+/** The command line of the example: what may be said, and what it means. */
+import { parseOptions, UsageError, whole } from '../command-line.ts';
+import { onceAround } from './cell.ts';
+import { type Mode, modes } from './domain.ts';
+
+export const help = `Carries a slotted cylinder and a bell with the wind, on a periodic plane in
+2 × 2 parts and on a sphere of 6 faces. Each part is computed by a thread of its
+own; they exchange halos while each computes its interior. The result has to be
+that of an undivided run in one thread, bit for bit.
+
+usage: node dist/examples/halo-exchange/main.js [options]
+
+  --mode MODE      plane, sphere or both (default both)
+  --size N         cells along each side of a part, 8 to 256 (default 40)
+  --steps N        how many (default 12 per cell of a side: once around, back to
+                   where everything was)
+  --png FILE       draw the fields too: at first, after a third, after all
+                   (default: none)
+  --json           one JSON object instead of text
+  --help           this text
+
+exit code: 0 equal to the undivided run, 1 not, or a thread failed, or FILE
+  cannot be written, 2 wrong usage
+`;
+
+export interface CommandLine {
+  modes: readonly Mode[];
+  size: number;
+  steps: number;
+  png: string | undefined;
+  json: boolean;
+}
+
+/** Throws UsageError; null: --help was asked for. */
+export function parseCommandLine(args: readonly string[]): CommandLine | null {
+  const values = parseOptions(args, {
+    mode: { type: 'string', default: 'both' },
+    size: { type: 'string', default: '40' },
+    steps: { type: 'string' },
+    png: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (values.help) return null;
+  const { mode, png, json } = values;
+  const chosen = mode === 'both' ? modes : modes.filter((name) => name === mode);
+  if (chosen.length === 0) throw new UsageError(`--mode is plane, sphere or both, got '${mode}'`);
+  if (png === '') throw new UsageError("--png needs a file's name");
+  const size = whole('size', values.size, 8, 256);
+  const steps = values.steps === undefined ? onceAround(size) : whole('steps', values.steps, 1, 1_000_000);
+  return { modes: chosen, size, steps, png, json };
+}

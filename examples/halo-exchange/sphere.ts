@@ -1,0 +1,76 @@
+/** The cubed sphere: six faces whose cells are equal angles, seen from the centre; turned as a whole around one axis by the wind. */
+import { type Cell, onceAround } from './cell.ts';
+
+export type Vector = readonly [number, number, number];
+
+/** A face's outward normal, and where its i and j go. */
+export interface Face {
+  readonly normal: Vector;
+  readonly i: Vector;
+  readonly j: Vector;
+}
+
+/** As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over N, and neither turns. */
+export const faces: readonly Face[] = [
+  { normal: [1, 0, 0], i: [0, 1, 0], j: [0, 0, 1] },
+  { normal: [0, 1, 0], i: [-1, 0, 0], j: [0, 0, 1] },
+  { normal: [0, 0, 1], i: [-1, 0, 0], j: [0, -1, 0] },
+  { normal: [-1, 0, 0], i: [0, 0, -1], j: [0, -1, 0] },
+  { normal: [0, -1, 0], i: [0, 0, -1], j: [1, 0, 0] },
+  { normal: [0, 0, -1], i: [0, 1, 0], j: [1, 0, 0] },
+];
+
+/** The cylinder starts on face 0 and goes past the corner of faces 0, 1 and 2, 3° beside it. The bell is opposite. */
+const HEADING = 0.85;
+const start: Vector = [1, 0, 0];
+const east: Vector = [0, Math.cos(HEADING), Math.sin(HEADING)];
+export const axis: Vector = [0, -Math.sin(HEADING), Math.cos(HEADING)];
+
+/** Radii, and half the slot's width and how far it goes in from the cylinder's centre. */
+const BELL = 0.7;
+const CYLINDER = 0.66;
+const SLOT = [0.13, 0.25] as const;
+
+export const dot = (a: Vector, b: Vector) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+export const sum = (...parts: readonly (readonly [factor: number, of: Vector])[]): Vector =>
+  [0, 1, 2].map((d) => parts.reduce((all, [factor, of]) => all + factor * of[d]!, 0)) as unknown as Vector;
+const cross = ([a, b, c]: Vector, [d, e, f]: Vector): Vector => [b * f - c * e, c * d - a * f, a * e - b * d];
+
+/** On the unit sphere; whole numbers of cells are corners, halves centres. */
+export function pointAt(size: number, face: number, i: number, j: number): Vector {
+  const { normal, i: right, j: up } = faces[face]!;
+  const [x, y] = [i, j].map((at) => Math.tan((Math.PI / 4) * ((2 * at) / size - 1))) as [number, number];
+  const length = Math.sqrt(1 + x * x + y * y);
+  return sum([1 / length, normal], [x / length, right], [y / length, up]);
+}
+
+/** Where the cylinder's centre is after so many steps, and what is to the right of it: the wind's direction. */
+export function cylinderAt(step: number, size: number): { centre: Vector; right: Vector } {
+  const angle = (2 * Math.PI * step) / onceAround(size);
+  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  return { centre: sum([cos, start], [sin, east]), right: sum([-sin, start], [cos, east]) };
+}
+
+export function sphereCell(size: number, face: number, i: number, j: number): Cell {
+  const corner = (right: number, up: number) => pointAt(size, face, i + right, j + up);
+  const [southWest, southEast, northEast, northWest] = [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
+  // A rotation carries through a line what its ends differ in height above the equator, times the angle; 1 is all of 4π.
+  const angle = (2 * Math.PI) / onceAround(size);
+  const between = (from: Vector, to: Vector) => (angle * (dot(axis, to) - dot(axis, from))) / (4 * Math.PI);
+  const alongI = (between(southWest, northWest) + between(southEast, northEast)) / 2;
+  const alongJ = (between(southEast, southWest) + between(northEast, northWest)) / 2;
+  const area = triangle(southWest, southEast, northEast) + triangle(southWest, northEast, northWest);
+  return { area: area / (4 * Math.PI), wind: [alongI, alongJ], tracer: tracer(corner(0.5, 0.5)) };
+}
+
+/** Solid angle of a spherical triangle. */
+function triangle(a: Vector, b: Vector, c: Vector): number {
+  return 2 * Math.atan2(dot(a, cross(b, c)), 1 + dot(a, b) + dot(b, c) + dot(c, a));
+}
+
+function tracer(point: Vector): number {
+  const fromBell = Math.acos(Math.max(-1, Math.min(1, -dot(point, start))));
+  if (fromBell < BELL) return (1 + Math.cos((Math.PI * fromBell) / BELL)) / 2;
+  if (dot(point, start) < Math.cos(CYLINDER)) return 0;
+  return Math.abs(dot(point, east)) < SLOT[0] && dot(point, axis) < SLOT[1] ? 0 : 1;
+}

@@ -1,0 +1,51 @@
+/** Draws fields with characters, side by side. */
+import type { Mode } from './domain.ts';
+import { layouts } from './layout.ts';
+
+const SHADES = '·░▒▓█';
+const GAP = 3;
+/** A part has no more rows of characters. */
+const MOST = 9;
+
+export interface Panel {
+  title: string;
+  /** part after part, row after row */
+  field: Float64Array;
+}
+
+/** As large as fits into `columns`; a character is twice as high as wide. */
+export function drawText(mode: Mode, size: number, panels: readonly Panel[], columns: number): string {
+  const { columns: across, rows, places, stride } = layouts[mode];
+  const parts = across + (panels.length - 1) * stride;
+  const high = Math.min(MOST, size, Math.floor((columns - GAP * (panels.length - 1)) / parts / 2));
+  const wide = 2 * high;
+  const lines = Array.from({ length: 1 + rows * high }, () => Array<string>(columns).fill(' '));
+  for (const [index, { title, field }] of panels.entries()) {
+    const left = index * (stride * wide + GAP);
+    const top = Math.min(...places.filter(([, row]) => row === rows - 1).map(([column]) => column));
+    lines[0]!.splice(left + top * wide, title.length, ...title);
+    for (const [rank, [column, row]] of places.entries()) {
+      for (let y = 0; y < high; y++) {
+        const line = lines[(rows - row) * high - y]!;
+        for (let x = 0; x < wide; x++) {
+          const mean = meanOf(field, size, rank, [x / wide, (x + 1) / wide], [y / high, (y + 1) / high]);
+          line[left + column * wide + x] = SHADES[Math.round(Math.max(0, Math.min(1, mean)) * (SHADES.length - 1))]!;
+        }
+      }
+    }
+  }
+  return lines.map((line) => line.join('').trimEnd()).join('\n');
+}
+
+type Range = readonly [from: number, to: number];
+
+/** Over a part's cells in these ranges, of which 1 is the whole side. */
+function meanOf(field: Float64Array, size: number, rank: number, across: Range, up: Range): number {
+  const [[i0, i1], [j0, j1]] = [across, up].map(([from, to]) => {
+    const first = Math.floor(from * size);
+    return [first, Math.max(first + 1, Math.floor(to * size))] as const;
+  }) as [Range, Range];
+  let sum = 0;
+  for (let j = j0; j < j1; j++) for (let i = i0; i < i1; i++) sum += field[(rank * size + j) * size + i]!;
+  return sum / ((i1 - i0) * (j1 - j0));
+}
