@@ -15,6 +15,7 @@ const names = [
   'learner',
   'full-iteration',
   'todevice',
+  'halo',
   'transfer',
   'driver',
   'long',

@@ -88,7 +88,7 @@ for each in $stages; do
   tests) stage tests 270 tests.jsonl "$node" dist/test/gpu/run.js "$device" --json --limit 45 ;;
   train) stage train 45 train.jsonl "$node" dist/examples/cartpole-dqn/main.js --device "$device" --json --max-seconds 40 ;;
   bench)
-    for name in driver transfer learner tick graph full-iteration prefetch; do
+    for name in driver transfer learner tick graph full-iteration prefetch halo; do
       stage "bench $name" 45 bench.jsonl "$node" --expose-gc dist/bench/run.js "$name" --device "$device" --json $record
     done
     cp bench/results/*.json "$out/" 2>&3

@@ -1,0 +1,257 @@
+/** Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the same on a device. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { native } from '../src/device/native.ts';
+import {
+  edgeSlices,
+  HaloDataTransformer,
+  type HaloEdge,
+  HaloExchangeSpec,
+  haloEdges,
+  openDevice,
+  periodicTopology,
+  QuantityHaloSpec,
+  shareHaloExchange,
+} from '../src/index.ts';
+import type { ExchangeTask } from './halo-worker.ts';
+import { type Benchmark, median } from './harness.ts';
+
+const LEVELS = 79;
+const layouts = [
+  { title: '54×54×79, k innermost', dims: ['i', 'j', 'k'], fortran: false },
+  { title: '79×54×54, i innermost', dims: ['k', 'j', 'i'], fortran: false },
+  { title: '54×54×79, column-major', dims: ['i', 'j', 'k'], fortran: true },
+];
+const rotations = haloEdges.map((_, e) => e % 4);
+
+function specOf(dims: readonly string[], fortran: boolean): QuantityHaloSpec {
+  const shape = dims.map((name) => (name === 'k' ? LEVELS : 54));
+  const product = (part: readonly number[]) => part.reduce((n, d) => n * d, 1);
+  const strides = shape.map((_, d) => product(fortran ? shape.slice(0, d) : shape.slice(d + 1)));
+  const origin = dims.map((name) => (name === 'k' ? 0 : 3));
+  const extent = dims.map((name) => (name === 'k' ? LEVELS : 48));
+  return new QuantityHaloSpec({ nPoints: 3, shape, strides, origin, extent, dims, dtype: 'float64' });
+}
+const leaving = (spec: QuantityHaloSpec, edge: HaloEdge) => edgeSlices(spec, edge, { interior: true });
+const arriving = (spec: QuantityHaloSpec, edge: HaloEdge) => edgeSlices(spec, edge, { interior: false });
+
+function exchangesOf(specification: QuantityHaloSpec): HaloExchangeSpec[] {
+  return haloEdges.map(
+    (edge, e) =>
+      new HaloExchangeSpec({
+        specification,
+        packSlices: leaving(specification, edge),
+        packClockwiseRotation: rotations[e] as number,
+        unpackSlices: arriving(specification, edge),
+      }),
+  );
+}
+
+/** A process that times numpy when it is asked; null without numpy. */
+class Numpy {
+  readonly #child: ChildProcess;
+  readonly #answers: AsyncIterator<string>;
+  static available = spawnSync('python3', ['-c', 'import numpy']).status === 0;
+
+  constructor(spec: QuantityHaloSpec, fortran: boolean) {
+    const file = fileURLToPath(new URL('../../bench/halo_numpy.py', import.meta.url));
+    this.#child = spawn('python3', [file], { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#answers = createInterface(this.#child.stdout as NodeJS.ReadableStream)[Symbol.asyncIterator]();
+    const pack = haloEdges.map((edge) => leaving(spec, edge));
+    const unpack = haloEdges.map((edge) => arriving(spec, edge));
+    this.#ask(JSON.stringify({ dims: spec.dims, shape: spec.shape, fortran, pack, unpack, rotations }));
+  }
+  #ask(line: string): void {
+    this.#child.stdin?.write(`${line}\n`);
+  }
+  /** Microseconds, the median of many. */
+  async time(way: 'pack' | 'unpack'): Promise<number> {
+    this.#ask(way);
+    const { value, done } = await this.#answers.next();
+    if (done) throw new Error('numpy ended');
+    return Number(value);
+  }
+  close(): void {
+    this.#child.stdin?.end();
+  }
+}
+
+/** Microseconds of one call. */
+function timed(calls: number, act: () => void): number {
+  const begin = performance.now();
+  for (let i = 0; i < calls; i++) act();
+  return ((performance.now() - begin) * 1000) / calls;
+}
+
+/** Microseconds of an exchange between two threads, halves of a doubly periodic plane: each packs and unpacks eight parts. */
+async function exchanged(specification: QuantityHaloSpec, exchanges: number): Promise<number> {
+  const { nPoints, shape, origin, extent, dims, dtype } = specification;
+  const topology = periodicTopology({ layout: [2, 1] });
+  const shared = shareHaloExchange({ topology, x: [{ nPoints, shape, origin, extent, dims, dtype }] });
+  const sides = [0, 1].map((rank) => {
+    const workerData: ExchangeTask = { shared, rank, elements: specification.span, exchanges };
+    const worker = new Worker(new URL('./halo-worker.js', import.meta.url), { workerData });
+    return new Promise<number>((resolve, reject) => worker.once('message', resolve).once('error', reject));
+  });
+  return median(await Promise.all(sides));
+}
+
+export const run: Benchmark = async (report, { device: name, quick }) => {
+  const device = openDevice(name);
+  const rounds = quick ? 5 : 20;
+  if (!Numpy.available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
+  for (const { title, dims, fortran } of layouts) {
+    const spec = specOf(dims, fortran);
+    const transformer = HaloDataTransformer.get('cpu', exchangesOf(spec));
+    const data = new Float64Array(spec.span).fill(1);
+    const quantities = haloEdges.map(() => ({ data, shape: spec.shape, strides: spec.strides, dims }));
+    const bytes = transformer.length * 8;
+    using source = openDevice('host:0').allocate({ shape: [bytes], dtype: 'uint8' });
+    const target = new Uint8Array(bytes);
+    const ours = {
+      pack: () => transformer.asyncPack(quantities),
+      unpack: () => transformer.asyncUnpack(quantities),
+    };
+    const numpy = Numpy.available ? new Numpy(spec, fortran) : null;
+    for (const way of ['pack', 'unpack'] as const) {
+      const times = { ours: [] as number[], numpy: [] as number[], memcpy: [] as number[] };
+      for (let round = -3; round < rounds; round++) {
+        const got = {
+          // One native call each, behind which is one memcpy.
+          memcpy: timed(200, () => native().copyOut(source.handle, target)),
+          ours: timed(200, ours[way]),
+          numpy: numpy ? await numpy.time(way) : Number.NaN,
+        };
+        if (round >= 0) for (const who of ['ours', 'numpy', 'memcpy'] as const) times[who].push(got[who]);
+      }
+      const [us, them, copy] = [median(times.ours), median(times.numpy), median(times.memcpy)];
+      const what = `${title}, float64, 8 edges of 3 points, mixed turns`;
+      report({
+        case: `${way} ${what}${numpy ? '; numpy' : ''}`,
+        metric: 'time',
+        value: us,
+        unit: 'µs',
+        ...(numpy ? { baseline: them, ratio: them / us } : {}),
+      });
+      report({
+        case: `${way} ${what}; memcpy of ${bytes} B`,
+        metric: 'speed',
+        value: bytes / us / 1e3,
+        unit: 'GB/s',
+        baseline: bytes / copy / 1e3,
+        ratio: copy / us,
+      });
+    }
+    numpy?.close();
+    transformer.finalize();
+  }
+
+  // Many points: idle cores help.
+  {
+    const specification = new QuantityHaloSpec({
+      ...{ nPoints: 0, shape: [64, 512, 512], origin: [0, 0, 0], extent: [64, 512, 512] },
+      ...{ dims: ['k', 'j', 'i'], dtype: 'float64' as const },
+    });
+    const all = specification.shape.map((n) => [0, n] as const);
+    const whole = new HaloExchangeSpec({
+      ...{ specification, packSlices: all, packClockwiseRotation: 1, unpackSlices: all },
+    });
+    const transformer = HaloDataTransformer.get('cpu', [whole]);
+    const data = new Float64Array(specification.span).fill(1);
+    using source = openDevice('host:0').allocate({ shape: [data.byteLength], dtype: 'uint8' });
+    const target = new Uint8Array(data.byteLength);
+    const times = { ours: [] as number[], memcpy: [] as number[] };
+    for (let round = -1; round < rounds; round++) {
+      const memcpy = timed(1, () => native().copyOut(source.handle, target));
+      const ours = timed(1, () => transformer.asyncPack([{ data }]));
+      if (round < 0) continue;
+      times.ours.push(ours);
+      times.memcpy.push(memcpy);
+    }
+    report({
+      case: 'pack 64×512×512 float64, a quarter turn; memcpy on one thread',
+      metric: 'speed',
+      value: data.byteLength / median(times.ours) / 1e3,
+      unit: 'GB/s',
+      baseline: data.byteLength / median(times.memcpy) / 1e3,
+      ratio: median(times.memcpy) / median(times.ours),
+    });
+    transformer.finalize();
+  }
+
+  // A halo of a few numbers: the call itself.
+  const small = new QuantityHaloSpec({
+    ...{ nPoints: 1, shape: [6, 6], origin: [1, 1], extent: [4, 4], dims: ['j', 'i'], dtype: 'float32' as const },
+  });
+  for (const count of [1, 8]) {
+    const specs = exchangesOf(small).slice(0, count);
+    const data = new Float32Array(36);
+    const quantity = { data, shape: [6, 6], strides: [6, 1], dims: ['j', 'i'] };
+    const transformer = HaloDataTransformer.get('cpu', specs);
+    const quantities = specs.map(() => quantity);
+    const times = Array.from({ length: 5 * rounds }, () => timed(500, () => transformer.asyncPack(quantities)));
+    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', value: median(times), unit: 'µs' });
+    transformer.finalize();
+
+    using memory = device.allocate({ shape: [36] });
+    const there = HaloDataTransformer.get(device, specs);
+    const tensors = specs.map(() => ({ ...quantity, data: memory }));
+    const js: number[] = [];
+    for (let round = 0; round < 5 * rounds; round++) {
+      js.push(timed(50, () => there.asyncPack(tensors)));
+      await there.synchronize();
+    }
+    report({
+      case: `tiny halos, ${count} of them, on ${name}`,
+      metric: 'JS cost of a pack',
+      value: median(js),
+      unit: 'µs',
+    });
+    there.finalize();
+  }
+
+  // From start to the last halo point, with another thread.
+  const tiny = new QuantityHaloSpec({
+    ...{ nPoints: 1, shape: [6, 6], origin: [1, 1], extent: [4, 4], dims: ['j', 'i'], dtype: 'float64' as const },
+  });
+  for (const [what, spec] of [
+    ['6×6', tiny],
+    ['54×54×79', specOf(['i', 'j', 'k'], false)],
+  ] as const) {
+    const times: number[] = [];
+    for (let round = 0; round < 5; round++) times.push(await exchanged(spec, quick ? 2000 : 10_000));
+    report({
+      case: `${what} float64 on each of two threads, 8 edges each way`,
+      metric: 'an exchange',
+      value: median(times),
+      unit: 'µs',
+    });
+  }
+
+  // The same parts on the device, from the call until they are packed.
+  {
+    const spec = specOf(['i', 'j', 'k'], false);
+    const transformer = HaloDataTransformer.get(device, exchangesOf(spec));
+    using data = device.allocate({ shape: [spec.span], dtype: 'float64' });
+    const quantities = haloEdges.map(() => ({ data }));
+    for (const way of ['asyncPack', 'asyncUnpack'] as const) {
+      const times: number[] = [];
+      for (let round = 0; round < 10 * rounds; round++) {
+        const begin = performance.now();
+        for (let i = 0; i < 20; i++) transformer[way](quantities);
+        await transformer.synchronize();
+        times.push(((performance.now() - begin) * 1000) / 20);
+      }
+      report({
+        case: `${way === 'asyncPack' ? 'pack' : 'unpack'} 54×54×79 float64, 8 edges, on ${name}, 20 enqueued at once`,
+        metric: 'time until done, each',
+        value: median(times),
+        unit: 'µs',
+      });
+    }
+    transformer.finalize();
+  }
+  device.close();
+};
