@@ -26,7 +26,7 @@ export interface HaloStats {
   readonly buffers: CacheCounts;
   readonly streams: CacheCounts;
   /** tables of what to copy, by their content: dimensions, strides, ranges, rotation and direction are all in there */
-  readonly tables: CacheCounts;
+  readonly descriptors: CacheCounts;
 }
 
 /**
@@ -196,7 +196,7 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
   }
   override stats(): HaloStats {
     const none = { hits: 0, misses: 0, bytes: 0 };
-    return { buffers: bufferCounts(), streams: none, tables: none };
+    return { buffers: bufferCounts(), streams: none, descriptors: none };
   }
   protected override release(): void {
     const buffers = this.#buffers;
@@ -289,7 +289,8 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     return this.#buffers.unpack;
   }
   override stats(): HaloStats {
-    return native().caches(this.#device.handle);
+    const { buffers, streams, tables } = native().caches(this.#device.handle);
+    return { buffers, streams, descriptors: tables };
   }
   protected override release(): void {
     this.#made.close();

@@ -316,7 +316,7 @@ describe('operators/halo/transformer', () => {
               .close();
           return first.stats().buffers.bytes >= bytes + least;
         });
-        const { buffers, streams, tables } = first.stats();
+        const { buffers, streams, descriptors } = first.stats();
         const second = goldenTransformer(each, place);
         second.getPackBuffer();
         second.getUnpackBuffer();
@@ -328,10 +328,10 @@ describe('operators/halo/transformer', () => {
           expect(openHandles()).to.deep.equal(before);
           expect(after.streams.misses).to.equal(streams.misses);
           expect(after.streams.hits - streams.hits).to.equal(1);
-          expect(after.tables.misses).to.equal(tables.misses);
-          expect(after.tables.hits - tables.hits).to.equal(2);
-          expect(after.tables.bytes).to.equal(tables.bytes);
-          expect(tables.bytes).to.be.above(0);
+          expect(after.descriptors.misses).to.equal(descriptors.misses);
+          expect(after.descriptors.hits - descriptors.hits).to.equal(2);
+          expect(after.descriptors.bytes).to.equal(descriptors.bytes);
+          expect(descriptors.bytes).to.be.above(0);
         }
         second.finalize();
       });
