@@ -3,7 +3,9 @@
     "extra_cflags%": [],
     "extra_ldflags%": [],
     "device_sources": [
+      "native/device/belongings.cpp",
       "native/device/binding.cpp",
+      "native/device/binding_halo.cpp",
       "native/device/binding_memory.cpp",
       "native/device/capture.cpp",
       "native/device/core.cpp",

@@ -397,6 +397,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   add("watchThread", watch_thread);
   add("nowMs", now_ms);
   add_memory_functions(env, exports);
+  add_halo_functions(env, exports);
   return exports;
 }
 

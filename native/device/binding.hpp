@@ -51,7 +51,8 @@ inline Lender& lender(Napi::Env env) { return static_cast<Lender&>(instance(env)
 // Throws unless every tensor of the launch is as large as its numbers ask for, and begins where an element may.
 void check_launch(const Launch& call);
 
-// binding_memory.cpp's part.
+// The parts of binding_memory.cpp and binding_halo.cpp.
 void add_memory_functions(Napi::Env env, Napi::Object exports);
+void add_halo_functions(Napi::Env env, Napi::Object exports);
 
 }  // namespace hotslot

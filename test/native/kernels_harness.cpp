@@ -8,12 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/crew.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
@@ -401,6 +403,42 @@ void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack
   check(device_buffer == wanted_buffer && on_device == wanted, std::string("the device form of ") + name);
 }
 
+// Threads of this process: names in /proc/self/task.
+size_t threads_now() {
+  size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) count += !each.path().empty();
+  return count;
+}
+
+// Large moves recruit idle cores, small ones do not; and helpers take pieces: two of a job are under way at once.
+void test_crew() {
+  std::vector<uint64_t> from(1 << 20, 3), to(from.size());
+  const auto move = [&](int64_t count) {
+    const HaloMove run{0, 0, 0, count, 0, 1, {{count, 1}}};
+    const HaloArray array{from.data(), int64_t(from.size())};
+    check(!halo_move(&run, 1, 8, {to.data(), int64_t(to.size())}, &array, 1), "a run is moved");
+  };
+  const size_t before = threads_now();
+  move(1000);
+  check(threads_now() == before, "a small move needs nobody");
+  move(int64_t(from.size()));
+  check(to == from, "a large move is whole");
+  const int helpers = std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3);
+  check(threads_now() >= before + size_t(helpers), "a large move recruits the other cores");
+  if (helpers == 0) return;
+  std::atomic<int> begun{0};
+  std::atomic<bool> together{true};
+  Crew::run(2, [&](int) {
+    begun.fetch_add(1);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begun.load() < 2 && together.load()) {
+      if (std::chrono::steady_clock::now() > limit) together.store(false);
+      std::this_thread::yield();
+    }
+  });
+  check(together.load(), "a helper takes a piece");
+}
+
 void test_halo() {
   for (int round = 0; round < 60; round++) {
     const int64_t most = round % 20 == 0 ? 70 : 9;  // the large ones are split
@@ -550,7 +588,7 @@ void test_test_kernels() {
 
 int main() {
   for (const Kernel& kernel : all_kernels()) check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(), test_halo(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(), test_crew(), test_halo(), test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures);
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -702,6 +702,27 @@ describe('operators/halo/transformer', () => {
       exec.close();
     });
 
+    it('is one launch for up to ten arrays, however many edges', () => {
+      const device = tested();
+      using data = device.allocate({ shape: [64, 64] });
+      for (const [edges, launches] of [
+        [8, 1],
+        [10, 1],
+        [11, 2],
+      ] as const) {
+        const specs = new Array<HaloExchangeSpec>(edges).fill(spec);
+        using transformer = HaloDataTransformer.get(device, specs);
+        const quantities = specs.map(() => ({ data }));
+        for (const way of ['asyncPack', 'asyncUnpack'] as const) {
+          const { exec, nodeCount } = captureGraph(device, { what: 'capturing', pool: null }, () =>
+            transformer[way](quantities),
+          );
+          expect(nodeCount, `${way} of ${edges} edges`).to.equal(launches);
+          exec.close();
+        }
+      }
+    });
+
     it('is refused inside a capture while no stream waits for what it was given before', async () => {
       const device = tested();
       using transformer = HaloDataTransformer.get(device, [spec]);
