@@ -1,6 +1,6 @@
 /**
  * The contract of an actor: an object with a role and one method that does what there is to do. Where it runs (its own
- * thread, one it shares, or inline in the caller's) is somebody else's decision; it never waits and never looks at a clock.
+ * thread, one it shares, or inline in the caller's) is the placement's decision; it never waits and never looks at a clock.
  */
 import type { Role } from '../src/ring/slot.ts';
 

@@ -1,12 +1,13 @@
 /** Makes actors out of shared memory and handles alone, so that any thread can: a worker, a successor, the caller inline. */
 import { ReplayBuffer, type SharedReplayBuffer } from '../src/buffer/replay-buffer.ts';
-import { type SharedWeightMailbox, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import type { SharedWeightMailbox } from '../src/buffer/weight-mailbox.ts';
+import { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { openDevice } from '../src/device/open.ts';
+import type { SharedSlots } from '../src/pipeline/slots.ts';
+import { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring, RingShare } from '../src/ring/ring.ts';
 import { type Role, roles } from '../src/ring/slot.ts';
 import { AttachedTransferBackend } from '../src/transfer/attached.ts';
-import type { SharedTransferBackend } from '../src/transfer/backend.ts';
-import { TransferMode } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
 import { PackActor } from './pack.ts';
@@ -21,40 +22,27 @@ export interface ActorSetup {
   /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
   packBell: number;
   mailbox: SharedWeightMailbox | null;
-  backend: SharedTransferBackend;
-  computeStream: number;
-  spent: readonly number[];
-  /** recorded before each update; empty when nothing is timed */
-  updateBegins: readonly number[];
-  host: Uint8Array;
-  hostStride: number;
-  /** where `out` lies in a host half */
-  out: number;
+  slots: SharedSlots;
   /** loads of the bell before parking; 0 where threads share cores */
   spins: number;
 }
 
-/** Makes the actors of these roles; `inline` for a caller that steps them itself and so helps the device in its looks. */
+/** Makes the actors of these roles; without a bell for a caller that steps them itself and so helps the device in its looks. */
 export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
-  const { host, hostStride, out, spent, updateBegins, backend: shared } = setup;
-  const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
+  const { slots } = setup;
+  const halves = new HostHalves(slots.host);
+  const mailbox = setup.mailbox && new WeightVersions(setup.mailbox);
+  const attach = () => new AttachedTransferBackend(slots.backend);
   const make: Record<Role, () => Actor> = {
-    pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), host, hostStride }),
-    submit: () =>
-      new SubmitActor({ ring, backend: new AttachedTransferBackend(shared), rowBytes: setup.buffer.layout.rowBytes }),
+    pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), halves }),
+    submit: () => new SubmitActor({ ring, backend: attach(), rowBytes: setup.buffer.layout.rowBytes }),
     poll: () => {
-      using device = openDevice(shared.device); // the pipeline has it open for longer
+      using device = openDevice(slots.backend.device); // the pipeline has it open for longer
       return new PollActor({
         ring,
+        halves,
+        slots,
         device: device.handle,
-        copied: shared.copied,
-        spent,
-        copyBegins: shared.begins,
-        updateBegins,
-        deferred: shared.mode === TransferMode.deferred,
-        host,
-        hostStride,
-        out,
         mailbox,
         bell,
         helpNs: bell ? 0 : 1_000_000,
@@ -62,18 +50,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : { sleepNs: 50_000, spinNs: 20_000 }),
       });
     },
-    replay: () =>
-      new ReplayActor({
-        ring,
-        backend: new AttachedTransferBackend(shared),
-        stream: setup.computeStream,
-        spent,
-        begins: updateBegins,
-        host,
-        hostStride,
-        out,
-        mailbox,
-      }),
+    replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),
   };
   const made: Actor[] = [];
   try {

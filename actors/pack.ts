@@ -3,9 +3,11 @@
  * holds what the request asks for, then draws and gathers from what is there. Hosts the requester.
  */
 import { answered, loadAddon } from '../src/addon.ts';
-import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
-import { Gate, type Ring } from '../src/ring/ring.ts';
-import { Field, PARAMS_BYTES, Param, ROWS_AT, SlotState } from '../src/ring/slot.ts';
+import { insideOfBuffer, type ReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { Gate } from '../src/ring/header.ts';
+import type { HostHalves } from '../src/ring/host-halves.ts';
+import type { Ring } from '../src/ring/ring.ts';
+import { Field, Param, ROWS_AT, SlotState } from '../src/ring/slot.ts';
 import type { Actor } from './actor.ts';
 import { Requester } from './requester.ts';
 
@@ -23,34 +25,23 @@ type PackerClass = new (
   report: Float64Array,
 ) => Packer;
 
-export interface PackSetup {
-  ring: Ring;
-  buffer: ReplayBuffer;
-  /** every slot's host half, and the bytes from one to the next */
-  host: Uint8Array;
-  hostStride: number;
-}
-
 export class PackActor implements Actor {
   readonly role = 'pack';
   slot: number;
   readonly #ring: Ring;
   readonly #requester: Requester;
   readonly #packer: Packer;
-  readonly #params: Float64Array[];
+  readonly #halves: HostHalves;
   /** snapshot ptr, snapshot size, begin, end */
   readonly #report = new Float64Array(4);
 
-  constructor({ ring, buffer, host, hostStride }: PackSetup) {
+  constructor({ ring, buffer, halves }: { ring: Ring; buffer: ReplayBuffer; halves: HostHalves }) {
     this.#ring = ring;
     this.#requester = new Requester(ring, buffer);
     const { Packer } = loadAddon<{ Packer: PackerClass }>('pack');
-    this.#packer = new Packer(buffer.memory, host, ROWS_AT, hostStride, this.#report);
-    this.#params = Array.from(
-      { length: ring.depth },
-      (_, slot) => new Float64Array(host.buffer, host.byteOffset + slot * hostStride, PARAMS_BYTES / 8),
-    );
-    this.slot = ring.place(SlotState.Requested);
+    this.#packer = new Packer(insideOfBuffer(buffer).memory, halves.memory, ROWS_AT, halves.stride, this.#report);
+    this.#halves = halves;
+    this.slot = ring.seatOf(SlotState.Requested);
   }
 
   work(): number {
@@ -63,7 +54,7 @@ export class PackActor implements Actor {
     const rows = record[Field.rows] as number;
     const packing = answered(this.#packer.pack(slot, seed, rows, record[Field.leastPtr] as number));
     if (packing === Packing.waits) {
-      ring.setGate(Gate.rows);
+      ring.header.setGate(Gate.rows);
       return made;
     }
     if (packing === Packing.more) return made + 1;
@@ -72,7 +63,7 @@ export class PackActor implements Actor {
     record[Field.snapshotSize] = size;
     record[Field.packBegin] = begin;
     record[Field.packEnd] = end;
-    const params = this.#params[slot] as Float64Array;
+    const params = this.#halves.params(slot);
     params[Param.tick] = record[Field.tick] as number;
     params[Param.sequence] = (record[Field.sequence] as number) + 1;
     params[Param.rows] = rows;

@@ -3,26 +3,23 @@
  * spent by the caller. An update is applied exactly once, whatever dies when (I8).
  */
 import { answered } from '../src/addon.ts';
-import type { VersionPlace, WeightMailbox } from '../src/buffer/weight-mailbox.ts';
-import { Mode, type Ring, Run } from '../src/ring/ring.ts';
+import type { VersionPlace, WeightVersions } from '../src/buffer/weight-versions.ts';
+import type { SharedSlots } from '../src/pipeline/slots.ts';
+import { Mode } from '../src/ring/header.ts';
+import type { HostHalves } from '../src/ring/host-halves.ts';
+import type { Ring } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import { newReplayer, type Replayer } from '../src/transfer/native.ts';
 import type { Actor } from './actor.ts';
 
-export interface ReplaySetup {
+interface ReplaySetup {
   ring: Ring;
+  halves: HostHalves;
+  slots: SharedSlots;
   /** orders the compute stream behind the slot's copy, and makes a deferred one */
   backend: AttachedTransferBackend;
-  stream: number;
-  spent: readonly number[];
-  /** recorded before each update; empty when nothing is timed */
-  begins: readonly number[];
-  /** every slot's host half, the bytes from one to the next, and where `out` lies in each */
-  host: Uint8Array;
-  hostStride: number;
-  out: number;
-  mailbox: WeightMailbox | null;
+  mailbox: WeightVersions | null;
 }
 
 export class ReplayActor implements Actor {
@@ -30,7 +27,6 @@ export class ReplayActor implements Actor {
   slot: number;
   readonly #setup: ReplaySetup;
   readonly #ring: Ring;
-  readonly #marks: Float64Array[];
   readonly #times = new Float64Array(2);
   #replayer: Replayer | null = null;
   /** the first slot may have been launched by an actor that died; unknown until the stream is drained */
@@ -39,31 +35,27 @@ export class ReplayActor implements Actor {
   #astray = false;
   /** a publication that was due while both spare buffers were being written */
   #owed = false;
-  /** versions that a dead actor (or a closed pipeline) began and nobody will publish: taken over before any new one */
+  /** versions that a dead actor (or a closed pipeline) began and will not publish: taken over before any new one */
   #orphans: VersionPlace[] | null = null;
 
   constructor(setup: ReplaySetup) {
-    const { ring, host, hostStride, out } = setup;
+    const { ring } = setup;
     this.#setup = setup;
     this.#ring = ring;
-    this.#marks = Array.from(
-      { length: ring.depth },
-      (_, slot) => new Float64Array(host.buffer, host.byteOffset + slot * hostStride + out, 1),
-    );
-    this.slot = ring.place(SlotState.Ready);
+    this.slot = ring.seatOf(SlotState.Ready);
   }
 
   work(): number {
     const ring = this.#ring;
-    const { mode } = ring;
+    const { mode } = ring.header;
     if (mode === Mode.manual || (mode === Mode.paused && ring.idle)) {
       // Graphs may be captured anew before the next run, and the caller passes slots meanwhile.
       this.#drop();
       this.#astray = true;
-      if (mode === Mode.paused) ring.acknowledgePause('replay');
+      if (mode === Mode.paused) ring.header.acknowledgePause('replay');
       return 0;
     }
-    if (this.#astray) this.slot = ring.place(SlotState.Ready);
+    if (this.#astray) this.slot = ring.seatOf(SlotState.Ready);
     this.#astray = false;
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
@@ -85,17 +77,17 @@ export class ReplayActor implements Actor {
     if (this.#publishes(record)) {
       const place = this.#nextVersion();
       // Both spare buffers are being written: the debt goes to a later tick, unless there may be none.
-      if (place === null && (mode === Mode.paused || this.#isLast(sequence))) return false;
+      if (place === null && (mode === Mode.paused || ring.run.isLast(sequence))) return false;
       this.#owed = place === null;
       record[Field.version] = place?.version ?? 0;
       at = place?.byteOffset ?? -1;
     }
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
-    const applied = this.#unsure && (this.#marks[slot] as Float64Array)[0] === sequence + 1;
+    const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));
     else {
-      this.#setup.backend.waitStreamForReady(slot, this.#setup.stream);
+      this.#setup.backend.waitStreamForReady(slot, this.#setup.slots.computeStream);
       answered(replayer.launch(slot, at));
     }
     record[Field.updateMs] = 0;
@@ -106,23 +98,18 @@ export class ReplayActor implements Actor {
     return true;
   }
 
-  #isLast(sequence: number): boolean {
-    const { run } = this.#ring;
-    return sequence + 1 - (run[Run.firstSequence] as number) === run[Run.ticks];
-  }
-
   #publishes(record: Float64Array): boolean {
     const { mailbox } = this.#setup;
-    if (!mailbox || (this.#ring.run[Run.weights] as number) === 0) return false;
+    if (!mailbox || !this.#ring.run.hasWeights) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
     return record[Field.publish] === 1 || this.#owed || this.#orphans.length > 0;
   }
 
   #nextVersion(): VersionPlace | null {
-    return this.#orphans?.shift() ?? (this.#setup.mailbox as WeightMailbox).begin();
+    return this.#orphans?.shift() ?? (this.#setup.mailbox as WeightVersions).begin();
   }
 
-  #findOrphans(mailbox: WeightMailbox, own: Float64Array): VersionPlace[] {
+  #findOrphans(mailbox: WeightVersions, own: Float64Array): VersionPlace[] {
     const ring = this.#ring;
     const claimed = (version: number) => {
       for (let slot = 0; slot < ring.depth; slot++) {
@@ -133,25 +120,15 @@ export class ReplayActor implements Actor {
       return false;
     };
     const orphans = mailbox.unpublished().filter(({ version }) => !claimed(version));
-    // Poll publishes before Free: what was in nobody's slot and is published by now never was an orphan.
+    // Poll publishes before Free: a version that was in no slot and is published by now never was an orphan.
     return orphans.filter(({ version }) => version > mailbox.published);
   }
 
   #make(): Replayer {
-    if (this.#ring.mode === Mode.paused) this.#ring.withdrawPause('replay');
-    const { run, depth } = this.#ring;
-    const { stream, spent, begins } = this.#setup;
-    const graphs = [...run.subarray(Run.graphs, Run.graphs + depth)];
-    const weights = run[Run.weights] as number;
-    const published =
-      weights === 0
-        ? {}
-        : {
-            weights,
-            weightsOffset: run[Run.weightsOffset] as number,
-            weightsBytes: run[Run.weightsBytes] as number,
-            mailbox: run[Run.mailbox] as number,
-          };
+    const { header, run } = this.#ring;
+    if (header.mode === Mode.paused) header.withdrawPause('replay');
+    const { computeStream: stream, spent, updateBegins: begins } = this.#setup.slots;
+    const { graphs, published } = run.learner;
     return newReplayer({ stream, spent, graphs, begins, times: this.#times, ...published });
   }
 

@@ -2,13 +2,12 @@
  * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot. Free → Requested.
  * The only writer of a Free slot's record.
  */
-import { answered } from '../src/addon.ts';
-import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
-import { native } from '../src/device/native.ts';
-import { Gate, Mode, type Ring, Run } from '../src/ring/ring.ts';
-import { Field, SlotState } from '../src/ring/slot.ts';
 
-const WORD = 2 ** 32;
+import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { nowMs } from '../src/clock.ts';
+import { Gate, Mode } from '../src/ring/header.ts';
+import type { Ring } from '../src/ring/ring.ts';
+import { Field, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
@@ -20,7 +19,7 @@ export class Requester {
   constructor(ring: Ring, buffer: ReplayBuffer) {
     this.#ring = ring;
     this.#buffer = buffer;
-    this.#slot = ring.place(SlotState.Free);
+    this.#slot = ring.seatOf(SlotState.Free);
   }
 
   work(): number {
@@ -30,7 +29,7 @@ export class Requester {
       const sequence = ring.sequence(this.#slot);
       // Asked for is a bound on the sequence, not a message: looking twice, or again after a death, asks for nothing new.
       const gate = this.#gate(sequence);
-      ring.setGate(gate);
+      ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
       this.#request(sequence);
       ring.handOver(this.#slot, SlotState.Requested, 'pack');
@@ -38,50 +37,45 @@ export class Requester {
       made++;
     }
     if (made === 0) {
-      ring.setGate(Gate.slots);
-      if (ring.mode === Mode.paused) ring.acknowledgePause('requester');
+      ring.header.setGate(Gate.slots);
+      if (ring.header.mode === Mode.paused) ring.header.acknowledgePause('requester');
     }
     return made;
   }
 
   #gate(sequence: number): Gate {
-    const ring = this.#ring;
+    const { header, run } = this.#ring;
     // The mode is read before the run fields it publishes.
-    const mode = ring.mode;
+    const { mode } = header;
     if (mode === Mode.paused) {
-      ring.acknowledgePause('requester');
+      header.acknowledgePause('requester');
       return Gate.paused;
     }
-    let rows: number;
     if (mode === Mode.manual) {
-      if (!ring.asked(sequence)) return Gate.nothingAsked;
-      rows = ring.run[Run.rows] as number;
+      if (!header.asked(sequence)) return Gate.nothingAsked;
     } else {
-      const place = sequence - (ring.run[Run.firstSequence] as number);
-      if (place >= (ring.run[Run.ticks] as number)) return Gate.nothingAsked;
+      if (!run.holds(sequence)) return Gate.nothingAsked;
       // A run can be ended at any time, so its requests never wait for the first rows in a slot.
       this.#filled ||= this.#buffer.ptr > 0;
       if (!this.#filled) return Gate.rows;
-      rows = ring.run[Run.runRows] as number;
     }
     const { limiter } = this.#buffer;
+    const rows = mode === Mode.manual ? run.rows : run.runRows;
     return limiter === null || limiter.takeSamples(rows) ? Gate.open : Gate.limiter;
   }
 
   #request(sequence: number): void {
-    const { run } = this.#ring;
+    const { header, run } = this.#ring;
     const record = this.#ring.record(this.#slot);
-    const manual = this.#ring.mode === Mode.manual;
-    const place = sequence - (run[Run.firstSequence] as number);
-    const tick = manual ? (run[Run.tick] as number) : (run[Run.firstTick] as number) + place;
-    const every = run[Run.publishEvery] as number;
+    const manual = header.mode === Mode.manual;
+    const tick = manual ? run.tick : run.tickOf(sequence);
     record[Field.sequence] = sequence;
     record[Field.tick] = tick;
-    record[Field.rows] = run[manual ? Run.rows : Run.runRows] as number;
-    record[Field.seed] = ((run[Run.baseSeed] as number) + (tick % WORD)) % WORD;
-    record[Field.leastPtr] = manual ? (run[Run.leastPtr] as number) : 1;
-    record[Field.publish] = !manual && every > 0 && (place + 1) % every === 0 ? 1 : 0;
+    record[Field.rows] = manual ? run.rows : run.runRows;
+    record[Field.seed] = run.seedOf(tick);
+    record[Field.leastPtr] = manual ? run.leastPtr : 1;
+    record[Field.publish] = !manual && run.publishes(sequence) ? 1 : 0;
     record[Field.version] = 0;
-    record[Field.requestedAt] = answered(native().nowMs());
+    record[Field.requestedAt] = nowMs();
   }
 }

@@ -1,6 +1,6 @@
 /** Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer backend. Packed → Submitted. */
-import { answered } from '../src/addon.ts';
-import { native } from '../src/device/native.ts';
+
+import { nowMs } from '../src/clock.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field, PARAMS_BYTES, SlotState } from '../src/ring/slot.ts';
 import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
@@ -17,7 +17,7 @@ export class SubmitActor implements Actor {
     this.#ring = ring;
     this.#backend = backend;
     this.#rowBytes = rowBytes;
-    this.slot = ring.place(SlotState.Packed);
+    this.slot = ring.seatOf(SlotState.Packed);
   }
 
   work(): number {
@@ -26,10 +26,10 @@ export class SubmitActor implements Actor {
     while (ring.state(this.slot) === SlotState.Packed) {
       const { slot } = this;
       const record = ring.record(slot);
-      record[Field.submitBegin] = answered(native().nowMs());
+      record[Field.submitBegin] = nowMs();
       // A copy that a dead actor enqueued may still run: the same bytes once more change nothing (I8).
       this.#backend.submitSlot(slot, PARAMS_BYTES + (record[Field.rows] as number) * this.#rowBytes);
-      record[Field.submitEnd] = answered(native().nowMs());
+      record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');
       this.slot = (slot + 1) % ring.depth;
       submitted++;

@@ -1,21 +1,20 @@
 /**
  * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink while the loop is not
- * running; once it runs, only shared memory is listened to. Nothing but a worker of Crew may load this file.
+ * running; once it runs, only shared memory is listened to. Nothing but a worker of ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
 import { answered, ThreadEnding } from '../src/addon.ts';
-import { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { insideOfBuffer, ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
-import { Ring, ThreadState } from '../src/ring/ring.ts';
-import { Field, type Role, roles } from '../src/ring/slot.ts';
+import { ThreadState } from '../src/ring/header.ts';
+import { Ring } from '../src/ring/ring.ts';
+import type { Role } from '../src/ring/slot.ts';
 import type { Bell } from '../src/wait/bell.ts';
+import { LONGEST_PARK_MS } from '../src/wait/wait.ts';
 import type { Actor } from './actor.ts';
 import { type ActorSetup, makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
-
-/** No park is longer: the net under a bug, and under a thread that native code could not wake. */
-const LONGEST_PARK_MS = 100;
 
 export interface ThreadSetup extends ActorSetup {
   thread: number;
@@ -33,16 +32,14 @@ export class ActorThread {
 
   attach(setup: ThreadSetup): void {
     const ring = Ring.attach(setup.ring);
-    const pack = ReplayBuffer.attach(setup.buffer).bells.at(Math.max(0, setup.packBell));
-    // A thread has one bell, whatever roles it hosts: pack's thread waits on the one that add() rings.
-    const packThread = ring.hostOf('pack');
-    for (const role of roles) if (ring.hostOf(role) === packThread) ring.setBell(role, pack);
+    const { threads } = ring.header;
+    ring.bells.adoptPackBell(insideOfBuffer(ReplayBuffer.attach(setup.buffer)).bells.at(setup.packBell));
     this.#setup = setup;
     this.#ring = ring;
-    this.#bell = ring.bellOf(setup.roles[0] as Role);
+    this.#bell = ring.bells.of(setup.roles[0] as Role);
     // However this thread ends, its word says so: the opener may be blocked when it happens.
-    const before = Atomics.load(ring.threads, setup.thread);
-    answered(native().watchThread(ring.threads, setup.thread, before, ThreadState.running, ThreadState.dead));
+    const before = Atomics.load(threads, setup.thread);
+    answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
     this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
   }
 
@@ -54,12 +51,12 @@ export class ActorThread {
   #run(): void {
     const ring = this.#ring as Ring;
     const { thread } = this.#setup as ThreadSetup;
-    // A predecessor may have died between a store and its ring: whoever waits for that looks again.
-    ring.ringAll();
+    // A predecessor may have died between a store and its ring: the threads that wait for that look again.
+    ring.bells.ringAll();
     const last = this.#loop(ring);
     for (const actor of this.#actors) actor.close();
     this.#actors = [];
-    ring.setThreadState(thread, last);
+    ring.header.setThreadState(thread, last);
     // Nothing left to answer: the worker ends by itself.
     parentPort?.close();
   }
@@ -76,7 +73,7 @@ export class ActorThread {
       for (;;) {
         // The bell before the scan, stop after the bell: any other order can lose a wake.
         const seen = bell.read();
-        if (ring.stopping || ring.failure.set) return ThreadState.stopped;
+        if (ring.header.stopping || ring.failure.set) return ThreadState.stopped;
         let done = 0;
         for (const actor of actors) {
           working = actor;
@@ -92,11 +89,9 @@ export class ActorThread {
         }
       }
     } catch (error) {
-      // Terminated: whoever did it is told by the thread's end, not by what it could not do any more.
+      // Terminated: the thread's end tells the thread that did it, not what this one could not do any more.
       if (error instanceof ThreadEnding) return ThreadState.dead;
-      const slot = working?.slot ?? -1;
-      const tick = slot < 0 ? -1 : (ring.record(slot)[Field.tick] as number);
-      const failure = { role: working?.role ?? (setup.roles[0] as Role), slot, tick, error };
+      const failure = ring.failureAt(working?.role ?? (setup.roles[0] as Role), working?.slot ?? -1, error);
       if (setup.restartable) ring.thrown.write(failure);
       else ring.fail(failure);
       return ThreadState.threw;

@@ -1,9 +1,9 @@
-/** What one call costs the calling thread, from JavaScript against the bare driver in C++: replays, launches, events. */
+/** What one call costs the calling thread, from JavaScript and from bare C++: replays, launches, events. */
 import { openDevice } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { type RawCalls, rawCalls } from './native.ts';
 
-/** Fewer than a queue holds: nobody waits for the device. */
+/** Fewer than a queue holds: the caller never waits for the device. */
 const BURST = 200;
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
@@ -40,22 +40,14 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       for (const [, raw] of calls) theirs[raw].push(bare[raw]);
     }
     for (const [, raw, call] of calls) {
-      for (let round = -3; round < rounds; round++) {
-        const begin = performance.now();
-        for (let i = 0; i < BURST; i++) call();
-        if (round >= 0) ours[raw].push(((performance.now() - begin) / BURST) * 1000);
-        await stream.synchronize();
-      }
+      const { times } = await inTurn(rounds, { times: call }, () => stream.synchronize(), BURST);
+      ours[raw].push(...times.caller);
     }
   }
   for (const [label, raw] of calls) {
-    const value = median(ours[raw]);
-    const figure = { metric: 'time in the caller', value, unit: 'µs' };
-    if (theirs[raw].length === 0) report({ case: label, ...figure });
-    else {
-      const baseline = median(theirs[raw]);
-      report({ case: `${label}; the driver's call in C++`, ...figure, baseline, ratio: baseline / value });
-    }
+    const figure = { metric: 'time in the caller', unit: 'µs' };
+    if (theirs[raw].length === 0) report({ case: label, ...figure, value: median(ours[raw]) });
+    else report({ case: `${label}; the driver's call in C++`, ...figure, ...beside(ours[raw], theirs[raw]) });
   }
   stream.close();
 };

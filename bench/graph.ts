@@ -1,6 +1,6 @@
-/** What a replay costs: JavaScript's share of one, the executor's share of a node, and the same work issued one by one. */
+/** What a replay costs: JavaScript's share, the executor's share per node, and the same work issued one by one. */
 import { openDevice } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, median } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
@@ -22,49 +22,26 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using small = capture(1);
   // A GPU's queue holds about a thousand; the processor's any number.
   const burst = device.family === 'host' ? 1000 : 200;
-  const js: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const begin = performance.now();
-    for (let i = 0; i < burst; i++) stream.replay(small);
-    js.push(((performance.now() - begin) / burst) * 1000);
-    await stream.synchronize();
-  }
-  report({ case: 'a graph of 1 node', metric: 'JS cost of a replay', value: median(js), unit: 'µs' });
+  const drain = () => stream.synchronize();
+  const { js } = await inTurn(rounds, { js: () => stream.replay(small) }, drain, burst);
+  report({ case: 'a graph of 1 node', metric: 'JS cost of a replay', value: median(js.caller), unit: 'µs' });
 
-  // Issuing costs JavaScript per operation, a replay once: what the calling thread is kept busy for.
+  // Issuing costs the calling thread something per operation, a replay once.
   const nodes = 100;
   using graph = capture(nodes);
-  const calls = { replay: [] as number[], issue: [] as number[] };
-  for (let round = 0; round < rounds; round++) {
-    for (const [how, act] of [
-      ['replay', () => stream.replay(graph)],
-      ['issue', () => issue(nodes)],
-    ] as const) {
-      const begin = performance.now();
-      act();
-      calls[how].push((performance.now() - begin) * 1000);
-      await stream.synchronize();
-    }
-  }
+  const calls = await inTurn(rounds, { replay: () => stream.replay(graph), issue: () => issue(nodes) }, drain);
   report({
     case: `an update of ${nodes} operations; issued one by one`,
     metric: 'time in the caller',
-    value: median(calls.replay),
+    ...beside(calls.replay.caller, calls.issue.caller),
     unit: 'µs',
-    baseline: median(calls.issue),
-    ratio: median(calls.issue) / median(calls.replay),
   });
 
   // The executor's share: a long graph of almost nothing, waited for.
   const many = 10_000;
   using long = capture(many);
-  const times: number[] = [];
-  for (let round = 0; round < rounds / 4; round++) {
-    const begin = performance.now();
-    stream.replay(long);
-    await stream.synchronize();
-    times.push(((performance.now() - begin) / many) * 1e6);
-  }
-  report({ case: `a graph of ${many} one-element kernels`, metric: 'time per node', value: median(times), unit: 'ns' });
+  const { whole } = await inTurn(rounds / 4, { whole: () => stream.replay(long) }, drain);
+  const value = (median(whole.done) / many) * 1000;
+  report({ case: `a graph of ${many} one-element kernels`, metric: 'time per node', value, unit: 'ns' });
   stream.close();
 };

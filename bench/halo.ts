@@ -16,7 +16,7 @@ import {
   shareHaloExchange,
 } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
-import { type Benchmark, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, median, speedBeside } from './harness.ts';
 
 const LEVELS = 79;
 const layouts = [
@@ -85,7 +85,7 @@ function timed(calls: number, act: () => void): number {
   return ((performance.now() - begin) * 1000) / calls;
 }
 
-/** Microseconds of an exchange between two threads, halves of a doubly periodic plane: each packs and unpacks eight parts. */
+/** Microseconds of an exchange between two threads, halves of a periodic plane: each packs and unpacks eight parts. */
 async function exchanged(specification: QuantityHaloSpec, exchanges: number): Promise<number> {
   const { nPoints, shape, origin, extent, dims, dtype } = specification;
   const topology = periodicTopology({ layout: [2, 1] });
@@ -126,22 +126,17 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
         };
         if (round >= 0) for (const who of ['ours', 'numpy', 'memcpy'] as const) times[who].push(got[who]);
       }
-      const [us, them, copy] = [median(times.ours), median(times.numpy), median(times.memcpy)];
       const what = `${title}, float64, 8 edges of 3 points, mixed turns`;
       report({
         case: `${way} ${what}${numpy ? '; numpy' : ''}`,
         metric: 'time',
-        value: us,
+        ...(numpy ? beside(times.ours, times.numpy) : { value: median(times.ours) }),
         unit: 'µs',
-        ...(numpy ? { baseline: them, ratio: them / us } : {}),
       });
       report({
         case: `${way} ${what}; memcpy of ${bytes} B`,
         metric: 'speed',
-        value: bytes / us / 1e3,
-        unit: 'GB/s',
-        baseline: bytes / copy / 1e3,
-        ratio: copy / us,
+        ...speedBeside(bytes, times.ours, times.memcpy),
       });
     }
     numpy?.close();
@@ -162,21 +157,14 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const data = new Float64Array(specification.span).fill(1);
     using source = openDevice('host:0').allocate({ shape: [data.byteLength], dtype: 'uint8' });
     const target = new Uint8Array(data.byteLength);
-    const times = { ours: [] as number[], memcpy: [] as number[] };
-    for (let round = -1; round < rounds; round++) {
-      const memcpy = timed(1, () => native().copyOut(source.handle, target));
-      const ours = timed(1, () => transformer.asyncPack([{ data }]));
-      if (round < 0) continue;
-      times.ours.push(ours);
-      times.memcpy.push(memcpy);
-    }
+    const { ours, memcpy } = await inTurn(rounds, {
+      memcpy: () => native().copyOut(source.handle, target),
+      ours: () => transformer.asyncPack([{ data }]),
+    });
     report({
       case: 'pack 64×512×512 float64, a quarter turn; memcpy on one thread',
       metric: 'speed',
-      value: data.byteLength / median(times.ours) / 1e3,
-      unit: 'GB/s',
-      baseline: data.byteLength / median(times.memcpy) / 1e3,
-      ratio: median(times.memcpy) / median(times.ours),
+      ...speedBeside(data.byteLength, ours.caller, memcpy.caller),
     });
     transformer.finalize();
   }
@@ -191,22 +179,18 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const quantity = { data, shape: [6, 6], strides: [6, 1], dims: ['j', 'i'] };
     const transformer = HaloDataTransformer.get('cpu', specs);
     const quantities = specs.map(() => quantity);
-    const times = Array.from({ length: 5 * rounds }, () => timed(500, () => transformer.asyncPack(quantities)));
-    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', value: median(times), unit: 'µs' });
+    const { cpu } = await inTurn(5 * rounds, { cpu: () => transformer.asyncPack(quantities) }, undefined, 500);
+    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', value: median(cpu.caller), unit: 'µs' });
     transformer.finalize();
 
     using memory = device.allocate({ shape: [36] });
     const there = HaloDataTransformer.get(device, specs);
     const tensors = specs.map(() => ({ ...quantity, data: memory }));
-    const js: number[] = [];
-    for (let round = 0; round < 5 * rounds; round++) {
-      js.push(timed(50, () => there.asyncPack(tensors)));
-      await there.synchronize();
-    }
+    const { js } = await inTurn(5 * rounds, { js: () => there.asyncPack(tensors) }, () => there.synchronize(), 50);
     report({
       case: `tiny halos, ${count} of them, on ${name}`,
       metric: 'JS cost of a pack',
-      value: median(js),
+      value: median(js.caller),
       unit: 'µs',
     });
     there.finalize();
@@ -237,17 +221,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     using data = device.allocate({ shape: [spec.span], dtype: 'float64' });
     const quantities = haloEdges.map(() => ({ data }));
     for (const way of ['asyncPack', 'asyncUnpack'] as const) {
-      const times: number[] = [];
-      for (let round = 0; round < 10 * rounds; round++) {
-        const begin = performance.now();
-        for (let i = 0; i < 20; i++) transformer[way](quantities);
-        await transformer.synchronize();
-        times.push(((performance.now() - begin) * 1000) / 20);
-      }
+      const act = () => transformer[way](quantities);
+      const { times } = await inTurn(10 * rounds, { times: act }, () => transformer.synchronize(), 20);
       report({
         case: `${way === 'asyncPack' ? 'pack' : 'unpack'} 54×54×79 float64, 8 edges, on ${name}, 20 enqueued at once`,
         metric: 'time until done, each',
-        value: median(times),
+        value: median(times.done),
         unit: 'µs',
       });
     }

@@ -1,4 +1,5 @@
-/** What every benchmark shares: interleaved rounds, medians, and one line per figure. */
+/** What every benchmark shares: rounds taken in turn, medians, and one line per figure. */
+import { ReplayBuffer } from '../src/index.ts';
 
 export interface Figure {
   bench: string;
@@ -30,16 +31,61 @@ export function percentile(values: number[], p: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))] as number;
 }
 
-/** Milliseconds of each contender per round, run in turn so that a noisy moment hits all of them; the first round warms. */
-export function interleaved<K extends string>(rounds: number, contenders: Record<K, () => void>): Record<K, number[]> {
+/** Of one call, in microseconds, a number per round. */
+export interface Times {
+  /** in the calling thread */
+  caller: number[];
+  /** until what it enqueued was done too */
+  done: number[];
+}
+
+/**
+ * Times contenders in turn, so that a noisy moment hits all of them; the first round warms. A contender is called
+ * `calls` times at once, then `drain` waits until all of it is done.
+ */
+export async function inTurn<K extends string>(
+  rounds: number,
+  contenders: Record<K, () => unknown>,
+  drain: () => unknown = () => {},
+  calls = 1,
+): Promise<Record<K, Times>> {
   const names = Object.keys(contenders) as K[];
-  const times = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<K, number[]>;
+  const times = Object.fromEntries(names.map((name) => [name, { caller: [], done: [] }])) as unknown as Record<
+    K,
+    Times
+  >;
   for (let round = -1; round < rounds; round++) {
     for (const name of names) {
+      const act = contenders[name];
       const begin = performance.now();
-      contenders[name]();
-      if (round >= 0) times[name].push(performance.now() - begin);
+      for (let i = 0; i < calls; i++) act();
+      const called = performance.now();
+      await drain();
+      if (round < 0) continue;
+      times[name].caller.push(((called - begin) * 1000) / calls);
+      times[name].done.push(((performance.now() - begin) * 1000) / calls);
     }
   }
   return times;
+}
+
+/** Median times beside those of the same work done the other way: less is better. */
+export function beside(ours: number[], others: number[]): Pick<Required<Figure>, 'value' | 'baseline' | 'ratio'> {
+  const [value, baseline] = [median(ours), median(others)];
+  return { value, baseline, ratio: baseline / value };
+}
+
+/** The same as GB/s, of so many bytes in microseconds: more is better. */
+export function speedBeside(bytes: number, ours: number[], others: number[]) {
+  const { value, baseline, ratio } = beside(ours, others);
+  return { value: bytes / value / 1e3, unit: 'GB/s', baseline: bytes / baseline / 1e3, ratio };
+}
+
+/** A full buffer of rows of so many floats. */
+export function filledRows(capacity: number, floats: number): ReplayBuffer {
+  const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
+  const chunk = new Float32Array(4096 * floats).map((_, i) => i);
+  for (let left = capacity; left > 0; left -= 4096)
+    buffer.add({ row: chunk.subarray(0, Math.min(left, 4096) * floats) });
+  return buffer;
 }

@@ -1,6 +1,6 @@
 /** DQN updates: a captured tick of several minibatches against the same kernels issued one by one. */
-import { DqnLearner, openDevice } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import { DqnLearner, openDevice, Random } from '../src/index.ts';
+import { type Benchmark, beside, inTurn } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
@@ -9,10 +9,11 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   for (const minibatches of [1, 4]) {
     const rows = batchSize * minibatches;
     using learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [120, 84], batchSize, seed: 1 });
-    const random = (width: number, scale = 1) =>
+    const numbers = new Random(1);
+    const random = (width: number) =>
       device
         .allocate({ shape: [rows, width] })
-        .write(Float32Array.from({ length: rows * width }, () => (Math.random() - 0.5) * scale));
+        .write(Float32Array.from({ length: rows * width }, () => numbers.between(-0.5, 0.5)));
     const zero = () => device.allocate({ shape: [rows] });
     const batch = {
       obs: random(4),
@@ -30,29 +31,21 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     learner.update(stream, batch, out);
     using graph = stream.endCapture();
     using exec = graph.instantiate();
-    const times = { captured: [] as number[], issued: [] as number[] };
-    for (let round = 0; round < (quick ? 30 : 300); round++) {
-      for (const [how, act] of [
-        ['captured', () => stream.replay(exec)],
-        ['issued', () => learner.update(stream, batch, out)],
-      ] as const) {
-        const begin = performance.now();
-        act();
-        await stream.synchronize();
-        times[how].push((performance.now() - begin) * 1000);
-      }
-    }
+    const { captured, issued } = await inTurn(
+      quick ? 30 : 300,
+      { captured: () => stream.replay(exec), issued: () => learner.update(stream, batch, out) },
+      () => stream.synchronize(),
+    );
+    const each = (times: number[]) => times.map((time) => time / minibatches);
+    const figure = beside(each(captured.done), each(issued.done));
     const shape = `${minibatches} × ${batchSize} rows, 4-120-84-2, double DQN, ${graph.nodeCount} nodes`;
-    const each = median(times.captured) / minibatches;
     report({
       case: `${shape}; issued one by one`,
       metric: 'time per update',
-      value: each,
+      ...figure,
       unit: 'µs',
-      baseline: median(times.issued) / minibatches,
-      ratio: median(times.issued) / median(times.captured),
     });
-    report({ case: shape, metric: 'updates per second', value: 1e6 / each, unit: '1/s' });
+    report({ case: shape, metric: 'updates per second', value: 1e6 / figure.value, unit: '1/s' });
     for (const tensor of [...Object.values(batch), out]) tensor.close();
   }
   stream.close();

@@ -10,7 +10,7 @@ const folder = join(root, 'build/bench');
 const compiler = process.env.CXX ?? 'g++';
 const flags = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Inative'];
 const sources = ['bench/native/raw_cuda.cpp', 'bench/native/cuda_facts.cpp', 'native/kernels/generated/ptx.cpp'];
-const headers = ['bench/native/raw_cuda.hpp', 'native/device/cuda_abi.hpp', 'native/kernels/images.hpp'];
+const headers = ['bench/native/raw_cuda.hpp', 'native/device/cuda/abi.hpp', 'native/kernels/images.hpp'];
 
 /** The program's path. */
 export function buildRawCuda(): string {

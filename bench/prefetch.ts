@@ -1,4 +1,4 @@
-/** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made by whoever touches them. */
+/** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made when touched. */
 import {
   compileAllocator,
   createUnifiedMempool,
@@ -7,7 +7,7 @@ import {
   type Tensor,
   UnifiedMemoryUnsupportedError,
 } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import { type Benchmark, inTurn, median } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   await compileAllocator();
@@ -15,7 +15,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   try {
     made = createUnifiedMempool(name);
   } catch (error) {
-    // No figures where there is nothing to measure, said beside them.
+    // Without managed memory there are no figures; the reason is printed beside the others'.
     if (!(error instanceof UnifiedMemoryUnsupportedError)) throw error;
     return void console.error(`prefetch: ${error.message}`);
   }
@@ -28,14 +28,14 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   // JavaScript's share: a burst is enqueued faster than it runs, and the queue drained between bursts.
   using small = pool.allocate({ shape: [1024] });
   const burst = device.family === 'host' ? 1000 : 200;
-  const js: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const begin = performance.now();
-    for (let i = 0; i < burst; i++) prefetchManagedTensor(small, { device: index, stream });
-    js.push(((performance.now() - begin) / burst) * 1000);
-    await stream.synchronize();
-  }
-  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', value: median(js), unit: 'µs' });
+  const drain = () => stream.synchronize();
+  const { js } = await inTurn(
+    rounds,
+    { js: () => prefetchManagedTensor(small, { device: index, stream }) },
+    drain,
+    burst,
+  );
+  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', value: median(js.caller), unit: 'µs' });
 
   // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in memory of its own.
   // A GPU gets little: asking for more managed memory than it has free can hang it.
@@ -83,16 +83,9 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   // A module: pages that are there already, so it is the calls that count.
   const parameters = Array.from({ length: 100 }, (_, i) => [`p${i}`, pool.allocate({ shape: [1024] })] as const);
   const module = { namedParameters: () => parameters };
-  const calls: number[] = [];
-  const done: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const begin = performance.now();
-    prefetchManagedModuleParameters(module, { device: index, stream });
-    calls.push((performance.now() - begin) * 1000);
-    await stream.synchronize();
-    done.push((performance.now() - begin) * 1000);
-  }
+  const all = () => prefetchManagedModuleParameters(module, { device: index, stream });
+  const { calls } = await inTurn(rounds, { calls: all }, drain);
   const which = `a module of ${parameters.length} parameters`;
-  report({ case: which, metric: 'time in the caller', value: median(calls), unit: 'µs' });
-  report({ case: which, metric: 'time until done', value: median(done), unit: 'µs' });
+  report({ case: which, metric: 'time in the caller', value: median(calls.caller), unit: 'µs' });
+  report({ case: which, metric: 'time until done', value: median(calls.done), unit: 'µs' });
 };

@@ -1,6 +1,6 @@
 /**
- * The record of a device: bench/results/<device>.json, with what it is, what drives it, and each benchmark's medians with the
- * command and the commit they were measured at. Figures of another commit or driver do not stay beside new ones.
+ * The record of a device, bench/results/<device>.json: the device, its driver, and each benchmark's medians with the
+ * command and the commit that they were measured at. New figures replace those of another commit or driver.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /** A hand-over between two threads: there and back through bells, against bare Atomics on one word. */
 import { Worker } from 'node:worker_threads';
 import { BELL_WORDS } from '../src/wait/bell.ts';
-import { type Benchmark, percentile } from './harness.ts';
+import { type Benchmark, beside, median } from './harness.ts';
 import type { Exchange } from './ring-worker.ts';
 
 /** Both sides are workers: the main thread never parks. Microseconds per round trip. */
@@ -22,22 +22,19 @@ export const run: Benchmark = async (report, { quick }) => {
   const all: Record<Exchange['how'], number[]> = { spinning: [], parked: [], bare: [] };
   for (let repeat = 0; repeat < 3; repeat++) {
     for (const how of Object.keys(all) as Exchange['how'][]) {
-      all[how].push(percentile(await roundTrips(how, rounds), 0.5));
+      all[how].push(median(await roundTrips(how, rounds)));
     }
   }
-  const p50 = (how: Exchange['how']) => percentile(all[how], 0.5);
   report({
     case: 'two threads, state word and bell, spinning',
     metric: 'round trip p50',
-    value: p50('spinning'),
+    value: median(all.spinning),
     unit: 'µs',
   });
   report({
     case: 'two threads, state word and bell, parked; bare wait/notify',
     metric: 'round trip p50',
-    value: p50('parked'),
+    ...beside(all.parked, all.bare),
     unit: 'µs',
-    baseline: p50('bare'),
-    ratio: p50('bare') / p50('parked'),
   });
 };

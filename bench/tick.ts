@@ -1,16 +1,8 @@
-/** Whole ticks through the four actors: small ones by the second, large ones against one thread that gathers and copies. */
+/** Whole ticks through the four actors: small ones per second, large ones against one thread that gathers and copies. */
 import { native } from '../src/device/native.ts';
-import { openDevice, ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
+import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
 import { allocateShared } from '../src/shared-memory.ts';
-import { type Benchmark, median } from './harness.ts';
-
-function filled(capacity: number, floats: number): ReplayBuffer {
-  const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
-  const chunk = new Float32Array(4096 * floats).map((_, i) => i);
-  for (let left = capacity; left > 0; left -= 4096)
-    buffer.add({ row: chunk.subarray(0, Math.min(left, 4096) * floats) });
-  return buffer;
-}
+import { type Benchmark, beside, filledRows, median } from './harness.ts';
 
 /** An update of one operation: what remains is Hotslot's own. */
 function idle(pipeline: ReplayPipeline): void {
@@ -33,7 +25,7 @@ async function rate(
 }
 
 export const run: Benchmark = async (report, { device, quick }) => {
-  const small = filled(100_000, 43);
+  const small = filledRows(100_000, 43);
   const ticks = quick ? 5000 : 50_000;
   const placements = {
     "placement 'auto'": 'auto',
@@ -53,19 +45,19 @@ export const run: Benchmark = async (report, { device, quick }) => {
 
   const rows = 32_768;
   const floats = 430;
-  const large = filled(quick ? 131_072 : 1_048_576, floats);
+  const large = filledRows(quick ? 131_072 : 1_048_576, floats);
   // What a learner without a pipeline does in turn: gather into memory that the device reaches in place, copy, wait.
   const opened = openDevice(device);
   const bytes = rows * floats * 4;
-  const place = allocateShared('a batch', bytes, 4096);
-  const out = new Float32Array(place.memory, place.offset, rows * floats);
+  const shared = allocateShared('a batch', bytes, 4096);
+  const out = new Float32Array(shared.memory, shared.offset, rows * floats);
   const host = opened.registerHost(out);
   const from = host.tensor({ shape: [bytes], dtype: 'uint8' });
   using target = opened.allocate({ shape: [bytes], dtype: 'uint8' });
   const onHost = opened.family === 'host';
   const copy = async () => {
     // On the processor one call moves the bytes in this thread; a stream would only hand them to another.
-    if (onHost) return void native().copyOut(target.handle, new Uint8Array(place.memory, place.offset, bytes));
+    if (onHost) return void native().copyOut(target.handle, new Uint8Array(shared.memory, shared.offset, bytes));
     opened.currentStream.copy(target, from);
     await opened.currentStream.synchronize();
   };
@@ -89,10 +81,8 @@ export const run: Benchmark = async (report, { device, quick }) => {
     report({
       case: `${rows} rows × ${floats * 4} B, transfer '${transfer}'; gather and copy in turn`,
       metric: 'time per tick',
-      value: median(values),
+      ...beside(values, naive),
       unit: 'ms',
-      baseline: median(naive),
-      ratio: median(naive) / median(values),
     });
   }
   large.close();

@@ -1,7 +1,7 @@
-/** Moving tensors between two devices of a family: the copy, how much of it the target's work hides, what a call costs. */
+/** Moving tensors between two devices of a family: the copy, the part that the target's work hides, what a call costs. */
 import { native } from '../src/device/native.ts';
 import { type Device, listDevices, openDevice, type Tensor, ToDevice } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, median, speedBeside } from './harness.ts';
 
 const PIECES = 32;
 /** a piece: a square of floats, 4 MiB */
@@ -47,17 +47,14 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       }
       const baseline = performance.now() - begin;
       if (round < 0) continue;
-      times.moved.push(moved);
-      times.baseline.push(baseline);
+      times.moved.push(moved * 1000);
+      times.baseline.push(baseline * 1000);
     }
     bare.close();
     report({
       case: `64 MiB ${source.name} → ${target.name}; ${source.family === 'host' ? 'memcpy' : 'a bare copy'}`,
       metric: 'share of its speed',
-      value: bytes / median(times.moved) / 1e6,
-      unit: 'GB/s',
-      baseline: bytes / median(times.baseline) / 1e6,
-      ratio: median(times.baseline) / median(times.moved),
+      ...speedBeside(bytes, times.moved, times.baseline),
     });
   }
 
@@ -92,14 +89,10 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     for (let i = 0; i < 3; i++) await timed(target, ways.both);
     const alone = async (act: () => void) => median([await timed(target, act), await timed(target, act)]);
     repeats = Math.ceil((1.5 * (await alone(ways.copy))) / (await alone(ways.compute)));
-    const times = { copy: [] as number[], compute: [] as number[], both: [] as number[] };
-    for (let round = -1; round < rounds; round++) {
-      for (const way of ['copy', 'compute', 'both'] as const) {
-        const ms = await timed(target, ways[way]);
-        if (round >= 0) times[way].push(ms);
-      }
-    }
-    const [copy, work, both] = [median(times.copy), median(times.compute), median(times.both)];
+    const times = await inTurn(rounds, ways, () => target.currentStream.synchronize());
+    const [copy = 0, work = 0, both = 0] = [times.copy, times.compute, times.both].map(
+      ({ done }) => median(done) / 1000,
+    );
     const what = `${PIECES} pieces of 4 MiB`;
     report({ case: `${what}, copied and nothing else`, metric: 'time', value: copy, unit: 'ms' });
     report({ case: `${what}, computed and nothing else`, metric: 'time', value: work, unit: 'ms' });
@@ -129,22 +122,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       target.currentStream.wait(event);
     },
   };
-  const js = { forward: [] as number[], bare: [] as number[] };
-  for (let round = 0; round < 4 * rounds; round++) {
-    for (const how of ['forward', 'bare'] as const) {
-      const begin = performance.now();
-      for (let i = 0; i < 200; i++) calls[how]();
-      js[how].push(((performance.now() - begin) / 200) * 1000);
-      await target.currentStream.synchronize();
-    }
-  }
+  const js = await inTurn(4 * rounds, calls, () => target.currentStream.synchronize(), 200);
   report({
     case: '256 B to another device; record, wait, copy, record, wait',
     metric: 'JS cost of forward',
-    value: median(js.forward),
+    ...beside(js.forward.caller, js.bare.caller),
     unit: 'µs',
-    baseline: median(js.bare),
-    ratio: median(js.bare) / median(js.forward),
   });
   for (const each of [source, target]) each.close();
 };

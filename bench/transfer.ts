@@ -1,12 +1,20 @@
 /**
- * Host-to-device copies of the pipeline on the device's own clock, against the best the driver does alone with the same bytes;
- * and how much of them a learner's update hides.
+ * Host-to-device copies of the pipeline on the device's own clock, against the best that the driver alone does with the
+ * same bytes; and how much of them a learner's update hides.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Device, DqnLearner, openDevice, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
-import { type Benchmark, median } from './harness.ts';
+import {
+  type Device,
+  DqnLearner,
+  openDevice,
+  Random,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Tensor,
+} from '../src/index.ts';
+import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { rawCopyMs } from './native.ts';
 
 const network = { actions: 4, hidden: [120, 84], batchSize: 128, seed: 1 };
@@ -14,7 +22,8 @@ const network = { actions: 4, hidden: [120, 84], batchSize: 128, seed: 1 };
 function filled(capacity: number, obsDim: number): ReplayBuffer {
   const buffer = ReplayBuffer.offPolicy({ capacity, obsDim, actionDim: 1 });
   const n = 4096;
-  const noise = (width: number) => Float32Array.from({ length: n * width }, () => Math.random() - 0.5);
+  const random = new Random(1);
+  const noise = (width: number) => Float32Array.from({ length: n * width }, () => random.between(-0.5, 0.5));
   const chunk = {
     obs: noise(obsDim),
     nextObs: noise(obsDim),
@@ -86,16 +95,9 @@ async function aloneMs(device: Device, learner: DqnLearner, rows: number, obsDim
   learner.update(stream, batch, out);
   using graph = stream.endCapture();
   using exec = graph.instantiate();
-  const times: number[] = [];
-  for (let round = -1; round < 3; round++) {
-    await stream.synchronize();
-    const begin = performance.now();
-    for (let i = 0; i < rounds; i++) stream.replay(exec);
-    await stream.synchronize();
-    if (round >= 0) times.push((performance.now() - begin) / rounds);
-  }
+  const { alone } = await inTurn(3, { alone: () => stream.replay(exec) }, () => stream.synchronize(), rounds);
   stream.close();
-  return median(times);
+  return median(alone.done) / 1000;
 }
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
@@ -135,19 +137,18 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       alone.push(await aloneMs(device, learner, rows, obsDim, quick ? 4 : 15));
       ticked.push((await piped({ buffer, device, rows, ticks: few }, learner, false)).tickMs);
     }
-    const [tick, update, copy] = [median(ticked), median(alone), median(times.piped)];
+    const figure = beside(ticked, alone);
+    const copied = (figure.value - figure.baseline) / median(times.piped);
     report({
       case: `${shape}, a learner of ${rows / network.batchSize} minibatches; its update alone`,
       metric: 'time per tick',
-      value: tick,
+      ...figure,
       unit: 'ms',
-      baseline: update,
-      ratio: update / tick,
     });
     report({
       case: `${shape}, a learner of ${rows / network.batchSize} minibatches`,
       metric: 'share of copy hidden',
-      value: 100 * (1 - Math.min(1, Math.max(0, (tick - update) / copy))),
+      value: 100 * (1 - Math.min(1, Math.max(0, copied))),
       unit: '%',
     });
     buffer.close();

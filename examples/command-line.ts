@@ -1,4 +1,5 @@
 /** What the examples' command lines share: wrong usage is one sentence and exit code 2, and text fits the terminal. */
+import { closeSync, openSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Device, openDevice } from '../src/index.ts';
 
@@ -10,18 +11,37 @@ export class UsageError extends Refused {}
 /** What a machine refuses, whose texts say what would help. */
 const machine = ['ERR_HOTSLOT_UNAVAILABLE', 'ERR_HOTSLOT_DEVICE', 'ERR_HOTSLOT_MEMORY'];
 
-/** Runs an example; `main` gives the exit code. Refusals are one sentence, any other error is a fault and keeps its stack. */
-export async function runExample(name: string, main: (args: readonly string[]) => Promise<number>): Promise<void> {
+export interface Example<T> {
+  name: string;
+  help: string;
+  /** Throws UsageError; null: --help was asked for. */
+  parse: (args: readonly string[]) => T | null;
+  /** Gives the exit code. */
+  main: (commandLine: T) => Promise<number>;
+}
+
+/** Runs an example. Refusals are one sentence, any other error is a fault and keeps its stack. */
+export async function runExample<T>({ name, help, parse, main }: Example<T>): Promise<void> {
   try {
-    process.exitCode = await main(process.argv.slice(2));
+    const commandLine = parse(process.argv.slice(2));
+    if (commandLine) process.exitCode = await main(commandLine);
+    else process.stdout.write(help);
   } catch (error) {
-    const { message, code, advice } = error as Error & { code?: string; advice?: string };
-    if (!(error instanceof Refused) && !machine.includes(code ?? '')) throw error;
+    const { message, advice } = refusalIn(error);
     const usage = error instanceof UsageError;
     process.stderr.write(`${name}: ${message}${usage ? '; --help says more' : advice ? `; ${advice}` : ''}\n`);
     process.exitCode = usage ? 2 : 1;
   }
 }
+
+/** The error, or the first of its causes, that a user can act on. Throws the error when there is none. */
+function refusalIn(error: unknown): Error & { advice?: string } {
+  for (let at = error; at instanceof Error; at = at.cause)
+    if (at instanceof Refused || machine.includes((at as { code?: string }).code ?? '')) return at;
+  throw error;
+}
+
+export const flag = { type: 'boolean', default: false } as const;
 
 /** As node:util's parseArgs takes them; a flag has a default. */
 type Option = { type: 'string'; default?: string } | { type: 'boolean'; default: false };
@@ -33,15 +53,16 @@ type Values<T> = {
       : string | undefined;
 };
 
-/** Throws UsageError. */
-export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> {
+/** The options' values; null: --help was asked for. Throws UsageError. */
+export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> | null {
   try {
-    return parseArgs({ args: joined(args), options }).values as unknown as Values<T>;
+    const { values } = parseArgs({ args: joined(args), options: { ...options, help: flag } });
+    return (values as { help: boolean }).help ? null : (values as unknown as Values<T>);
   } catch (error) {
     const { message, code } = error as Error & { code?: string };
     const name = /^Option '([^' ]+).*' argument (?:is ambiguous|missing)/.exec(message)?.[1];
     if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' && name) throw new UsageError(`${name} needs a value`);
-    // Node's first sentence says what is wrong; its advice behind it is about positional arguments, which there are none of.
+    // Node's first sentence says what is wrong. Its advice is about positional arguments, which do not exist here.
     throw new UsageError(message.split(/\.(?:\s|$)/)[0]);
   }
 }
@@ -64,13 +85,24 @@ export function whole(name: string, text: string, least: number, most = Number.M
   throw new UsageError(`--${name} must be a whole number ${range}, got '${text}'`);
 }
 
+export function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new UsageError(`--${name} must be a number above 0, got '${text}'`);
+  return value;
+}
+
 /** Does something to a file that an option names; one clear sentence if that cannot be opened or written. */
-export function toFile<T>(option: string, file: string, act: (file: string) => T): T {
+export function toFile<T>(option: string, file: string, act: (file: string) => T, Refusal = Refused): T {
   try {
     return act(file);
   } catch (error) {
-    throw new Refused(`--${option} ${file} cannot be written: ${(error as Error).message}`);
+    throw new Refusal(`--${option} ${file} cannot be written: ${(error as Error).message}`);
   }
+}
+
+/** Call it before the run, which would else be in vain. The file's contents stay until there is something better. */
+export function checkWritable(option: string, file: string | undefined, Refusal = Refused): void {
+  if (file !== undefined) toFile(option, file, (file) => closeSync(openSync(file, 'a')), Refusal);
 }
 
 /** Opens a device; one that is unknown or unavailable is wrong usage. */

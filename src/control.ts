@@ -6,7 +6,8 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import * as Comlink from 'comlink';
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
-import { fromPlain, toPlain, unavailableError } from './errors.ts';
+import { unavailableError } from './errors.ts';
+import { fromPlain, toPlain } from './plain-error.ts';
 
 // comlink's own handler keeps message, name and stack only.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<{ value: unknown }, unknown>;

@@ -1,4 +1,5 @@
 /** Element types shared by packed rows, tensors and kernels, with their typed arrays. */
+import { shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
 export const dtypes = {
@@ -31,7 +32,7 @@ export type TypedArray =
 /** Throws a TypeError naming the value unless it is a known dtype. */
 export function checkDType(name: string, value: unknown): DType {
   if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
-    throw typeError(`${name}: unknown dtype ${String(value)}; known: ${Object.keys(dtypes).join(', ')}`);
+    throw typeError(`${name}: unknown dtype ${shown(value)}; known: ${Object.keys(dtypes).join(', ')}`);
   }
   return value as DType;
 }

@@ -44,6 +44,10 @@ export function rangeError(message: string, code: ErrorCode = 'ERR_HOTSLOT_RANGE
 export function stateError(what: StateCode, message: string, cause?: unknown): CodedError {
   return coded(new Error(message, cause === undefined ? undefined : { cause }), `ERR_HOTSLOT_STATE_${what}`);
 }
+/** For what was closed before; `next` says what to do. */
+export function closedError(what: string, next?: string): CodedError {
+  return stateError('CLOSED', `${what} is closed${next === undefined ? '' : `; ${next}`}`);
+}
 type StateCode = ErrorCode extends infer C ? (C extends `ERR_HOTSLOT_STATE_${infer W}` ? W : never) : never;
 
 /** Something this machine cannot do; the text says why and what would help. */
@@ -122,79 +126,4 @@ export class PipelineError extends Error {
     this.tickId = detail.tickId;
     this.slot = detail.slot;
   }
-}
-
-/** A value in few words, for an error's text: never its contents. */
-export function shown(value: unknown): string {
-  if (typeof value === 'string') return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
-  if (typeof value === 'function') return 'a function';
-  if (typeof value !== 'object' || value === null) return String(value);
-  if (Array.isArray(value)) return `an array of ${value.length}`;
-  const { constructor: made, length } = value as { constructor?: { name?: string }; length?: unknown };
-  const name = made?.name ?? 'Object';
-  if (ArrayBuffer.isView(value)) return `a ${name} of ${typeof length === 'number' ? length : value.byteLength}`;
-  return name === 'Object' ? 'an object' : `a ${name}`;
-}
-
-/** Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are refused). */
-export function checkCount(name: string, value: unknown, least = 1, most = Number.MAX_SAFE_INTEGER): number {
-  if (typeof value !== 'number') {
-    const text = typeof value === 'string' ? value : shown(value);
-    throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
-  }
-  if (!Number.isSafeInteger(value) || value < least || value > most) {
-    const upper = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
-    throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
-  }
-  return value;
-}
-
-/** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
-export function checkKeys(what: string, options: object, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null)
-    throw typeError(`${what} takes an options object, got ${shown(options)}`);
-  for (const key of Object.keys(options)) {
-    if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
-  }
-}
-
-/** An error as plain data, for another thread: class, message, stack, code, cause and a driver's detail survive. */
-export interface PlainError {
-  name: string;
-  message: string;
-  stack?: string | undefined;
-  code?: unknown;
-  cause?: unknown;
-  device?: DeviceErrorDetail;
-}
-
-export function toPlain(error: unknown, causes = 8): unknown {
-  if (!(error instanceof Error)) return error;
-  const { name, message, stack } = error;
-  const plain: PlainError = { name, message, stack };
-  if ('code' in error) plain.code = error.code;
-  // One that holds itself ends somewhere.
-  if (error.cause !== undefined && causes > 0) plain.cause = toPlain(error.cause, causes - 1);
-  if (error instanceof DeviceError) {
-    const { family, call, status, statusName, advice } = error;
-    plain.device = { family, call, status, statusName, advice };
-  }
-  return plain;
-}
-
-const classes: Record<string, new (message: string) => Error> = {
-  TypeError,
-  RangeError,
-  UnifiedMemoryUnsupportedError,
-  UnifiedMemoryCompileTimeoutError,
-};
-
-export function fromPlain(plain: unknown): unknown {
-  if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;
-  const { name, message, stack, code, cause, device } = plain as PlainError;
-  const error = device ? new DeviceError(message, device) : new (classes[name] ?? Error)(message);
-  Object.assign(error, { name }, stack === undefined ? {} : { stack });
-  if (code !== undefined) Object.assign(error, { code });
-  if (cause !== undefined) Object.assign(error, { cause: fromPlain(cause) });
-  return error;
 }

@@ -11,21 +11,17 @@ export { CollectorPool, type CollectorPoolOptions } from './collectors/collector
 export type { CollectorStatistics } from './collectors/statistics.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';
 export type {
-  Advice,
   Device,
   DeviceEvent,
-  DeviceFamily,
-  DeviceInfo,
   Graph,
   GraphExec,
   HostMemory,
   LaunchArguments,
-  MemoryInfo,
-  Residency,
   Stream,
 } from './device/device.ts';
+export { Tensor } from './device/device.ts';
+export type { Advice, DeviceFamily, DeviceInfo, MemoryInfo, Residency } from './device/facts.ts';
 export { listDevices, openDevice } from './device/open.ts';
-export { Tensor } from './device/tensor.ts';
 export type { DType, TypedArray } from './dtype.ts';
 export {
   DeviceError,
@@ -45,11 +41,49 @@ export type { DataIterator, IterationOptions } from './graph/iteration.ts';
 export { type GraphPool, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from './graph/shared.ts';
 export { type Stage, StaticBufferLoader } from './graph/static-buffer-loader.ts';
 export { cloneTensorsInStruct, copyTensorsInStruct, type TensorLike, type TensorStruct } from './graph/struct.ts';
+export {
+  type Edge as HaloEdge,
+  type EdgeSlicesOptions,
+  edgeSlices,
+  edges as haloEdges,
+} from './halo/edges.ts';
+export type { HaloQuantity } from './halo/quantity.ts';
+export type { HaloExchangeOptions, SharedHaloExchange } from './halo/shared-exchange.ts';
+export { failHaloExchange, shareHaloExchange } from './halo/shared-exchange.ts';
+export {
+  HaloExchangeSpec,
+  type HaloExchangeSpecOptions,
+  type HaloRange,
+  type QuantityHaloOptions,
+  QuantityHaloSpec,
+} from './halo/spec.ts';
+export {
+  type CubedSphereTopologyOptions,
+  type CubeFace,
+  cubedSphereTopology,
+  cubeFaces,
+  type HaloNeighbour,
+  type HaloPlace,
+  type HaloTopology,
+  type PeriodicTopologyOptions,
+  periodicTopology,
+} from './halo/topology.ts';
+export {
+  HaloDataTransformer,
+  HaloDataTransformerDevice,
+  HaloDataTransformerHost,
+  type HaloStats,
+} from './halo/transformer.ts';
+export { HaloUpdater, type HaloUpdaterOptions, type HaloWaitOptions } from './halo/updater.ts';
 export { Adam, type AdamOptions } from './learner/adam.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './learner/dqn.ts';
 export { Mlp, type MlpWorkspace } from './learner/mlp.ts';
 export { MlpLayout, type MlpOptions } from './learner/mlp-layout.ts';
 export { MlpPolicy } from './learner/policy.ts';
+export { DeviceSpec } from './linop/device-spec.ts';
+export { Chain, type ForwardOptions, Identity, NamedLinop } from './linop/named-linop.ts';
+export type { Answer, NamedShape, Operand } from './linop/operand.ts';
+export { ToDevice } from './linop/to-device.ts';
 export { CompilationState, compilationError, compilationState, compileAllocator } from './memory/compilation.ts';
 export {
   adviseManagedModuleParametersPreferredLocation,
@@ -64,52 +98,15 @@ export {
   prefetchManagedTensor,
 } from './memory/managed-tensor.ts';
 export { createUnifiedMempool, type MempoolStats, type UnifiedMempool } from './memory/mempool.ts';
-export { DeviceSpec } from './operators/device-spec.ts';
-export {
-  type Edge as HaloEdge,
-  type EdgeSlicesOptions,
-  edgeSlices,
-  edges as haloEdges,
-} from './operators/halo/edges.ts';
-export type { HaloQuantity } from './operators/halo/quantity.ts';
-export type { HaloExchangeOptions, SharedHaloExchange } from './operators/halo/shared-exchange.ts';
-export { failHaloExchange, shareHaloExchange } from './operators/halo/shared-exchange.ts';
-export {
-  HaloExchangeSpec,
-  type HaloExchangeSpecOptions,
-  type HaloRange,
-  type QuantityHaloOptions,
-  QuantityHaloSpec,
-} from './operators/halo/spec.ts';
-export {
-  type CubedSphereTopologyOptions,
-  type CubeFace,
-  cubedSphereTopology,
-  cubeFaces,
-  type HaloNeighbour,
-  type HaloPlace,
-  type HaloTopology,
-  type PeriodicTopologyOptions,
-  periodicTopology,
-} from './operators/halo/topology.ts';
-export {
-  HaloDataTransformer,
-  HaloDataTransformerDevice,
-  HaloDataTransformerHost,
-  type HaloStats,
-} from './operators/halo/transformer.ts';
-export { HaloUpdater, type HaloUpdaterOptions, type HaloWaitOptions } from './operators/halo/updater.ts';
-export { Chain, type ForwardOptions, Identity, NamedLinop } from './operators/named-linop.ts';
-export type { Answer, NamedShape, Operand } from './operators/operand.ts';
-export { ToDevice } from './operators/to-device.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { Tick } from './pipeline/history.ts';
 export type { TransferManifest } from './pipeline/manifest.ts';
 export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
+export { ReplayPipeline } from './pipeline/replay-pipeline.ts';
 export type { Batch } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
-export { ReplayPipeline, type WaitOptions } from './pipeline.ts';
+export { Random } from './random.ts';
 export type { Role } from './ring/slot.ts';
 export type {
   H2dSubmitter,
@@ -118,7 +115,10 @@ export type {
   SubmitH2dOptions,
 } from './transfer/backend.ts';
 export { buildReplayTransferBackend } from './transfer/build.ts';
-export { CudaLikeReplayTransferBackend } from './transfer/cuda-like.ts';
-export { HostCopyReplayTransferBackend } from './transfer/host-copy.ts';
+export {
+  CudaLikeReplayTransferBackend,
+  HostCopyReplayTransferBackend,
+  XpuReplayTransferBackend,
+} from './transfer/families.ts';
 export { TransferMode } from './transfer/native.ts';
-export { XpuReplayTransferBackend } from './transfer/xpu.ts';
+export type { WaitOptions } from './wait/wait.ts';

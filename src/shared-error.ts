@@ -1,17 +1,17 @@
 /** An error as bytes that fit into a place in shared memory; everyone may know it. */
-import { fromPlain, type PlainError, toPlain } from './errors.ts';
+import { fromPlain, type PlainError, toPlain } from './plain-error.ts';
 
 /** A name that is longer says nothing. */
 const NAME = 100;
 
 /**
  * JSON of at most `most` bytes (200 or more): the stack goes first, then the cause, then the end of the message. Never throws,
- * whatever was thrown: somebody is to be told, if only that there was something.
+ * whatever was thrown: its readers learn at least that there was something.
  */
 export function encodeError(error: unknown, most: number): Uint8Array {
   const isError = attempt(() => error instanceof Error) ?? false;
   const plain = isError ? attempt(() => toPlain(error) as PlainError) : undefined;
-  // Whoever reads it knows an error by its message, which has to get through JSON.
+  // Its reader knows an error by its message, which has to get through JSON.
   if (typeof plain?.message === 'string') {
     const { stack: _, ...brief } = plain;
     const { cause: __, ...bare } = brief;
@@ -41,7 +41,7 @@ function attempt<T>(fn: () => T): T | undefined {
   }
 }
 
-/** A fresh one each time, so that whoever throws it may add to it. */
+/** A fresh one each time, so that its thrower may add to it. */
 export function decodeError(bytes: Uint8Array): Error {
   // slice(): TextDecoder refuses views of shared memory.
   return fromPlain(JSON.parse(new TextDecoder().decode(bytes.slice()))) as Error;

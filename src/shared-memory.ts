@@ -1,7 +1,20 @@
-/** Plain SharedArrayBuffers with an aligned place inside; everyone may know it. */
+/** Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may know it. */
 import { freemem } from 'node:os';
-import { rowsAddon } from './buffer/rows-addon.ts';
-import { rangeError } from './errors.ts';
+import { loadAddon } from './addon.ts';
+import { shown } from './checks.ts';
+import { rangeError, typeError } from './errors.ts';
+
+interface Addresses {
+  /** address of the view's first byte mod `to` */
+  misalignment(view: ArrayBufferView, to: number): number;
+}
+
+/** Int32 words of a cache line: words that different threads write are a line apart. */
+export const LINE = 16;
+/** bytes of a page, which drivers register whole */
+export const PAGE = 4096;
+/** bytes: device copies are fastest from and to multiples of it */
+export const STRIDE = 256;
 
 /** Zeroed shared memory: `bytes` from `offset` on start at a multiple of the alignment asked for. */
 export interface Place {
@@ -25,8 +38,15 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   } catch (error) {
     throw rangeError(`${refusal}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
   }
-  const astray = rowsAddon().misalignment(new Uint8Array(memory, 0, 1), alignment);
+  const { misalignment } = loadAddon<Addresses>('rows');
+  const astray = misalignment(new Uint8Array(memory, 0, 1), alignment);
   return { memory, offset: (alignment - astray) % alignment };
+}
+
+/** Throws a TypeError, which says the rule, unless `shared` describes an object of this kind and its memory is shared. */
+export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
+  if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && memory instanceof SharedArrayBuffer) return;
+  throw typeError(`${rule}, got ${shown(shared)}`);
 }
 
 /** `bytes` rounded up to a multiple of `to`. */

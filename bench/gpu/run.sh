@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows Hotslot on a machine that has a GPU, its driver and little else: no Node, no network. `npm run stage:gpu` has put what
-# is missing into carry/. Every stage has its own time limit and goes on where another failed; the table comes last.
+# Shows Hotslot on a machine with a GPU and its driver, but neither Node nor a network. `npm run stage:gpu` has put what is
+# missing into carry/. Every stage has a time limit; the others run even when one fails. The table comes last.
 #
 #   bash bench/gpu/run.sh [stage…]      stages: look facts tests train bench (all)
 #

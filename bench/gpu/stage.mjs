@@ -1,5 +1,5 @@
-// `npm run stage:gpu`: packs what a machine needs that has a GPU and nothing else, no Node and no network, into carry/: Node
-// itself, the built addons and scripts, and the few packages that tests need. bench/gpu/run.sh unpacks and runs it there.
+// `npm run stage:gpu`: packs into carry/ what a machine with a GPU needs that has neither Node nor a network: Node itself,
+// the built addons and scripts, and the few packages of the tests. bench/gpu/run.sh unpacks and runs it there.
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
@@ -38,13 +38,13 @@ function closure(names) {
   const visit = (name, from) => {
     // A package may bring its own version of another one along.
     const nested = join(from, 'node_modules', name);
-    const place = existsSync(join(root, nested)) ? nested : join('node_modules', name);
-    if (found.has(place) || !existsSync(join(root, place))) return;
-    found.add(place);
+    const path = existsSync(join(root, nested)) ? nested : join('node_modules', name);
+    if (found.has(path) || !existsSync(join(root, path))) return;
+    found.add(path);
     const { dependencies = {}, optionalDependencies = {} } = JSON.parse(
-      readFileSync(join(root, place, 'package.json'), 'utf8'),
+      readFileSync(join(root, path, 'package.json'), 'utf8'),
     );
-    for (const next of Object.keys({ ...dependencies, ...optionalDependencies })) visit(next, place);
+    for (const next of Object.keys({ ...dependencies, ...optionalDependencies })) visit(next, path);
   };
   for (const name of names) visit(name, '.');
   return [...found];

@@ -1,4 +1,4 @@
-// What a run of run.sh found, short: from the files it left, whichever there are.
+// What a run of run.sh found, short: from those of its files that are there.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -32,7 +32,8 @@ const units = lines('tests.jsonl').filter(({ part }) => part);
 if (units.length > 0) {
   const sum = (of) => units.reduce((total, unit) => total + of(unit), 0);
   const ended = lines('tests.jsonl').some(({ summary }) => summary);
-  const counts = `${sum((u) => u.passes)} passed, ${sum((u) => u.failures.length)} failed, ${sum((u) => u.pending)} left out`;
+  const [passed, failed] = [sum((u) => u.passes), sum((u) => u.failures.length)];
+  const counts = `${passed} passed, ${failed} failed, ${sum((u) => u.pending)} left out`;
   console.log(`tests: ${counts}${ended ? '' : ', and not at their end'}`);
   for (const { title, error, alone } of units.flatMap(({ failures }) => failures))
     console.log(`  ${title}${alone ? ` (alone it ${alone})` : ''}: ${error.split('\n')[0].slice(0, 200)}`);

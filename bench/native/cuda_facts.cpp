@@ -1,5 +1,6 @@
-// raw_cuda facts INDEX: how this driver behaves where its documents leave it open, and Hotslot's books depend on it. Times are
-// milliseconds that a call kept its thread while another stream was busy for 100; a call that does not wait takes next to none.
+// raw_cuda facts INDEX: how this driver behaves where its documents leave it open, and Hotslot's books depend on it.
+// Times are milliseconds that a call kept its thread while another stream was busy for 100; a call that does not wait
+// takes next to none.
 #include <sys/mman.h>
 
 #include "raw_cuda.hpp"
@@ -43,23 +44,29 @@ void waiting(const Rig& rig, Json& json) {
   beside_work(rig, busy, json, "memFree", [&] { return call.mem_free(another); });
   beside_work(rig, busy, json, "hostAlloc", [&] { return call.mem_host_alloc(&host, 64 << 20, 0); });
   beside_work(rig, busy, json, "freeHost", [&] { return call.mem_free_host(host); });
-  beside_work(rig, busy, json, "hostRegister", [&] { return call.mem_host_register(mine, 1 << 20, host_register_portable | host_register_devicemap); });
+  beside_work(rig, busy, json, "hostRegister",
+              [&] { return call.mem_host_register(mine, 1 << 20, host_register_portable | host_register_devicemap); });
   beside_work(rig, busy, json, "hostUnregister", [&] { return call.mem_host_unregister(mine); });
   beside_work(rig, busy, json, "streamCreate", [&] { return call.stream_create(&stream, stream_non_blocking, 0); });
   beside_work(rig, busy, json, "streamDestroy", [&] { return call.stream_destroy(stream); });
   beside_work(rig, busy, json, "eventCreate", [&] { return call.event_create(&event, event_default); });
   beside_work(rig, busy, json, "eventDestroy", [&] { return call.event_destroy(event); });
-  beside_work(rig, busy, json, "moduleLoad", [&] { return call.module_load_data(&module, hotslot::ptx_images[0].data); });
+  beside_work(rig, busy, json, "moduleLoad",
+              [&] { return call.module_load_data(&module, hotslot::ptx_images[0].data); });
   beside_work(rig, busy, json, "moduleUnload", [&] { return call.module_unload(module); });
-  beside_work(rig, busy, json, "copyFromPageable", [&] { return call.memcpy_htod_async(memory, pageable, 1 << 20, rig.stream); });
-  beside_work(rig, busy, json, "copyFromPageableSameStream", [&] { return call.memcpy_htod_async(memory, pageable, 1 << 20, busy); });
+  beside_work(rig, busy, json, "copyFromPageable",
+              [&] { return call.memcpy_htod_async(memory, pageable, 1 << 20, rig.stream); });
+  beside_work(rig, busy, json, "copyFromPageableSameStream",
+              [&] { return call.memcpy_htod_async(memory, pageable, 1 << 20, busy); });
 }
 
 // What registration takes: ranges that overlap, and ranges apart that share a page.
 void registering(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   auto* at = static_cast<unsigned char*>(pages(4));
-  const auto take = [&](size_t from, size_t bytes) { return call.mem_host_register(at + from, bytes, host_register_portable | host_register_devicemap); };
+  const auto take = [&](size_t from, size_t bytes) {
+    return call.mem_host_register(at + from, bytes, host_register_portable | host_register_devicemap);
+  };
   rig.must(take(0, 4096), "cuMemHostRegister");
   json.number("registerAgain", take(0, 4096)).number("registerOverlapping", take(0, 8192));
   json.number("unregister", call.mem_host_unregister(at)).number("unregisterAgain", call.mem_host_unregister(at));
@@ -103,7 +110,8 @@ void holding(const Rig& rig, Json& json) {
   // Opened from the host: a stream for it could share a queue with one that is held.
   auto* const gate = static_cast<volatile int*>(pages(1));
   DevicePtr word = 0;
-  rig.must(call.mem_host_register(const_cast<int*>(gate), 4096, host_register_portable | host_register_devicemap), "cuMemHostRegister");
+  rig.must(call.mem_host_register(const_cast<int*>(gate), 4096, host_register_portable | host_register_devicemap),
+           "cuMemHostRegister");
   rig.must(call.mem_host_get_device_pointer(&word, const_cast<int*>(gate), 0), "cuMemHostGetDevicePointer");
   const DevicePtr other = rig.allocate(4);
   const StreamHandle free = rig.new_stream();
@@ -119,7 +127,8 @@ void holding(const Rig& rig, Json& json) {
     rig.must(rig.launch(rig.function("latch"), arguments, held[size_t(most)]), "cuLaunchKernel");
     rig.must(call.memset_d32_async(other, 2, 1, free), "cuMemsetD32Async");
     goes_on = false;
-    for (const double end = now_us() + 50'000; !goes_on && now_us() < end;) goes_on = call.stream_query(free) == status::success;
+    for (const double end = now_us() + 50'000; !goes_on && now_us() < end;)
+      goes_on = call.stream_query(free) == status::success;
   }
   *gate = 1;
   for (const StreamHandle stream : held) rig.must(call.stream_synchronize(stream), "cuStreamSynchronize");
@@ -140,11 +149,17 @@ void losing(const Rig& rig, Json& json) {
   DevicePtr at = 0;
   size_t free = 0, total = 0;
   json.number("lost_otherStreamQuery", call.stream_query(other)).number("lost_eventQuery", call.event_query(event));
-  json.number("lost_eventRecord", call.event_record(event, other)).number("lost_streamWaitEvent", call.stream_wait_event(other, event, 0));
-  json.number("lost_memset", call.memset_d8_async(memory, 0, 16, other)).number("lost_memGetInfo", call.mem_get_info(&free, &total));
-  json.number("lost_memAlloc", call.mem_alloc(&at, 4096)).number("lost_streamCreate", call.stream_create(&stream, stream_non_blocking, 0));
-  json.number("lost_eventCreate", call.event_create(&another, event_default)).number("lost_beginCapture", call.stream_begin_capture(other, capture_thread_local));
-  json.number("lost_memFree", call.mem_free(memory)).number("lost_eventDestroy", call.event_destroy(event)).number("lost_streamDestroy", call.stream_destroy(other));
+  json.number("lost_eventRecord", call.event_record(event, other))
+      .number("lost_streamWaitEvent", call.stream_wait_event(other, event, 0));
+  json.number("lost_memset", call.memset_d8_async(memory, 0, 16, other))
+      .number("lost_memGetInfo", call.mem_get_info(&free, &total));
+  json.number("lost_memAlloc", call.mem_alloc(&at, 4096))
+      .number("lost_streamCreate", call.stream_create(&stream, stream_non_blocking, 0));
+  json.number("lost_eventCreate", call.event_create(&another, event_default))
+      .number("lost_beginCapture", call.stream_begin_capture(other, capture_thread_local));
+  json.number("lost_memFree", call.mem_free(memory))
+      .number("lost_eventDestroy", call.event_destroy(event))
+      .number("lost_streamDestroy", call.stream_destroy(other));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, medians over bursts.
-// raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's clock, out of memory the driver
-// allocated and out of memory it registered. Each prints one JSON object.
+// raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's clock, out of memory the
+// driver allocated and out of memory it registered. Each prints one JSON object.
 #include "raw_cuda.hpp"
 
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace raw {
 namespace {
 
-constexpr int burst = 200;  // fewer than a queue holds: nobody waits for the device
+constexpr int burst = 200;  // fewer than a queue holds: the caller never waits for the device
 
 template <class F>
 double per_call(const Rig& rig, int rounds, F&& act) {
@@ -38,14 +38,16 @@ void calls(const Rig& rig, int rounds, Json& json) {
     for (int i = 0; i < nodes; ++i) launch();
     rig.must(call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
     rig.must(call.graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
-    json.number(("replay" + std::to_string(nodes)).c_str(), per_call(rig, rounds, [&] { rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch"); }));
+    json.number(("replay" + std::to_string(nodes)).c_str(),
+                per_call(rig, rounds, [&] { rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch"); }));
     rig.must(call.graph_exec_destroy(exec), "cuGraphExecDestroy");
     rig.must(call.graph_destroy(graph), "cuGraphDestroy");
   }
   for (const bool timing : {false, true}) {
     const EventHandle event = rig.new_event(timing ? event_default : event_disable_timing);
     const char* names[] = {timing ? "recordTiming" : "record", timing ? "queryTiming" : "query"};
-    json.number(names[0], per_call(rig, rounds, [&] { rig.must(call.event_record(event, rig.stream), "cuEventRecord"); }));
+    json.number(names[0],
+                per_call(rig, rounds, [&] { rig.must(call.event_record(event, rig.stream), "cuEventRecord"); }));
     json.number(names[1], per_call(rig, rounds, [&] { rig.must(call.event_query(event), "cuEventQuery"); }));
     rig.must(call.event_destroy(event), "cuEventDestroy");
   }
@@ -59,7 +61,8 @@ void copy(const Rig& rig, int rounds, size_t bytes, Json& json) {
   if (posix_memalign(&registered, 4096, (bytes + 4095) / 4096 * 4096) != 0) fail("no memory");
   for (void* source : {allocated, registered})
     for (size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(source)[i] = static_cast<unsigned char>(i * 31);
-  rig.must(call.mem_host_register(registered, bytes, host_register_portable | host_register_devicemap), "cuMemHostRegister");
+  rig.must(call.mem_host_register(registered, bytes, host_register_portable | host_register_devicemap),
+           "cuMemHostRegister");
   const EventHandle begin = rig.new_event(event_default), end = rig.new_event(event_default);
   std::vector<double> times[2];
   for (int round = -3; round < rounds; ++round) {
@@ -88,13 +91,17 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int i) { return argc > i ? std::atoll(argv[i]) : 0; };
   const int rounds = std::max(1, int(number(3)));
-  if (what != "calls" && what != "copy" && what != "facts") raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES or facts INDEX");
+  if (what != "calls" && what != "copy" && what != "facts")
+    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES or facts INDEX");
   if (what == "copy" && number(4) <= 0) raw::fail("copy needs a number of bytes");
   const raw::Rig rig{int(number(2))};
   raw::Json json;
   json.text("device", rig.name).number("cuda", rig.version);
-  if (what == "calls") raw::calls(rig, rounds, json);
-  else if (what == "copy") raw::copy(rig, rounds, size_t(number(4)), json);
-  else raw::facts(rig, json);
+  if (what == "calls")
+    raw::calls(rig, rounds, json);
+  else if (what == "copy")
+    raw::copy(rig, rounds, size_t(number(4)), json);
+  else
+    raw::facts(rig, json);
   json.print();
 }

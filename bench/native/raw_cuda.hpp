@@ -1,5 +1,5 @@
-// The CUDA driver without Hotslot: what its own calls cost here, for benchmarks to stand beside. No toolkit and no vendor
-// header; the declarations and the kernels' image are Hotslot's.
+// The CUDA driver without Hotslot: what its own calls cost here, for benchmarks to stand beside. No toolkit and no
+// vendor header; the declarations and the kernels' image are Hotslot's.
 #pragma once
 #include <dlfcn.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda_abi.hpp"
+#include "device/cuda/abi.hpp"
 #include "kernels/images.hpp"
 
 namespace raw {
@@ -43,7 +43,8 @@ struct Rig {
     const auto find = [&](auto& entry, int since) {
       void* found = nullptr;
       int how = 0;
-      if (lookup(entry.name, &found, since, lookup_legacy_stream, &how) == status::success) entry.function = reinterpret_cast<decltype(entry.function)>(found);
+      if (lookup(entry.name, &found, since, lookup_legacy_stream, &how) == status::success)
+        entry.function = reinterpret_cast<decltype(entry.function)>(found);
     };
 #define RAW_FIND(name, symbol, since, parameters) find(call.name, since);
     HOTSLOT_CUDA_ENTRIES(RAW_FIND, RAW_FIND)
@@ -91,7 +92,9 @@ struct Rig {
   }
 };
 
-inline double now_us() { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -2,7 +2,7 @@
  * CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'), many poles at once.
  * State is kept in double precision and observed in single, as there.
  */
-import type { Random } from './random.ts';
+import type { Random } from '../../src/index.ts';
 
 const GRAVITY = 9.8;
 const POLE_MASS = 0.1;

@@ -1,7 +1,6 @@
-/** Steps a set of poles, epsilon-greedily by the learner's newest weights. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, MlpPolicy, type OffPolicyRows } from '../../src/index.ts';
+/** Steps a set of poles, epsilon-greedily by the newest weights. Runs in a pool's thread, or inline in lock-step. */
+import { type Collector, type CollectorContext, MlpPolicy, type OffPolicyRows, Random } from '../../src/index.ts';
 import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
-import { Random } from './random.ts';
 import { networkSizes, type Settings } from './settings.ts';
 
 export class CartPoleCollector implements Collector {
@@ -10,7 +9,7 @@ export class CartPoleCollector implements Collector {
   readonly #policy: MlpPolicy;
   readonly #report: CollectorContext['report'];
   readonly #settings: Settings;
-  /** of all workers together, as far as this one can tell */
+  /** collectors of the pool: a worker takes the others to have stepped as often as itself */
   readonly #workers: number;
   readonly #rows: Required<Pick<OffPolicyRows, 'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated'>>;
   #steps = 0;

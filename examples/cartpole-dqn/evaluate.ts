@@ -1,14 +1,13 @@
 /** Greedy evaluation: full episodes of a fixed set of weights, apart from collecting and learning. */
-import type { MlpPolicy } from '../../src/index.ts';
+import { type MlpPolicy, Random } from '../../src/index.ts';
 import { CartPoles, EPISODE_LIMIT } from './cartpole.ts';
-import { Random } from './random.ts';
 
 /** Gymnasium's reward threshold for CartPole-v1. */
 export const SOLVED = 475;
 export const EPISODES = 100;
 /** Streams of one seed that only evaluations use: collectors count from 0. */
 const FIRST_STREAM = 2 ** 20;
-/** The main thread is given back between slices of this many milliseconds. */
+/** Milliseconds after which other work of the main thread has its turn. */
 const SLICE_MS = 8;
 
 export interface Evaluation {
@@ -19,8 +18,8 @@ export interface Evaluation {
 }
 
 /**
- * Plays EPISODES episodes to their ends with greedy actions; every `set` of a seed begins elsewhere. Gives up as soon as
- * full scores in all other episodes could not bring the mean to `least` any more.
+ * Plays EPISODES episodes to their ends with greedy actions; every `set` of a seed begins elsewhere. Gives up as soon
+ * as full scores in all other episodes could not bring the mean to `least` any more.
  */
 export async function evaluate(policy: MlpPolicy, seed: number, set: number, least = 0): Promise<Evaluation> {
   const poles = new CartPoles(EPISODES, new Random(seed, FIRST_STREAM + set));

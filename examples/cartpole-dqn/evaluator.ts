@@ -1,7 +1,6 @@
 /**
- * Decides whether CartPole is solved: the newest published weights play a hundred greedy episodes of fresh seeds, and those
- * that reach the threshold must reach it again in a hundred others, whose mean is what counts (so that looking often does
- * not flatter the result).
+ * Decides whether CartPole is solved. The newest published weights play a hundred greedy episodes of fresh seeds. Weights
+ * that reach the threshold play a hundred others, whose mean counts: so looking often does not flatter the result.
  */
 import { MlpPolicy, type WeightMailbox } from '../../src/index.ts';
 import { type Evaluation, evaluate, SOLVED } from './evaluate.ts';
@@ -34,7 +33,7 @@ export class Evaluator {
     return this.#weights;
   }
 
-  /** The confirmed mean return when the newest weights solve it; null when they do not, or nothing new is worth a look. */
+  /** The confirmed mean return when the newest weights solve it; null when they do not, or are not worth a look. */
   async look(recentReturn: number): Promise<number | null> {
     if (!(recentReturn >= PROMISING) || !this.#refresh()) return null;
     this.count++;

@@ -1,6 +1,6 @@
 /**
- * Collecting and learning in turns, in this one thread: the same settings and ratio as the free run, but every draw, every
- * row and every version of the weights falls in the same place each time, so equal seeds give equal bits.
+ * Collecting and learning in turns, in this one thread: settings and ratio are those of the free run, but draws, rows and
+ * versions of the weights come in the same order each time, so equal seeds give equal bits.
  */
 import { CartPoleCollector } from './collector.ts';
 import type { Collected, Ended, Training } from './training.ts';

@@ -1,12 +1,11 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
-import { closeSync, openSync } from 'node:fs';
 import type { Placement } from '../../src/index.ts';
-import { parseOptions, UsageError, whole } from '../command-line.ts';
+import { checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 import { defaults } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
 
-export const help = `Trains DQN on CartPole-v1 through Hotslot's four actors until it is solved: a mean return of at least
-475 over 100 greedy episodes, confirmed by 100 others.
+export const help = `Trains DQN on CartPole-v1 through Hotslot's four actors until it is solved:
+a mean return of at least 475 over 100 greedy episodes, confirmed by 100 others.
 
 usage: npm start -- [options]
 
@@ -21,8 +20,9 @@ usage: npm start -- [options]
   --quiet             nothing but the summary
   --help              this text
 
---seed fixes environments and draws. Collectors run at their own pace, so two runs of one seed differ in which rows a batch
-could draw from; bit for bit repeatable is only --placement inline --lock-step.
+--seed fixes environments and draws. Collectors run at their own pace, so two
+runs of one seed differ in which rows a batch could draw from;
+bit for bit repeatable is only --placement inline --lock-step.
 
 exit code: 0 solved, 1 not solved, 2 wrong usage, 130 interrupted (Ctrl-C prints the summary so far)
 `;
@@ -35,64 +35,41 @@ const placements: Readonly<Record<string, Placement>> = {
 };
 
 export interface CommandLine {
-  help: boolean;
   json: boolean;
   quiet: boolean;
   training: TrainingOptions;
 }
 
-export { UsageError };
-
-/** Throws UsageError. */
-export function parseCommandLine(args: readonly string[]): CommandLine {
-  const values = parse(args);
-  const { json, quiet, trace, device = 'auto', placement } = values;
-  const lockStep = values['lock-step'];
-  if (lockStep && placement !== undefined && placement !== 'inline')
-    throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
-  if (placement !== undefined && !Object.hasOwn(placements, placement))
-    throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
-  const training = {
-    seed: whole('seed', values.seed ?? '1', 0),
-    device,
-    placement: placements[placement ?? (lockStep ? 'inline' : 'auto')] as Placement,
-    trace,
-    settings: defaults,
-    lockStep,
-    maxTicks: values.ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', values.ticks, 1),
-    maxSeconds: positive('max-seconds', values['max-seconds'] ?? '120'),
-  };
-  if (trace !== undefined && !values.help) checkWritable(trace);
-  return { help: values.help, json, quiet, training };
-}
-
-function parse(args: readonly string[]) {
+/** Throws UsageError; null: --help was asked for. */
+export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const text = { type: 'string' } as const;
-  const flag = { type: 'boolean', default: false } as const;
-  return parseOptions(args, {
-    seed: text,
-    device: text,
+  const values = parseOptions(args, {
+    seed: { ...text, default: '1' },
+    device: { ...text, default: 'auto' },
     placement: text,
-    'max-seconds': text,
+    'max-seconds': { ...text, default: '120' },
     ticks: text,
     trace: text,
     'lock-step': flag,
     json: flag,
     quiet: flag,
-    help: flag,
   });
-}
-
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (!(value > 0)) throw new UsageError(`--${name} must be a number above 0, got '${text}'`);
-  return value;
-}
-
-function checkWritable(file: string): void {
-  try {
-    closeSync(openSync(file, 'w'));
-  } catch (error) {
-    throw new UsageError(`--trace ${file} cannot be written: ${(error as Error).message}`);
-  }
+  if (!values) return null;
+  const { seed, device, placement, ticks, trace, 'lock-step': lockStep, json, quiet } = values;
+  if (lockStep && placement !== undefined && placement !== 'inline')
+    throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
+  if (placement !== undefined && !Object.hasOwn(placements, placement))
+    throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
+  const training = {
+    seed: whole('seed', seed, 0),
+    device,
+    placement: placements[placement ?? (lockStep ? 'inline' : 'auto')] as Placement,
+    trace,
+    settings: defaults,
+    lockStep,
+    maxTicks: ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', ticks, 1),
+    maxSeconds: positive('max-seconds', values['max-seconds']),
+  };
+  checkWritable('trace', trace, UsageError);
+  return { json, quiet, training };
 }

@@ -1,4 +1,4 @@
-/** What a training is made of, whoever drives it: buffer, limiter, mailbox, learner and the pipeline with its captured graph. */
+/** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
 import {
   DqnLearner,
   openDevice,

@@ -1,4 +1,4 @@
-/** Every number of the training in one place; plain data, because it travels to the collectors' threads. */
+/** Every number of the training. Plain data, because it travels to the collectors' threads. */
 import { ACTIONS, OBS_DIM } from './cartpole.ts';
 
 export interface Settings {

@@ -13,15 +13,28 @@ const BAR = 16;
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 const fixed = (value: number, digits: number) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
 
-/** Two lines no longer than the terminal is wide: how far it is, and what it is doing. */
-export function liveLines(progress: Progress, rates: Rates, columns: number): [string, string] {
+export const startObject = ({ options: { seed, lockStep }, manifest: { device, placement } }: Training) => ({
+  event: 'start',
+  seed,
+  device,
+  placement,
+  lockStep,
+});
+
+export function startText(training: Training): string {
+  const { seed, device, placement, lockStep } = startObject(training);
+  return `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${lockStep ? ', lock-step' : ''}`;
+}
+
+/** Two lines: how far it is, and what it is doing. */
+export function liveLines(progress: Progress, rates: Rates): [string, string] {
   const { meanReturn, seconds } = progress;
   const reached = Math.min(1, (Number.isFinite(meanReturn) ? meanReturn : 0) / SOLVED);
   const full = Math.round(reached * BAR);
   const bar = `[${'█'.repeat(full)}${'·'.repeat(BAR - full)}]`;
   const [first, ...rest] = describe(progress, rates);
   const head = `${seconds.toFixed(1).padStart(5)} s ${bar} return ${fixed(meanReturn, 0).padStart(3)} of ${SOLVED}`;
-  return [cut([head, ...(first as string[])].join('  '), columns), cut(`        ${rest.flat().join('  ')}`, columns)];
+  return [[head, ...(first as string[])].join('  '), `        ${rest.flat().join('  ')}`];
 }
 
 export function plainLine(progress: Progress, rates: Rates): string {
@@ -38,12 +51,6 @@ function describe(progress: Progress, rates: Rates): string[][] {
     [`loss ${fixed(loss, 4)}`, `buffer ${Math.round(bufferFill * 100)}%`, `waits for ${waitingFor}`],
     [`${whole(steps)} steps`, ...(greedyReturn === null ? [] : [`greedy at most ${greedyReturn.toFixed(0)}`])],
   ];
-}
-
-/** A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind it. */
-function cut(line: string, columns: number): string {
-  const most = columns - 3;
-  return line.length <= most ? line : `${line.slice(0, Math.max(0, most - 1))}…`;
 }
 
 const rounded = (value: number, digits: number) => (Number.isFinite(value) ? Number(value.toFixed(digits)) : null);

@@ -98,7 +98,7 @@ export class Training implements AsyncDisposable {
     };
   }
 
-  /** Trains until it is solved, a limit is reached or the signal says stop. Rejects when an actor or a collector fails. */
+  /** Trains until solved, at a limit, or aborted by the signal. Rejects when an actor or a collector fails. */
   async run(signal: AbortSignal): Promise<Outcome> {
     this.#begin = performance.now();
     const stop = new AbortController();

@@ -1,50 +1,57 @@
-/** The same training twice, eagerly and as one captured graph per iteration: equal weights bit for bit, and what each costs. */
-import { type Device, FullGraphWrapper } from '../../src/index.ts';
-import { Random } from '../cartpole-dqn/random.ts';
+/** The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and what each costs. */
+import { type Device, FullGraphWrapper, Random } from '../../src/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
-import { help, parseCommandLine, type Settings } from './options.ts';
+import { shown } from '../live-display.ts';
+import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { batchOf, Regression } from './regression.ts';
 
 /** Trains anew from the same seed; microseconds per iteration in the calling thread, and in all. */
-async function train(device: Device, { iterations, seed }: Settings, warmupSteps: number) {
+async function train(
+  device: Device,
+  { iterations, seed }: CommandLine,
+  warmupSteps: number,
+  tell: (i: number) => void,
+) {
   const model = new Regression(device, seed);
   const random = new Random(seed);
   const data = (function* () {
-    for (;;) yield batchOf(() => random.next());
+    for (;;) yield batchOf(random);
   })();
   using wrapper = new FullGraphWrapper<Regression>((args, context) => args.model.iterate(args, context), {
     warmupSteps,
   });
   const called: number[] = [];
-  await device.currentStream.synchronize(); // the weights are in place before anything is captured
+  await device.currentStream.synchronize(); // the weights are written before anything is captured
   const begin = performance.now();
   for (let i = 0; i < iterations; i++) {
     const before = performance.now();
     wrapper.run({ model, dataIterator: data, numMicrobatches: 2, seqLength: 1, forwardOnly: false });
     called.push((performance.now() - before) * 1000);
-    if (i % 64 === 63) await device.currentStream.synchronize(); // no endless queue
+    if (i % 64 !== 63) continue;
+    await device.currentStream.synchronize(); // no endless queue
+    tell(i + 1);
   }
   await device.currentStream.synchronize();
   const all = ((performance.now() - begin) * 1000) / iterations;
-  const check = new Random(seed + 1);
-  const error = await model.error(batchOf(() => check.next()));
+  const error = await model.error(batchOf(new Random(seed, 1)));
   const weights = Buffer.from((await model.parameters.toArray()).buffer);
   const captured = wrapper.graph.training !== null;
   model.close();
   return { caller: called.sort((a, b) => a - b)[iterations >> 1] as number, all, error, weights, captured };
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const commandLine = parseCommandLine(args);
-  if (!commandLine) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const { json, settings } = commandLine;
-  const { iterations } = settings;
-  using device = deviceNamed(settings.device);
-  const eager = await train(device, settings, iterations);
-  const graph = await train(device, settings, 1);
+async function main(commandLine: CommandLine): Promise<number> {
+  const { json, iterations } = commandLine;
+  using device = deviceNamed(commandLine.device);
+  const run = (how: string, warmupSteps: number) => {
+    let done = 0;
+    const training = train(device, commandLine, warmupSteps, (iteration) => {
+      done = iteration;
+    });
+    return shown(training, json ? {} : { live: () => [`${how}: iteration ${done} of ${iterations}`] });
+  };
+  const eager = await run('eager', iterations);
+  const graph = await run('one graph, replayed', 1);
   const equal = eager.weights.equals(graph.weights);
   const summary = {
     device: device.name,
@@ -71,4 +78,4 @@ async function main(args: readonly string[]): Promise<number> {
   return equal && graph.captured ? 0 : 1;
 }
 
-await runExample('full-iteration', main);
+await runExample({ name: 'full-iteration', help, parse: parseCommandLine, main });

@@ -1,5 +1,5 @@
 /** The command line of the example: what may be said, and what it means. */
-import { parseOptions, whole } from '../command-line.ts';
+import { flag, parseOptions, whole } from '../command-line.ts';
 
 export const help = `Trains a small perceptron twice from the same seed: eagerly, and with each
 iteration (two updates, the batches' copies, noise and Adam) captured once as
@@ -18,26 +18,21 @@ exit code: 0 equal weights from a captured graph, 1 not,
   2 wrong usage, also a device that is unknown or not available
 `;
 
-export interface Settings {
+export interface CommandLine {
   device: string;
   iterations: number;
   seed: number;
+  json: boolean;
 }
 
 /** Throws UsageError; null: --help was asked for. */
-export function parseCommandLine(args: readonly string[]): { json: boolean; settings: Settings } | null {
+export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = parseOptions(args, {
     device: { type: 'string', default: 'auto' },
     iterations: { type: 'string', default: '1000' },
     seed: { type: 'string', default: '1' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    json: flag,
   });
-  if (values.help) return null;
-  const settings = {
-    device: values.device,
-    iterations: whole('iterations', values.iterations, 2),
-    seed: whole('seed', values.seed, 0),
-  };
-  return { json: values.json, settings };
+  if (!values) return null;
+  return { ...values, iterations: whole('iterations', values.iterations, 2), seed: whole('seed', values.seed, 0) };
 }

@@ -1,4 +1,4 @@
-/** A perceptron that learns sin(3x)·cos(2y) with noisy inputs: one iteration of it as a function over streams and tensors. */
+/** A perceptron that learns sin(3x)·cos(2y) from noisy inputs: one iteration as a function over streams and tensors. */
 import {
   Adam,
   type Device,
@@ -6,14 +6,15 @@ import {
   type IterationContext,
   type IterationOptions,
   Mlp,
+  type Random,
   type Tensor,
 } from '../../src/index.ts';
 
 export const ROWS = 64;
 
 /** One microbatch on the cpu: points in [-1, 1]² and their values. */
-export function batchOf(next: () => number): { points: Float32Array; values: Float32Array } {
-  const points = Float32Array.from({ length: 2 * ROWS }, () => 2 * next() - 1);
+export function batchOf(random: Random): { points: Float32Array; values: Float32Array } {
+  const points = Float32Array.from({ length: 2 * ROWS }, () => random.between(-1, 1));
   const values = Float32Array.from(
     { length: ROWS },
     (_, i) => Math.sin(3 * (points[2 * i] as number)) * Math.cos(2 * (points[2 * i + 1] as number)),
@@ -65,7 +66,7 @@ export class Regression {
     return this.#pass.output;
   }
 
-  /** Mean squared error over these points, on the cpu's word. */
+  /** Mean squared error over these points, summed up on the cpu. */
   async error({ points, values }: { points: Float32Array; values: Float32Array }): Promise<number> {
     using input = this.#device.allocate({ shape: [ROWS, 2] }).write(points);
     using pass = this.net.workspace(this.#device, ROWS);

@@ -1,6 +1,6 @@
 /**
- * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per step. It looks two cells
- * far along each axis. The parts and the undivided run share this arithmetic; who lies beside whom each finds out by itself.
+ * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per step. It looks two
+ * cells far along each axis. The parts and the undivided run share this arithmetic; each finds a cell's neighbours itself.
  */
 
 /** Cells that it looks far: the halo points that a part needs. */
@@ -46,9 +46,8 @@ function limited(a: number, b: number): number {
 }
 
 /**
- * What the wind carries through a side, from the two cells before it and the two behind it. Seen from the other end, so with
- * the cells' order and the wind's sign turned, it is the same with its sign turned, bit for bit: between two parts, whose axes
- * may lie differently, nothing gets lost.
+ * What the wind carries through a side, from the two cells before it and the two behind it. With the cells' order and the
+ * wind's sign turned, only its sign turns, bit for bit. So nothing gets lost between two parts with different axes.
  */
 export function flux(wind: number, before2: number, before: number, behind: number, behind2: number): number {
   return wind >= 0
@@ -59,7 +58,7 @@ export function flux(wind: number, before2: number, before: number, behind: numb
 /** One stage of a step in these cells: 0 fills `between` from `tracer`, 1 `tracer` from `between`. */
 export function advance({ tracer, between, areas, winds, beside }: Field, stage: number, cells: Int32Array): void {
   const [from, to] = stage === 0 ? [tracer, between] : [between, tracer];
-  const at = (place: number) => from[beside[place]!]!;
+  const at = (neighbour: number) => from[beside[neighbour]!]!;
   for (let k = 0; k < cells.length; k++) {
     const cell = cells[k]!;
     const here = from[cell]!;

@@ -9,5 +9,5 @@ export interface Cell {
   readonly tracer: number;
 }
 
-/** Steps after which the wind has brought everything back to where it was; `size` cells are along each side of a part. */
+/** Steps after which everything is back where it began; a part has `size` cells along each side. */
 export const onceAround = (size: number) => 12 * size;

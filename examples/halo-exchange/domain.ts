@@ -1,4 +1,4 @@
-/** What is divided into parts: who is whose neighbour, and what each part's cells are. */
+/** What is divided into parts: the parts' neighbours and cells. */
 import { cubedSphereTopology, type HaloTopology, periodicTopology } from '../../src/index.ts';
 import type { Cell } from './cell.ts';
 import { planeCell } from './plane.ts';

@@ -7,13 +7,13 @@ export interface Layout {
   /** parts by which the next picture is further right: staircases stand close together */
   readonly stride: number;
   /** of each part, counted from the lower left one */
-  readonly places: readonly (readonly [column: number, row: number])[];
+  readonly positions: readonly (readonly [column: number, row: number])[];
 }
 
 export const layouts: Record<Mode, Layout> = {
   plane: {
     ...{ columns: 2, rows: 2, stride: 2 },
-    places: [
+    positions: [
       [0, 0],
       [1, 0],
       [0, 1],
@@ -23,7 +23,7 @@ export const layouts: Record<Mode, Layout> = {
   // From an even face the next one is on the right, from an odd one above, and none is turned.
   sphere: {
     ...{ columns: 4, rows: 3, stride: 2 },
-    places: [
+    positions: [
       [0, 0],
       [1, 0],
       [1, 1],

@@ -1,5 +1,5 @@
 /** The command line of the example: what may be said, and what it means. */
-import { parseOptions, UsageError, whole } from '../command-line.ts';
+import { flag, parseOptions, UsageError, whole } from '../command-line.ts';
 import { onceAround } from './cell.ts';
 import { type Mode, modes } from './domain.ts';
 
@@ -38,10 +38,9 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     size: { type: 'string', default: '40' },
     steps: { type: 'string' },
     png: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    json: flag,
   });
-  if (values.help) return null;
+  if (!values) return null;
   const { mode, png, json } = values;
   const chosen = mode === 'both' ? modes : modes.filter((name) => name === mode);
   if (chosen.length === 0) throw new UsageError(`--mode is plane, sphere or both, got '${mode}'`);

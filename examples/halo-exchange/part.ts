@@ -11,7 +11,7 @@ export interface PartResult {
   start: number;
   /** computing the interior, while the halo's points come */
   meanwhile: number;
-  /** waiting for those that had not come by then, and putting all in place */
+  /** waiting for those that had not come by then, and unpacking all */
   wait: number;
   /** exchanges for which there was nothing to wait for any more */
   early: number;

@@ -1,4 +1,4 @@
-/** Draws the kept fields as an image: a row per mode, a panel per field; in the net's free corners the sphere from two sides. */
+/** Draws the kept fields: a row per mode, a panel per field, and the sphere from two sides in its net's free corners. */
 import type { Mode } from './domain.ts';
 import { drawGlobe, type View } from './globe.ts';
 import { layouts } from './layout.ts';
@@ -54,12 +54,12 @@ export function draw(plans: readonly Plan[]): Image {
 
 /** `side`: pixels along the side of a part. */
 function drawParts(image: Image, { mode, size }: Plan, field: Float64Array, left: number, top: number, side: number) {
-  const { rows, places } = layouts[mode];
+  const { rows, positions } = layouts[mode];
   const scale = side / size;
   const corner = ([column, row]: readonly [number, number]) =>
     [left + column * side, top + (rows - 1 - row) * side] as const;
-  for (const [rank, place] of places.entries()) {
-    const [x, y] = corner(place);
+  for (const [rank, position] of positions.entries()) {
+    const [x, y] = corner(position);
     for (let j = 0; j < size; j++) {
       for (let i = 0; i < size; i++) {
         const colour = colourOf(field[(rank * size + j) * size + i]!);
@@ -67,7 +67,7 @@ function drawParts(image: Image, { mode, size }: Plan, field: Float64Array, left
       }
     }
   }
-  for (const [x, y] of places.map(corner)) {
+  for (const [x, y] of positions.map(corner)) {
     for (const far of [0, side]) {
       image.fill(x, y + far, side + 1, 1, LINE);
       image.fill(x + far, y, 1, side + 1, LINE);
@@ -75,7 +75,7 @@ function drawParts(image: Image, { mode, size }: Plan, field: Float64Array, left
   }
 }
 
-/** The side on which the cylinder has to be by now, in the net's upper left corner, and the opposite one in the lower right. */
+/** Upper left, the side of the sphere where the cylinder has to be by now; lower right, the opposite side. */
 function globes(step: number, size: number, left: number, top: number, side: number): View[] {
   const { centre, right } = cylinderAt(step, size);
   // The largest circle that the staircase leaves room for, with some air around it.

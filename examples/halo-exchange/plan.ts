@@ -12,7 +12,7 @@ export interface Plan {
   /** the tracer's halo before every stage; that of the wind, a vector, once */
   readonly tracer: SharedHaloExchange;
   readonly wind: SharedHaloExchange;
-  /** the field at first, after a third of the steps and after all: each part's cells, row by row; then the undivided run's */
+  /** the field at first, after a third and after all of the steps: the parts' cells, row by row; the undivided run's */
   readonly parts: SharedArrayBuffer;
   readonly undivided: SharedArrayBuffer;
   /** steps done, by each part and by the undivided run */
@@ -52,7 +52,7 @@ export function frame({ size, ranks }: Plan, frames: SharedArrayBuffer, index: n
 }
 
 /** Which cell is number `k` there. */
-export function placeOf(size: number, k: number): { rank: number; i: number; j: number } {
+export function cellAt(size: number, k: number): { rank: number; i: number; j: number } {
   const row = Math.floor(k / size);
   return { rank: Math.floor(row / size), i: k % size, j: row % size };
 }

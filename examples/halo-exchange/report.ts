@@ -14,7 +14,7 @@ export interface Summary {
   cells: number;
   /** of each worker: the tracer's, one per stage of a step */
   exchanges: number;
-  /** means over all workers and exchanges: packing, computing the interior while the halo comes, waiting for the rest */
+  /** means of all workers and exchanges: packing, computing the interior while the halo comes, waiting for the rest */
   startMicroseconds: number;
   interiorMicroseconds: number;
   waitMicroseconds: number;
@@ -68,7 +68,10 @@ export function textOf(plan: Plan, summary: Summary, { example }: Comparison, co
     return { title: step === 0 ? 'at first' : `after ${step} steps`, field: frame(plan, plan.parts, index) };
   });
   const { massBefore, massAfter, cells } = summary;
-  const whole = (of: keyof Summary) => (summary[of] as number).toFixed(0);
+  const us = (of: `${string}Microseconds` & keyof Summary) => summary[of].toFixed(0);
+  const [start, interior, wait] = [us('startMicroseconds'), us('interiorMicroseconds'), us('waitMicroseconds')];
+  const step = us('stepMicroseconds');
+  const threads = `${summary.workers} threads on ${availableParallelism()} cores`;
   const percent = (of: keyof Summary) => `${(100 * (summary[of] as number)).toFixed(0)} %`;
   const change = Math.abs(massAfter - massBefore);
   const changed = change === 0 ? 'unchanged' : `differs by ${change.toExponential(0)}`;
@@ -81,10 +84,10 @@ export function textOf(plan: Plan, summary: Summary, { example }: Comparison, co
     drawText(mode, size, panels, columns),
     '',
     `  exchanges        ${summary.exchanges} by each worker, ${STAGES} per step`,
-    `  µs per exchange  start ${whole('startMicroseconds')}, interior ${whole('interiorMicroseconds')}, wait ${whole('waitMicroseconds')}`,
+    `  µs per exchange  start ${start}, interior ${interior}, wait ${wait}`,
     `  hidden           ${percent('hidden')} of start() to the last arrival was spent computing;`,
     `                   ${percent('early')} of the exchanges needed no waiting`,
-    `  µs per step      ${whole('stepMicroseconds')} with ${summary.workers} threads on ${availableParallelism()} cores, undivided ${whole('undividedStepMicroseconds')}`,
+    `  µs per step      ${step} with ${threads}, undivided ${us('undividedStepMicroseconds')}`,
     `  mass             ${massBefore.toFixed(12)} before, ${massAfter.toFixed(12)} after, ${changed}`,
     '',
     `equal to the undivided run: ${equal}`,

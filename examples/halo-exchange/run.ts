@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { failHaloExchange } from '../../src/index.ts';
 import type { PartResult } from './part.ts';
-import { frame, framesAt, type Plan, placeOf } from './plan.ts';
+import { cellAt, frame, framesAt, type Plan } from './plan.ts';
 import type { Task } from './thread.ts';
 
 export interface Running<T> {
@@ -15,7 +15,7 @@ export interface Running<T> {
 export function startParts(plan: Plan): Running<PartResult> {
   return startThreads(
     Array.from({ length: plan.ranks }, (_, rank) => ({ plan, rank })),
-    // Also for a thread that ended before it had taken its rank, which nobody else would ever miss.
+    // Also for a thread that ended before it took its rank: the other ranks cannot notice that.
     (error) => {
       for (const shared of [plan.wind, plan.tracer]) failHaloExchange(shared, error);
     },
@@ -80,8 +80,9 @@ export function compare(plan: Plan): Comparison {
     const found = frames.find(({ parts, undivided }) => !Object.is(parts[k], undivided[k]));
     if (!found) continue;
     comparison.different++;
-    const { rank, i, j } = placeOf(size, k);
-    comparison.example ??= `cell [${i}, ${j}] of rank ${rank} is ${found.parts[k]} after step ${found.step}, undivided ${found.undivided[k]}`;
+    const { rank, i, j } = cellAt(size, k);
+    const cell = `cell [${i}, ${j}] of rank ${rank}`;
+    comparison.example ??= `${cell} is ${found.parts[k]} after step ${found.step}, undivided ${found.undivided[k]}`;
   }
   return comparison;
 }

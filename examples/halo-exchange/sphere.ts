@@ -1,4 +1,4 @@
-/** The cubed sphere: six faces whose cells are equal angles, seen from the centre; turned as a whole around one axis by the wind. */
+/** The cubed sphere: six faces with cells of equal angles from the centre. The wind turns it as a whole around one axis. */
 import { type Cell, onceAround } from './cell.ts';
 
 export type Vector = readonly [number, number, number];
@@ -10,7 +10,7 @@ export interface Face {
   readonly j: Vector;
 }
 
-/** As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over N, and neither turns. */
+/** As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over N, without a turn. */
 export const faces: readonly Face[] = [
   { normal: [1, 0, 0], i: [0, 1, 0], j: [0, 0, 1] },
   { normal: [0, 1, 0], i: [-1, 0, 0], j: [0, 0, 1] },
@@ -54,7 +54,7 @@ export function cylinderAt(step: number, size: number): { centre: Vector; right:
 export function sphereCell(size: number, face: number, i: number, j: number): Cell {
   const corner = (right: number, up: number) => pointAt(size, face, i + right, j + up);
   const [southWest, southEast, northEast, northWest] = [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
-  // A rotation carries through a line what its ends differ in height above the equator, times the angle; 1 is all of 4π.
+  // A rotation carries through a line the difference of its ends' heights, times the angle; 1 is all of 4π.
   const angle = (2 * Math.PI) / onceAround(size);
   const between = (from: Vector, to: Vector) => (angle * (dot(axis, to) - dot(axis, from))) / (4 * Math.PI);
   const alongI = (between(southWest, northWest) + between(southEast, northEast)) / 2;

@@ -15,16 +15,16 @@ export interface Panel {
 
 /** As large as fits into `columns`; a character is twice as high as wide. */
 export function drawText(mode: Mode, size: number, panels: readonly Panel[], columns: number): string {
-  const { columns: across, rows, places, stride } = layouts[mode];
+  const { columns: across, rows, positions, stride } = layouts[mode];
   const parts = across + (panels.length - 1) * stride;
   const high = Math.min(MOST, size, Math.floor((columns - GAP * (panels.length - 1)) / parts / 2));
   const wide = 2 * high;
   const lines = Array.from({ length: 1 + rows * high }, () => Array<string>(columns).fill(' '));
   for (const [index, { title, field }] of panels.entries()) {
     const left = index * (stride * wide + GAP);
-    const top = Math.min(...places.filter(([, row]) => row === rows - 1).map(([column]) => column));
+    const top = Math.min(...positions.filter(([, row]) => row === rows - 1).map(([column]) => column));
     lines[0]!.splice(left + top * wide, title.length, ...title);
-    for (const [rank, [column, row]] of places.entries()) {
+    for (const [rank, [column, row]] of positions.entries()) {
       for (let y = 0; y < high; y++) {
         const line = lines[(rows - row) * high - y]!;
         for (let x = 0; x < wide; x++) {

@@ -1,10 +1,10 @@
 /**
- * The same in one piece and one thread. Who lies beside whom is found out anew, from places on the plane and in space: nothing
- * of the halo exchange or its topologies is used.
+ * The same in one piece and one thread. It finds each cell's neighbours anew, from positions on the plane and in space, and
+ * uses nothing of the halo exchange or its topologies.
  */
 import { advance, newField, STAGES, sides, windBetween } from './advection.ts';
 import type { Cell } from './cell.ts';
-import { keep, type Plan, placeOf } from './plan.ts';
+import { cellAt, keep, type Plan } from './plan.ts';
 import { planeCell } from './plane.ts';
 import { dot, faces, sphereCell, sum, type Vector } from './sphere.ts';
 
@@ -21,7 +21,7 @@ interface Whole {
   /** up to two cells away along one of its axes */
   beside(index: number, axis: 0 | 1, steps: number): Beside;
   /** of a part's cell */
-  index(place: { rank: number; i: number; j: number }): number;
+  index(at: { rank: number; i: number; j: number }): number;
 }
 
 /** Its steps' milliseconds. */
@@ -43,7 +43,7 @@ export function runUndivided(plan: Plan): number {
   }
   const progress = new Int32Array(plan.progress);
   const write = (to: Float64Array) => {
-    for (let k = 0; k < to.length; k++) to[k] = field.tracer[whole.index(placeOf(size, k))]!;
+    for (let k = 0; k < to.length; k++) to[k] = field.tracer[whole.index(cellAt(size, k))]!;
   };
   keep(plan, plan.undivided, 0, write);
   const begun = performance.now();
@@ -62,15 +62,15 @@ function plane(size: number): Whole {
     cells: row * row,
     cell: (index) => planeCell(size, index % row, Math.floor(index / row)),
     beside(index, axis, steps) {
-      const place = [index % row, Math.floor(index / row)] as [number, number];
-      place[axis] = (place[axis] + steps + row) % row;
-      return { cell: place[1] * row + place[0], axis, sign: 1 };
+      const at = [index % row, Math.floor(index / row)] as [number, number];
+      at[axis] = (at[axis] + steps + row) % row;
+      return { cell: at[1] * row + at[0], axis, sign: 1 };
     },
     index: ({ rank, i, j }) => (Math.floor(rank / 2) * size + j) * row + (rank % 2) * size + i,
   };
 }
 
-/** Cells have whole coordinates on a cube with edges of 2 × size, and what goes beyond a face is folded down around its edge. */
+/** Cells have whole coordinates on a cube with edges of 2 × size. Beyond a face's edge they are folded down around it. */
 function sphere(size: number): Whole {
   const split = (index: number) =>
     [Math.floor(index / size ** 2), index % size, Math.floor(index / size) % size] as const;
@@ -80,13 +80,13 @@ function sphere(size: number): Whole {
     beside(index, axis, steps) {
       const [face, i, j] = split(index);
       const mine = faces[face]!;
-      const place = [2 * i + 1 - size, 2 * j + 1 - size] as [number, number];
-      place[axis] += 2 * steps;
-      const beyond = Math.abs(place[axis]) - size;
+      const at = [2 * i + 1 - size, 2 * j + 1 - size] as [number, number];
+      at[axis] += 2 * steps;
+      const beyond = Math.abs(at[axis]) - size;
       if (beyond < 0) return { cell: index + steps * (axis === 0 ? 1 : size), axis, sign: 1 };
-      const out = Math.sign(place[axis]);
-      place[axis] = out * size;
-      const folded = sum([size - beyond, mine.normal], [place[0], mine.i], [place[1], mine.j]);
+      const out = Math.sign(at[axis]);
+      at[axis] = out * size;
+      const folded = sum([size - beyond, mine.normal], [at[0], mine.i], [at[1], mine.j]);
       const onwards = sum([-out, mine.normal]);
       const there = faces.findIndex(({ normal }) => dot(folded, normal) === size);
       return { cell: cellOn(there, folded), ...direction(there, onwards) };

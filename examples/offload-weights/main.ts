@@ -1,8 +1,9 @@
 /** Training with weights that do not fit: layers are prefetched one ahead, and sent back when others need the room. */
 import { compilationError, compileAllocator, createUnifiedMempool, type UnifiedMempool } from '../../src/index.ts';
 import { deviceNamed, Refused, runExample, wrapped } from '../command-line.ts';
+import { shown } from '../live-display.ts';
 import { Network } from './network.ts';
-import { help, layerBytes, parseCommandLine, type Settings } from './options.ts';
+import { type CommandLine, help, layerBytes, parseCommandLine } from './options.ts';
 import { WeightWindow } from './window.ts';
 
 interface Run {
@@ -16,7 +17,7 @@ interface Run {
 
 async function train(
   pool: UnifiedMempool,
-  settings: Settings,
+  settings: CommandLine,
   prefetch: boolean,
   tell: (step: object) => void,
 ): Promise<Run> {
@@ -32,12 +33,12 @@ async function train(
   let peakByDriver = -1;
   for (let step = 0; step < steps; step++) {
     const begin = performance.now();
-    for (let place = 0; place < 2 * layers; place++) {
-      window.enter(place);
-      if (place < layers) network.forward(work, place);
-      else network.backward(work, 2 * layers - 1 - place);
-      if (place === layers - 1) network.compare(work);
-      window.leave(place, prefetch);
+    for (let turn = 0; turn < 2 * layers; turn++) {
+      window.enter(turn);
+      if (turn < layers) network.forward(work, turn);
+      else network.backward(work, 2 * layers - 1 - turn);
+      if (turn === layers - 1) network.compare(work);
+      window.leave(turn, prefetch);
     }
     const loss = await network.loss(work);
     await window.settled();
@@ -51,34 +52,36 @@ async function train(
   return { losses, stepMs: sorted[sorted.length >> 1] as number, peak: window.peak, peakByDriver };
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const commandLine = parseCommandLine(args);
-  if (!commandLine) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const { json, settings } = commandLine;
+async function main(settings: CommandLine): Promise<number> {
+  const { json, layers, width, steps, budget } = settings;
   const say = (text: string) => json || console.log(wrapped(text));
   const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   await compileAllocator();
-  // Before a device is opened here: where the probe got stuck in a driver, this process would too.
+  // Checked before a device is opened: a driver that held the probe would hold this process too.
   const none = compilationError();
   if (none) throw new Refused(`there is no managed memory: ${none.message}`);
   using opened = deviceNamed(settings.device);
   using pool = createUnifiedMempool(opened);
   const { name: device, traits, family } = opened;
-  const { layers, width, budget } = settings;
   const total = layers * layerBytes(width);
   say(`${device}: ${layers} layers of ${width} × ${width}, ${mib(total)} of weights, a budget of ${mib(budget)}\n`);
 
-  const tell = (step: object) => json && console.log(JSON.stringify(step));
-  const ahead = await train(pool, settings, true, tell);
-  const demand = await train(pool, settings, false, tell);
+  const run = (prefetch: boolean) => {
+    let done = 0;
+    const training = train(pool, settings, prefetch, (step) => {
+      done++;
+      if (json) console.log(JSON.stringify(step));
+    });
+    const how = prefetch ? 'with' : 'without';
+    return shown(training, json ? {} : { live: () => [`${how} prefetch: step ${done} of ${steps}`] });
+  };
+  const ahead = await run(true);
+  const demand = await run(false);
 
   const equal = ahead.losses.every((loss, i) => Object.is(loss, demand.losses[i]));
   const [first, last] = [ahead.losses[0] as number, ahead.losses.at(-1) as number];
   const most = Math.max(ahead.peak, demand.peak, ahead.peakByDriver);
-  // Where pages cannot be sent back, nobody can keep a budget.
+  // Where pages cannot be sent back, no budget can be kept.
   const ok = equal && last < first && (most <= budget || !traits.movesPages);
   for (const [step, loss] of ahead.losses.entries()) say(`step ${String(step).padStart(2)}  loss ${loss.toFixed(6)}`);
   if (!(last < first)) say('The loss did NOT fall.');
@@ -90,10 +93,9 @@ async function main(args: readonly string[]): Promise<number> {
     say('This driver sends no pages back, so the weights stay on the device and the budget cannot be kept.');
   if (family === 'host')
     say(
-      'The host device and the CPU share their memory: a prefetch makes pages and says whose they are, it moves nothing. ' +
-        'So the times show what a prefetch costs here, not what it gains on a device with memory of its own.',
+      'The host device and the CPU share their memory: a prefetch makes pages and says whose they are, ' +
+        'it moves nothing. So the times show what a prefetch costs here, not what it gains on a device with memory of its own.',
     );
-  const runs = { stepMs: ahead.stepMs, stepMsWithout: demand.stepMs, peakByDriverBytes: ahead.peakByDriver };
   const summary = {
     ok,
     device,
@@ -103,10 +105,12 @@ async function main(args: readonly string[]): Promise<number> {
     totalBytes: total,
     budgetBytes: budget,
     peakBytes: ahead.peak,
-    ...runs,
+    stepMs: ahead.stepMs,
+    stepMsWithout: demand.stepMs,
+    peakByDriverBytes: ahead.peakByDriver,
   };
   if (json) console.log(JSON.stringify(summary));
   return ok ? 0 : 1;
 }
 
-await runExample('offload-weights', main);
+await runExample({ name: 'offload-weights', help, parse: parseCommandLine, main });

@@ -1,5 +1,5 @@
-/** A deep perceptron and its regression, layer by layer: weights in managed memory, everything else in plain device memory. */
-import type { Device, Stream, Tensor, UnifiedMempool } from '../../src/index.ts';
+/** A deep perceptron and its regression, layer by layer: weights in managed memory, the rest in plain device memory. */
+import { type Device, Random, type Stream, type Tensor, type UnifiedMempool } from '../../src/index.ts';
 
 const ROWS = 64;
 /** For 8 layers; deeper and wider than 512 takes smaller steps. */
@@ -21,8 +21,9 @@ export class Network implements Disposable {
   readonly #gradient: Tensor;
 
   constructor(pool: UnifiedMempool, layers: number, width: number) {
-    const uniform = generator(1);
-    const random = (length: number, scale: number) => Float32Array.from({ length }, () => (2 * uniform() - 1) * scale);
+    const numbers = new Random(1);
+    const random = (length: number, scale: number) =>
+      Float32Array.from({ length }, () => numbers.between(-scale, scale));
     const { device } = pool;
     this.#width = width;
     this.weights = Array.from({ length: layers }, () => {
@@ -103,15 +104,4 @@ export class Network implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** Numbers in [0, 1), the same each time (mulberry32). */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -1,5 +1,5 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
-import { parseOptions, UsageError, whole } from '../command-line.ts';
+import { flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 
 export const help = `Trains a network whose weights do not fit into a device's budget: layers come by
 a prefetch on a second stream while the one before runs, and go back when others
@@ -21,18 +21,19 @@ exit code: 0 all went as it should,
   2 wrong usage, also a device that is unknown or not available
 `;
 
-export interface Settings {
+export interface CommandLine {
   device: string;
   steps: number;
   layers: number;
   width: number;
+  /** bytes */
   budget: number;
+  json: boolean;
 }
 
 /** Throws UsageError; null: --help was asked for. */
-export function parseCommandLine(args: readonly string[]): { json: boolean; settings: Settings } | null {
+export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const text = (value: string) => ({ type: 'string', default: value }) as const;
-  const flag = { type: 'boolean', default: false } as const;
   const values = parseOptions(args, {
     device: text('auto'),
     steps: text('12'),
@@ -40,24 +41,24 @@ export function parseCommandLine(args: readonly string[]): { json: boolean; sett
     width: text('512'),
     'budget-mib': text('4'),
     json: flag,
-    help: flag,
   });
-  if (values.help) return null;
-  const budgetMib = Number(values['budget-mib']);
-  if (!(budgetMib > 0)) throw new UsageError(`--budget-mib must be a number above 0, got '${values['budget-mib']}'`);
+  if (!values) return null;
+  const budgetMib = positive('budget-mib', values['budget-mib']);
   const settings = {
     device: values.device,
     steps: whole('steps', values.steps, 2),
     layers: whole('layers', values.layers, 2),
     width: whole('width', values.width, 8),
     budget: budgetMib * 2 ** 20,
+    json: values.json,
   };
   const two = 2 * layerBytes(settings.width);
   if (settings.budget < two)
     throw new UsageError(
-      `--budget-mib must hold two layers, ${(two / 2 ** 20).toFixed(2)} MiB at width ${settings.width}; got ${budgetMib}`,
+      `--budget-mib must hold two layers, ${(two / 2 ** 20).toFixed(2)} MiB ` +
+        `at width ${settings.width}; got ${budgetMib}`,
     );
-  return { json: values.json, settings };
+  return settings;
 }
 
 /** Weights and biases of one layer. */

@@ -1,6 +1,6 @@
 /**
- * Which layers' weights are on the device: those used next, within a budget. They come and go on a stream of their own, ordered
- * with the work by events, so a layer goes only behind its last use and is used only behind its arrival.
+ * Which layers' weights are on the device: those used next, within a budget. They come and go on a stream of their own.
+ * Events order it with the work: a layer goes only behind its last use, and is used only behind its arrival.
  */
 import { type Device, type DeviceEvent, prefetchManagedTensor, type Stream, type Tensor } from '../../src/index.ts';
 
@@ -32,37 +32,37 @@ export class WeightWindow implements Disposable {
     for (const tensor of weights) prefetchManagedTensor(tensor, { device: -1, stream: work });
   }
 
-  /** The work at this place of the order may be enqueued behind this. */
-  enter(place: number): void {
-    const layer = this.#order[place] as number;
-    if (!this.#here.has(layer)) this.#admit(place, false);
+  /** Before the work of this turn of the order is enqueued: the layer is here, or comes first. */
+  enter(turn: number): void {
+    const layer = this.#order[turn] as number;
+    if (!this.#here.has(layer)) this.#admit(turn, false);
     this.#work.wait(this.#arrived[layer] as DeviceEvent);
   }
 
-  /** The work there is enqueued. With `ahead` the layer after it comes meanwhile. */
-  leave(place: number, ahead: boolean): void {
-    this.#work.record(this.#used[this.#order[place] as number] as DeviceEvent);
-    const next = (place + 1) % this.#order.length;
+  /** The work of this turn is enqueued. With `ahead` the next turn's layer comes meanwhile. */
+  leave(turn: number, ahead: boolean): void {
+    this.#work.record(this.#used[this.#order[turn] as number] as DeviceEvent);
+    const next = (turn + 1) % this.#order.length;
     if (ahead && !this.#here.has(this.#order[next] as number)) this.#admit(next, true);
   }
 
   /** Makes room, and counts the layer as here; without `fetch` its pages come when a kernel touches them. */
-  #admit(place: number, fetch: boolean): void {
-    const layer = this.#order[place] as number;
+  #admit(turn: number, fetch: boolean): void {
+    const layer = this.#order[turn] as number;
     const tensor = this.#weights[layer] as Tensor;
-    while (this.#device.traits.movesPages && this.bytes + tensor.bytes > this.#budget) this.#evict(place);
+    while (this.#device.traits.movesPages && this.bytes + tensor.bytes > this.#budget) this.#evict(turn);
     if (fetch) prefetchManagedTensor(tensor, { device: this.#device.index, stream: this.#moves });
     this.#moves.record(this.#arrived[layer] as DeviceEvent);
     this.#here.add(layer);
     this.peak = Math.max(this.peak, this.bytes);
   }
 
-  /** Sends back the layer whose next use after `place` is the furthest; the one just before it is still at work. */
-  #evict(place: number): void {
+  /** Sends back the layer whose next use after `turn` is the furthest; the one just before it is still at work. */
+  #evict(turn: number): void {
     const length = this.#order.length;
-    const busy = this.#order[(place + length - 1) % length];
+    const busy = this.#order[(turn + length - 1) % length];
     const after = (layer: number) => {
-      for (let i = 1; ; i++) if (this.#order[(place + i) % length] === layer) return i;
+      for (let i = 1; ; i++) if (this.#order[(turn + i) % length] === layer) return i;
     };
     const leaving = [...this.#here].filter((layer) => layer !== busy).sort((a, b) => after(b) - after(a))[0] as number;
     this.#moves.wait(this.#used[leaving] as DeviceEvent);
@@ -80,7 +80,7 @@ export class WeightWindow implements Disposable {
     return brought.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Resolves when whatever was moved has arrived. */
+  /** Resolves when all that was moved has arrived. */
   settled(): Promise<void> {
     return this.#moves.synchronize();
   }

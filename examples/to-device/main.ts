@@ -1,8 +1,10 @@
-/** A pipeline over two devices: batches enter on one and go to the other, which computes on a batch while the next one is copied. */
-import { closeSync, openSync, writeFileSync } from 'node:fs';
+/** A pipeline over two devices: batches enter on one; the other computes on a batch while the next one is copied to it. */
+import { writeFileSync } from 'node:fs';
 import { CpuTensor, type Device, type DeviceEvent, type Stream, type Tensor, ToDevice } from '../../src/index.ts';
 import {
+  checkWritable,
   deviceNamed,
+  flag,
   parseOptions,
   runExample,
   terminalColumns,
@@ -42,7 +44,7 @@ function pairOf(typed: string): [from: Device, to: Device] {
   throw new UsageError(`--devices takes two different devices of one family, got '${typed}'${names}`);
 }
 
-const mark = (stream: Stream): DeviceEvent => {
+const recorded = (stream: Stream): DeviceEvent => {
   const event = stream.device.createEvent({ timing: true });
   stream.record(event);
   return event;
@@ -59,26 +61,28 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
   const values = new Float32Array(SIDE * SIDE);
   const inputs = Array.from(
     { length: batches },
-    (_, batch) => enter.forward(new CpuTensor(values.fill(batch), [SIDE, SIDE])) as Tensor, // `values` may change at once
+    // `values` may change at once.
+    (_, batch) => enter.forward(new CpuTensor(values.fill(batch), [SIDE, SIDE])) as Tensor,
   );
 
   async function pipeline(): Promise<Row[]> {
-    using start = mark(transfer);
+    using start = recorded(transfer);
     const copies: DeviceEvent[][] = [];
     const computed: DeviceEvent[][] = [];
     for (const input of inputs) {
-      using ready = mark(from.currentStream);
+      using ready = recorded(from.currentStream);
       transfer.wait(ready);
       // Two batches at most on the target: one computed on, one on its way.
       const before = computed.at(-2)?.[1];
       if (before) transfer.wait(before);
-      const copying = mark(transfer);
-      using batch = move.forward(input, { startEvent: ready }) as Tensor; // here at once; the target waits for the bytes
-      copies.push([copying, mark(transfer)]);
-      const computing = mark(target);
+      const copying = recorded(transfer);
+      // Here at once; the target waits for the bytes.
+      using batch = move.forward(input, { startEvent: ready }) as Tensor;
+      copies.push([copying, recorded(transfer)]);
+      const computing = recorded(target);
       const wholes = [0, 0, SIDE, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS];
       target.launch('gemm', { tensors: [product, batch, weights], wholes, reals: [1, 0] });
-      computed.push([computing, mark(target)]);
+      computed.push([computing, recorded(target)]);
     } // a batch is closed here and lasts until the work on it is done
     await Promise.all([transfer.synchronize(), target.synchronize()]);
     const between = (pairs: DeviceEvent[][], zero: DeviceEvent, at: number): Span[] =>
@@ -101,23 +105,24 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
   return rows;
 }
 
-async function main(args: readonly string[]): Promise<number> {
+function parseCommandLine(args: readonly string[]) {
   const values = parseOptions(args, {
     devices: { type: 'string', default: 'host:0,host:1' },
     batches: { type: 'string', default: '8' },
     svg: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    json: flag,
   });
-  if (values.help) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const { svg, json } = values;
-  const batches = whole('batches', values.batches, 1, 1000);
-  const [from, to] = pairOf(values.devices);
-  // Before the run, which would else be in vain; what is there stays until there is something better.
-  if (svg !== undefined) toFile('svg', svg, (file) => closeSync(openSync(file, 'a')));
+  return values && { ...values, batches: whole('batches', values.batches, 1, 1000) };
+}
+
+async function main({
+  devices,
+  batches,
+  svg,
+  json,
+}: NonNullable<ReturnType<typeof parseCommandLine>>): Promise<number> {
+  const [from, to] = pairOf(devices);
+  checkWritable('svg', svg);
   const rows = await measure(from, to, batches);
   const [copies, computed] = rows as [Row, Row];
   /** milliseconds of copies during which the target computed */
@@ -140,4 +145,4 @@ async function main(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-await runExample('to-device', main);
+await runExample({ name: 'to-device', help, parse: parseCommandLine, main });

@@ -26,17 +26,17 @@ function step(length: number, ticks: number): number {
 const told = (ms: number) => String(Number(ms.toPrecision(6)));
 
 /** What a batch is drawn by, by its number. */
-const MARKS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
+const SIGNS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /**
- * Rows under a scale in milliseconds, `columns` wide in all; each batch by a mark of its own. No more batches are drawn than
- * have marks, and two columns each on average; the last line then says so.
+ * Rows under a scale in milliseconds, `columns` wide in all; each batch by a sign of its own. No more batches are drawn
+ * than have signs, and two columns each on average; the last line then says so.
  */
 export function drawText(all: readonly Row[], columns = 80): string {
   const margin = Math.max(...all.map(({ name }) => name.length)) + 2;
   const width = columns - margin;
   const batches = Math.max(...all.flatMap(({ spans }) => spans.map(({ batch }) => batch))) + 1;
-  const drawn = Math.min(batches, MARKS.length, Math.floor(width / 2));
+  const drawn = Math.min(batches, SIGNS.length, Math.floor(width / 2));
   const rows = all.map(({ name, spans }) => ({ name, spans: spans.filter(({ batch }) => batch < drawn) }));
   const length = lengthOf(rows);
   const at = (ms: number) => Math.floor((ms / length) * width);
@@ -49,7 +49,7 @@ export function drawText(all: readonly Row[], columns = 80): string {
   const lines = rows.map(({ name, spans }) => {
     const cells = Array<string>(width).fill('·');
     for (const { batch, from, to } of spans)
-      cells.fill(MARKS[batch] as string, at(from), Math.max(at(to), at(from) + 1));
+      cells.fill(SIGNS[batch] as string, at(from), Math.max(at(to), at(from) + 1));
     return name.padEnd(margin) + cells.join('');
   });
   if (drawn < batches) lines.push(`drawn: the first ${drawn} of ${batches} batches`);
@@ -77,15 +77,15 @@ export function drawSvg(rows: readonly Row[]): string {
       const wide = Math.max(1, ((to - from) / length) * width - 1);
       const colour = `hsl(${(batch * 67) % 360} 60% 68%)`;
       const title = `batch ${batch}: ${from.toFixed(2)} to ${to.toFixed(2)} ms`;
-      parts.push(
-        `<rect x="${x(from)}" y="${y}" width="${wide.toFixed(1)}" height="${tall}" fill="${colour}"><title>${title}</title></rect>`,
-      );
+      const size = `width="${wide.toFixed(1)}" height="${tall}"`;
+      parts.push(`<rect x="${x(from)}" y="${y}" ${size} fill="${colour}"><title>${title}</title></rect>`);
       if (wide > 16)
         parts.push(`<text x="${x((from + to) / 2)}" y="${y + tall / 2 + 5}" text-anchor="middle">${batch}</text>`);
     }
   });
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 ${height}" width="1000" height="${height}" font-family="sans-serif" font-size="14">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 ${height}" width="1000" height="${height}" ` +
+      'font-family="sans-serif" font-size="14">',
     `<rect width="1000" height="${height}" fill="white"/>`,
     ...parts,
     '</svg>',

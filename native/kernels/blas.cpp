@@ -1,16 +1,17 @@
-// A BLAS opened at run time and held to one thread. Knows names of libraries and their thread switches; nobody else does.
+// A BLAS opened at run time and held to one thread. The names of libraries and of their thread switches are here and
+// nowhere else.
 #include <climits>
 #include <string>
 
-#include "device/library.hpp"
+#include "device/core/library.hpp"
 #include "kernels/gemm.hpp"
 
 namespace hotslot {
 namespace {
 
 // Fortran's row of pointers; the two lengths at the end are those of the texts.
-using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*, const float*,
-                       const int*, const float*, float*, const int*, size_t, size_t);
+using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
+                       const int*, const float*, const int*, const float*, float*, const int*, size_t, size_t);
 
 struct Blas {
   Sgemm sgemm = nullptr;
@@ -31,7 +32,8 @@ std::string hold_to_one_thread(const Library& library) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
-    // Its workers started as it loaded and would spin for a tenth of a second; another user of the library may need them.
+    // Its workers started as it loaded and would spin for a tenth of a second; another user of the library may need
+    // them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
     return "openblas " + openblas_version(library) + place;
@@ -50,8 +52,9 @@ std::string hold_to_one_thread(const Library& library) {
 
 Blas open_blas() {
   Blas blas;
-  const Library library = Library::open(
-      {"libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1", "libblis.so.4", "libblas.so.3", "libcblas.so.3"}, "HOTSLOT_BLAS");
+  const Library library = Library::open({"libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1",
+                                         "libblis.so.4", "libblas.so.3", "libcblas.so.3"},
+                                        "HOTSLOT_BLAS");
   blas.sgemm = library.symbol<Sgemm>("sgemm_");
   if (blas.sgemm) blas.name = hold_to_one_thread(library);
   if (blas.name.empty()) {
@@ -71,13 +74,14 @@ const Blas& blas() {
 
 const char* gemm_provider() { return blas().name.c_str(); }
 
-bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-               int64_t ldb, float beta, float* c, int64_t ldc) {
+bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+               const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   const Sgemm sgemm = blas().sgemm;
   if (!sgemm) return false;
   // Fortran reads row-major as transposed: Cᵀ = op(B)ᵀ·op(A)ᵀ.
   const int rows = int(n), columns = int(m), inner = int(k), left = int(ldb), right = int(lda), out = int(ldc);
-  sgemm(trans_b ? "T" : "N", trans_a ? "T" : "N", &rows, &columns, &inner, &alpha, b, &left, a, &right, &beta, c, &out, 1, 1);
+  sgemm(trans_b ? "T" : "N", trans_a ? "T" : "N", &rows, &columns, &inner, &alpha, b, &left, a, &right, &beta, c, &out,
+        1, 1);
   return true;
 }
 

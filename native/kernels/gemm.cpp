@@ -1,5 +1,5 @@
-// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in product. Devices without a BLAS
-// have gemm.gk.
+// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in product. Devices
+// without a BLAS have gemm.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
@@ -8,8 +8,8 @@ namespace hotslot {
 namespace {
 
 // A tuned BLAS won or drew at every size measured, 20,000 to 130 million multiply-adds, so there is no size rule.
-void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k, int64_t lda,
-          int64_t ldb, int64_t ldc, double alpha, double beta) {
+void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,
+          int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
   if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
   const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};

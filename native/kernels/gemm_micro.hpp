@@ -15,32 +15,33 @@ struct Target {
   float alpha, beta;
 };
 
-// to = alpha·Σ_p a[r·row + p·column] · b[p·V·lanes + …] + beta·to, where b is packed and padded with zeros to full vectors.
-#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                                        \
-  template <int R, int V>                                                                                                 \
-  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, const Target& to) {         \
-    using namespace isa;                                                                                                  \
-    vector sum[R][V];                                                                                                     \
-    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                                                  \
-        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = splat(0);                                         \
-    for (int64_t p = 0; p < k; p++, a += column, b += V * lanes) {                                                        \
-      vector right[V];                                                                                                    \
-      _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) right[v] = load(b + v * lanes);                                 \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                              \
-        const vector left = splat(a[r * row]);                                                                            \
-        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]);          \
-      }                                                                                                                   \
-    }                                                                                                                     \
-    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                          \
-    _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                                                 \
-      const Part part(to.columns - v * lanes);                                                                            \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                              \
-        float* const c = to.at + r * to.row + v * lanes;                                                                  \
-        vector out = multiply(alpha, sum[r][v]);                                                                          \
-        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                                   \
-        part.store(c, out);                                                                                               \
-      }                                                                                                                   \
-    }                                                                                                                     \
+// to = alpha·Σ_p a[r·row + p·column] · b[p·V·lanes + …] + beta·to, where b is packed and padded with zeros to full
+// vectors.
+#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                                \
+  template <int R, int V>                                                                                         \
+  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, const Target& to) { \
+    using namespace isa;                                                                                          \
+    vector sum[R][V];                                                                                             \
+    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)      \
+        sum[r][v] = splat(0);                                                                                     \
+    for (int64_t p = 0; p < k; p++, a += column, b += V * lanes) {                                                \
+      vector right[V];                                                                                            \
+      _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) right[v] = load(b + v * lanes);                         \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                      \
+        const vector left = splat(a[r * row]);                                                                    \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]);  \
+      }                                                                                                           \
+    }                                                                                                             \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                  \
+    _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                                         \
+      const Part part(to.columns - v * lanes);                                                                    \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                      \
+        float* const c = to.at + r * to.row + v * lanes;                                                          \
+        vector out = multiply(alpha, sum[r][v]);                                                                  \
+        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                           \
+        part.store(c, out);                                                                                       \
+      }                                                                                                           \
+    }                                                                                                             \
   }
 
 // Four lanes in the compiler's own vectors: any processor.
@@ -80,7 +81,8 @@ HOTSLOT_AVX2 vector multiply(vector a, vector b) { return _mm256_mul_ps(a, b); }
 HOTSLOT_AVX2 vector multiply_add(vector a, vector b, vector c) { return _mm256_fmadd_ps(a, b, c); }
 struct Part {
   HOTSLOT_AVX2 explicit Part(int64_t count)
-      : mask(_mm256_cmpgt_epi32(_mm256_set1_epi32(count < 8 ? int(count) : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
+      : mask(_mm256_cmpgt_epi32(_mm256_set1_epi32(count < 8 ? int(count) : 8),
+                                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
   HOTSLOT_AVX2 vector load(const float* p) const { return _mm256_maskload_ps(p, mask); }
   HOTSLOT_AVX2 void store(float* p, vector v) const { _mm256_maskstore_ps(p, mask, v); }
   __m256i mask;

@@ -1,11 +1,11 @@
-// The host form of the halo kernels. A move is walked two dimensions at a time: runs are copied as runs, and every other
-// inner loop is a plain one over two strides.
+// The host form of the halo kernels. A move is walked two dimensions at a time: runs are copied as runs, and every
+// other inner loop is a plain one over two strides.
 #include "kernels/halo.hpp"
 
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/crew.hpp"
+#include "kernels/idle_cores.hpp"
 #include "kernels/need.hpp"
 
 namespace hotslot {
@@ -27,7 +27,8 @@ const char* say(const char* format, V... values) {
 }
 
 const char* wrong(const HaloMove& move, int64_t m, HaloArray buffer, const HaloArray* arrays, int64_t n_arrays) {
-  if (move.array < 0 || move.array >= n_arrays) return say("move %lld is of array %lld, there are %lld", m, move.array, n_arrays);
+  if (move.array < 0 || move.array >= n_arrays)
+    return say("move %lld is of array %lld, there are %lld", m, move.array, n_arrays);
   if (move.rank < 0 || move.rank > halo_max_rank) return say("move %lld has rank %lld", m, move.rank);
   __int128 count = 1, low = move.base, high = move.base;
   for (int64_t d = 0; d < move.rank; ++d) {
@@ -38,9 +39,11 @@ const char* wrong(const HaloMove& move, int64_t m, HaloArray buffer, const HaloA
   if (count != move.count) return say("move %lld says %lld elements, its extents say otherwise", m, move.count);
   if (count == 0) return nullptr;
   if (move.buffer < 0 || __int128(move.buffer) + count > buffer.elements)
-    return say("move %lld: %lld elements from %lld on end beyond a buffer of %lld", m, move.count, move.buffer, buffer.elements);
+    return say("move %lld: %lld elements from %lld on end beyond a buffer of %lld", m, move.count, move.buffer,
+               buffer.elements);
   const HaloArray& array = arrays[move.array];
-  if (low < 0 || high >= array.elements) return say("move %lld reaches outside its array of %lld elements", m, array.elements);
+  if (low < 0 || high >= array.elements)
+    return say("move %lld reaches outside its array of %lld elements", m, array.elements);
   return nullptr;
 }
 
@@ -49,8 +52,10 @@ enum class To { buffer, buffer_negated, array };
 template <class T, To to>
 inline void one(T* dense, T* strided) {
   constexpr T sign = T(1) << (8 * sizeof(T) - 1);
-  if constexpr (to == To::array) *strided = *dense;
-  else *dense = to == To::buffer_negated ? T(*strided ^ sign) : *strided;
+  if constexpr (to == To::array)
+    *strided = *dense;
+  else
+    *dense = to == To::buffer_negated ? T(*strided ^ sign) : *strided;
 }
 
 // One dimension of a walk: so many elements, with these distances in the array and in the buffer.
@@ -69,20 +74,27 @@ void rows_of(T* dense, T* strided, const Loop& row, int64_t columns, int64_t ste
 template <class T, To to>
 void runs_of(T* dense, T* strided, const Loop& row, int64_t columns) {
   for (int64_t i = 0; i < row.extent; ++i, dense += row.dense, strided += row.step) {
-    if constexpr (to == To::array) std::memcpy(strided, dense, size_t(columns) * sizeof(T));
-    else std::memcpy(dense, strided, size_t(columns) * sizeof(T));
+    if constexpr (to == To::array)
+      std::memcpy(strided, dense, size_t(columns) * sizeof(T));
+    else
+      std::memcpy(dense, strided, size_t(columns) * sizeof(T));
   }
 }
 
 // Rows of columns that lie side by side in the buffer.
 template <class T, To to>
 void plane(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step) {
-  if (step == 1 && to != To::buffer_negated && columns * int64_t(sizeof(T)) > 64) return runs_of<T, to>(dense, strided, row, columns);
+  if (step == 1 && to != To::buffer_negated && columns * int64_t(sizeof(T)) > 64)
+    return runs_of<T, to>(dense, strided, row, columns);
   switch (columns) {
-    case 1: return rows_of<T, to, 1>(dense, strided, row, 1, step);
-    case 2: return rows_of<T, to, 2>(dense, strided, row, 2, step);
-    case 3: return rows_of<T, to, 3>(dense, strided, row, 3, step);
-    case 4: return rows_of<T, to, 4>(dense, strided, row, 4, step);
+    case 1:
+      return rows_of<T, to, 1>(dense, strided, row, 1, step);
+    case 2:
+      return rows_of<T, to, 2>(dense, strided, row, 2, step);
+    case 3:
+      return rows_of<T, to, 3>(dense, strided, row, 3, step);
+    case 4:
+      return rows_of<T, to, 4>(dense, strided, row, 4, step);
   }
   // Known steps are vectorised.
   if (step == 1) return rows_of<T, to, 0>(dense, strided, row, columns, 1);
@@ -96,10 +108,12 @@ void plane(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step)
 template <class T, To to>
 void walk(const Loop* loops, int64_t rank, T* dense, T* strided) {
   if (rank <= 2) return plane<T, to>(dense, strided, loops[0], loops[1].extent, loops[1].step);
-  for (int64_t i = 0; i < loops[0].extent; ++i) walk<T, to>(loops + 1, rank - 1, dense + i * loops[0].dense, strided + i * loops[0].step);
+  for (int64_t i = 0; i < loops[0].extent; ++i)
+    walk<T, to>(loops + 1, rank - 1, dense + i * loops[0].dense, strided + i * loops[0].step);
 }
 
-// The dimensions in the buffer's order, but for one: the plane that is copied at once has the array's densest dimension in it.
+// The dimensions in the buffer's order, but for one: the plane that is copied at once has the array's densest dimension
+// in it.
 template <class T, To to>
 void walk_all(const HaloMove& move, T* dense, T* strided) {
   Loop loops[halo_max_rank + 2];
@@ -111,7 +125,8 @@ void walk_all(const HaloMove& move, T* dense, T* strided) {
   Loop* const first = loops + std::min<int64_t>(move.rank, 2);
   Loop* const last = loops + 1 + move.rank;
   if (move.rank > 2) {
-    Loop* const densest = std::min_element(first, last, [](const Loop& a, const Loop& b) { return std::abs(a.step) < std::abs(b.step); });
+    Loop* const densest =
+        std::min_element(first, last, [](const Loop& a, const Loop& b) { return std::abs(a.step) < std::abs(b.step); });
     if (std::abs(densest->step) < std::abs(last->step)) std::rotate(densest, densest + 1, last);
   }
   walk<T, to>(first, last + 1 - first, dense, strided);
@@ -121,17 +136,24 @@ template <class T>
 void move_one(const HaloMove& move, void* buffer, const HaloArray* arrays) {
   T* const dense = static_cast<T*>(buffer) + move.buffer;
   T* const strided = static_cast<T*>(arrays[move.array].at) + move.base;
-  if (move.flags & unpacks) walk_all<T, To::array>(move, dense, strided);
-  else if (move.flags & negates) walk_all<T, To::buffer_negated>(move, dense, strided);
-  else walk_all<T, To::buffer>(move, dense, strided);
+  if (move.flags & unpacks)
+    walk_all<T, To::array>(move, dense, strided);
+  else if (move.flags & negates)
+    walk_all<T, To::buffer_negated>(move, dense, strided);
+  else
+    walk_all<T, To::buffer>(move, dense, strided);
 }
 
 void move_any(const HaloMove& move, int64_t itemsize, void* buffer, const HaloArray* arrays) {
   if (move.count == 0) return;
-  if (itemsize == 8) move_one<uint64_t>(move, buffer, arrays);
-  else if (itemsize == 4) move_one<uint32_t>(move, buffer, arrays);
-  else if (itemsize == 2) move_one<uint16_t>(move, buffer, arrays);
-  else move_one<uint8_t>(move, buffer, arrays);
+  if (itemsize == 8)
+    move_one<uint64_t>(move, buffer, arrays);
+  else if (itemsize == 4)
+    move_one<uint32_t>(move, buffer, arrays);
+  else if (itemsize == 2)
+    move_one<uint16_t>(move, buffer, arrays);
+  else
+    move_one<uint8_t>(move, buffer, arrays);
 }
 
 // Part `p` of `parts` of a move, along its outermost dimension.
@@ -148,7 +170,8 @@ HaloMove part_of(const HaloMove& move, int64_t p, int64_t parts) {
 
 }  // namespace
 
-const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays, int64_t n_arrays) {
+const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
+                      int64_t n_arrays) {
   int64_t bytes = 0;
   for (int64_t m = 0; m < n; ++m) {
     if (const char* why = wrong(moves[m], m, buffer, arrays, n_arrays)) return why;
@@ -175,31 +198,38 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
     const int64_t parts = moves[m].rank == 0 ? 1 : std::min({own / piece_bytes, most_parts, moves[m].dims[0].extent});
     const bool joins = parts <= 1 && !pieces.empty() && pieces.back().parts == 1 && some + own <= piece_bytes;
     some = joins ? some + own : own;
-    if (joins) pieces.back().last = m + 1;
-    else if (parts <= 1) pieces.push_back({m, m + 1, 0, 1});
+    if (joins)
+      pieces.back().last = m + 1;
+    else if (parts <= 1)
+      pieces.push_back({m, m + 1, 0, 1});
     else
       for (int64_t part = 0; part < parts; ++part) pieces.push_back({m, m + 1, part, parts});
   }
-  // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later move is the one that stays.
+  // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later move is the one
+  // that stays.
   const bool in_order = std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & unpacks; });
   for (size_t from = 0, to; from < pieces.size(); from = to) {
     to = in_order ? from + size_t(pieces[from].parts) : pieces.size();
-    if (to - from == 1) run(from);
-    else Crew::run(int(to - from), [&](int at) { run(from + size_t(at)); });
+    if (to - from == 1)
+      run(from);
+    else
+      IdleCores::run(int(to - from), [&](int at) { run(from + size_t(at)); });
   }
   return nullptr;
 }
 
-// ---- as kernels ------------------------------------------------------------------------------------------------------
+// ---- as kernels -----------------------------------------------------------------------------------------------------
 
 namespace {
 
-// What the kernel's parameters mean: halo.gk. The table is what its memory says: it is checked before anything is moved.
+// What the kernel's parameters mean: halo.gk. The table is what its memory says: it is checked before anything is
+// moved.
 template <class T>
 const char* run(const KernelArgs& args) {
   HaloArray arrays[halo_arrays];
   for (int i = 0; i < halo_arrays; ++i) arrays[i] = {args.pointer[2 + i], args.whole[2 + i]};
-  return halo_move(static_cast<const HaloMove*>(args.pointer[1]), args.whole[0], sizeof(T), {args.pointer[0], args.whole[1]}, arrays, halo_arrays);
+  return halo_move(static_cast<const HaloMove*>(args.pointer[1]), args.whole[0], sizeof(T),
+                   {args.pointer[0], args.whole[1]}, arrays, halo_arrays);
 }
 
 template <class T>
@@ -208,7 +238,8 @@ const char* need(const KernelArgs& args, uint64_t* bytes) {
   const int64_t moves = check.size(0, "moves"), total = check.size(1, "total");
   check.at_most(0, "moves", halo_arrays), check.at_most(1, "total", UINT32_MAX);
   check.items(0, total, sizeof(T)), check.items(1, moves, sizeof(HaloMove));
-  static const char* const rooms[] = {"room 0", "room 1", "room 2", "room 3", "room 4", "room 5", "room 6", "room 7", "room 8", "room 9"};
+  static const char* const rooms[] = {"room 0", "room 1", "room 2", "room 3", "room 4",
+                                      "room 5", "room 6", "room 7", "room 8", "room 9"};
   for (int i = 0; i < halo_arrays; ++i) check.items(2 + i, check.at_least(2 + i, rooms[i], 0), sizeof(T));
   return check.verdict();
 }
@@ -228,7 +259,8 @@ std::vector<Kernel> halo_kernels() {
 }
 
 const Kernel* halo_kernel(int64_t itemsize) {
-  static const Kernel* const kernels[] = {find_kernel("halo8"), find_kernel("halo16"), find_kernel("halo32"), find_kernel("halo64")};
+  static const Kernel* const kernels[] = {find_kernel("halo8"), find_kernel("halo16"), find_kernel("halo32"),
+                                          find_kernel("halo64")};
   return kernels[itemsize == 8 ? 3 : itemsize == 4 ? 2 : itemsize == 2 ? 1 : 0];
 }
 

@@ -1,5 +1,5 @@
-// Strided copies between arrays and one dense buffer, in native code: what the halo transformer does on the processor. The
-// kernels halo8 to halo64 do the same on every device; their host form is this one.
+// Strided copies between arrays and one dense buffer, in native code: what the halo transformer does on the processor.
+// The kernels halo8 to halo64 do the same on every device; their host form is this one.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ namespace hotslot {
 
 constexpr int halo_max_rank = 8, halo_arrays = 10;
 
-// One array's part of the buffer, as src/operators/halo/moves.ts encodes it. All counts are elements.
+// One array's part of the buffer, as src/halo/moves.ts encodes it. All counts are elements.
 struct HaloMove {
   int64_t array;   // which one
   int64_t flags;   // 1: from the buffer into the array; 2: the sign bit of every element is turned, into the buffer
@@ -21,7 +21,7 @@ struct HaloMove {
     int64_t extent, step;  // steps are signed
   } dims[halo_max_rank];
 };
-static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t), "src/operators/halo/moves.ts writes these words");
+static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t), "src/halo/moves.ts writes these words");
 
 struct HaloArray {
   void* at;
@@ -29,8 +29,10 @@ struct HaloArray {
 };
 
 // Does all moves, large ones with the help of idle cores; elements are of 1, 2, 4 or 8 bytes. Nothing is written and a
-// sentence comes back when a move reaches outside its array or the buffer; it is good until the next call on this thread.
-const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays, int64_t n_arrays);
+// sentence comes back when a move reaches outside its array or the buffer; it is good until the next call on this
+// thread.
+const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
+                      int64_t n_arrays);
 
 // halo8, halo16, halo32, halo64, in the registry.
 const Kernel* halo_kernel(int64_t itemsize);

@@ -1,5 +1,5 @@
-// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each pointer
-// must cover, and its host form. Kernels themselves are one source each beside this file.
+// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each
+// pointer must cover, and its host form. Kernels themselves are one source each beside this file.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -22,7 +22,8 @@ struct KernelArgs {
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
-  // Fills `bytes[i]` with the least size of pointer i for these arguments; returns a sentence when an argument is wrong.
+  // Fills `bytes[i]` with the least size of pointer i for these arguments; returns a sentence when an argument is
+  // wrong.
   const char* (*need)(const KernelArgs& args, uint64_t* bytes);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs& args);
@@ -30,6 +31,8 @@ struct Kernel {
   std::array<char, max_pointers> types{};
   // Bytes of an element per pointer, which begins at a multiple of them; 0: any.
   std::array<uint8_t, max_pointers> widths{};
+  // It waits for something outside the device, or runs as long as it is told: its last run says nothing about the next.
+  bool may_hold = false;
   bool aligned(int i, uintptr_t address) const { return widths[size_t(i)] == 0 || address % widths[size_t(i)] == 0; }
 };
 
@@ -38,8 +41,8 @@ const Kernel* find_kernel(const char* name);
 const std::vector<Kernel>& all_kernels();
 // The part of them that only tests launch: fail, spin, latch.
 const std::vector<Kernel>& test_kernels();
-// 'openblas 0.3.21 (libopenblas.so.0)' or 'built-in': what the matrix products run on. The first call opens the library;
-// HOTSLOT_BLAS=path names another one, HOTSLOT_BLAS=none none.
+// 'openblas 0.3.21 (libopenblas.so.0)' or 'built-in': what the matrix products run on. The first call opens the
+// library; HOTSLOT_BLAS=path names another one, HOTSLOT_BLAS=none none.
 const char* gemm_provider();
 
 // Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a KernelArgs.
@@ -59,9 +62,12 @@ struct Trampoline<void(P...)> {
   }
   template <class T>
   static T take(const KernelArgs& args, int& p, int& w, int& r) {
-    if constexpr (std::is_pointer_v<T>) return static_cast<T>(args.pointer[p++]);
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(args.whole[w++]);
-    else return static_cast<T>(args.real[r++]);
+    if constexpr (std::is_pointer_v<T>)
+      return static_cast<T>(args.pointer[p++]);
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(args.whole[w++]);
+    else
+      return static_cast<T>(args.real[r++]);
   }
   template <class T>
   static constexpr char type_of() {
@@ -77,7 +83,10 @@ struct Trampoline<void(P...)> {
   static constexpr std::array<uint8_t, max_pointers> widths() {
     std::array<uint8_t, max_pointers> out{};
     size_t at = 0;
-    ((std::is_pointer_v<P> ? void(out[at++] = sizeof(std::remove_pointer_t<std::conditional_t<std::is_pointer_v<P>, P, char*>>)) : void()), ...);
+    ((std::is_pointer_v<P>
+          ? void(out[at++] = sizeof(std::remove_pointer_t<std::conditional_t<std::is_pointer_v<P>, P, char*>>))
+          : void()),
+     ...);
     return out;
   }
   static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));

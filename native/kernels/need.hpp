@@ -16,7 +16,8 @@ class Check {
   // Whole number i, at least 1.
   int64_t size(int i, const char* name) { return at_least(i, name, 1); }
   int64_t at_least(int i, const char* name, int64_t least) {
-    if (args.whole[i] < least) say("%s must be at least %lld, got %lld", name, (long long)least, (long long)args.whole[i]);
+    if (args.whole[i] < least)
+      say("%s must be at least %lld, got %lld", name, (long long)least, (long long)args.whole[i]);
     return args.whole[i];
   }
   int64_t at_most(int i, const char* name, int64_t most) {
@@ -25,7 +26,8 @@ class Check {
   }
   // Whole number i, the elements between rows of `width` elements.
   int64_t stride(int i, const char* name, int64_t width) {
-    if (args.whole[i] < width) say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
+    if (args.whole[i] < width)
+      say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
     return args.whole[i];
   }
   double finite(int i, const char* name) {
@@ -34,7 +36,8 @@ class Check {
   }
   // Real i within [low, high].
   double within(int i, const char* name, double low, double high) {
-    if (!(args.real[i] >= low && args.real[i] <= high)) say("%s must be within [%g, %g], got %g", name, low, high, args.real[i]);
+    if (!(args.real[i] >= low && args.real[i] <= high))
+      say("%s must be within [%g, %g], got %g", name, low, high, args.real[i]);
     return args.real[i];
   }
 

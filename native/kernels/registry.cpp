@@ -1,6 +1,6 @@
 // The list of kernels: each source's host form with the check of its arguments. A new kernel is a source, its
 // line in all.gk, a need, a line.
-// Nobody traps floating-point exceptions; without that promise selections stay branches.
+// Floating-point exceptions are never trapped; without that promise selections stay branches.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
@@ -29,7 +29,9 @@ const char* need(const KernelArgs& args, uint64_t* bytes) {
 // Of elements twice as long.
 int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
-void activation(Check& check, int i) { check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH); }
+void activation(Check& check, int i) {
+  check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH);
+}
 
 void bias_act(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
@@ -68,7 +70,8 @@ void gather_columns(const KernelArgs&, Check& check) {
 }
 
 void gather(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns"), table_rows = check.size(2, "table_rows");
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns"),
+                table_rows = check.size(2, "table_rows");
   check.matrix(0, rows, columns, check.stride(3, "out_stride", columns));
   check.matrix(1, table_rows, columns, check.stride(4, "table_stride", columns));
   check.vector(2, rows);
@@ -142,7 +145,8 @@ void draw(Check& check) { check.vector(0, check.size(0, "n")), check.vector(1, 4
 void random_uniform(const KernelArgs& args, Check& check) {
   draw(check);
   check.finite(0, "low"), check.finite(1, "high");
-  if (!(float(args.real[0]) < float(args.real[1]))) check.say("low must be below high, got %g and %g", args.real[0], args.real[1]);
+  if (!(float(args.real[0]) < float(args.real[1])))
+    check.say("low must be below high, got %g and %g", args.real[0], args.real[1]);
 }
 
 void random_normal(const KernelArgs&, Check& check) {

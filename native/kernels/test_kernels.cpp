@@ -1,5 +1,5 @@
-// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word in memory changes. These are
-// the host's forms; test/test.gk has those of devices.
+// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word in memory changes.
+// These are the host's forms; test/test.gk has those of devices.
 #include <time.h>
 
 #include "kernels/need.hpp"
@@ -20,8 +20,7 @@ const char* need_nothing(const KernelArgs&, uint64_t*) { return nullptr; }
 // spin(; µs): keeps its thread busy, at most 10 s.
 const char* run_spin(const KernelArgs& args) {
   const int64_t end = now_ns() + args.whole[0] * 1000;
-  while (now_ns() < end) {
-  }
+  while (now_ns() < end) {}
   return nullptr;
 }
 const char* need_spin(const KernelArgs& args, uint64_t* bytes) {
@@ -34,7 +33,7 @@ const char* need_spin(const KernelArgs& args, uint64_t* bytes) {
 const char* run_latch(const KernelArgs& args) {
   const auto* word = static_cast<const int32_t*>(args.pointer[0]);
   const int64_t end = now_ns() + args.whole[0] * 1000000;
-  // Pairs with the sequentially consistent store of whoever opens the latch.
+  // Pairs with the sequentially consistent store that opens the latch.
   while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == 0) {
     if (now_ns() >= end) return "the test kernel 'latch' was never opened";
     const timespec nap{0, 20000};
@@ -54,8 +53,8 @@ const char* need_latch(const KernelArgs& args, uint64_t* bytes) {
 const std::vector<Kernel>& test_kernels() {
   static const std::vector<Kernel> list{
       {"fail", 0, 0, 0, need_nothing, run_fail, {}, {}},
-      {"spin", 0, 1, 0, need_spin, run_spin, {}, {}},
-      {"latch", 1, 1, 0, need_latch, run_latch, {'i'}, {4}},
+      {"spin", 0, 1, 0, need_spin, run_spin, {}, {}, true},
+      {"latch", 1, 1, 0, need_latch, run_latch, {'i'}, {4}, true},
   };
   return list;
 }

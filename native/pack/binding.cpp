@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "device/throw.hpp"
+#include "device/addon/napi.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 #include "wait/bell.hpp"
@@ -16,15 +16,17 @@ constexpr uint64_t slice_ns = 20'000'000;
 
 class Packer final : public Napi::ObjectWrap<Packer> {
  public:
-  // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report: Float64Array(4))
-  explicit Packer(const Napi::CallbackInfo& info) : ObjectWrap(info) {
-    const Bytes buffer = bytes_of(info[0], "the replay buffer"), slots = bytes_of(info[1], "the slots"), report = bytes_of(info[4], "the report");
+  // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
+  // Float64Array(4))
+  explicit Packer(Info info) : ObjectWrap(info) {
+    const Bytes buffer = bytes_of(info[0], "the replay buffer"), slots = bytes_of(info[1], "the slots"),
+                report = bytes_of(info[4], "the report");
     source_ = rows::open(buffer.data, buffer.size);
-    if (!source_.header) throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "the first argument is not a replay buffer's memory");
-    if (report.size < 4 * sizeof(double)) throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "the report needs four float64");
+    if (!source_.header) throw_js(info.Env(), argument("the first argument is not a replay buffer's memory"));
+    if (report.size < 4 * sizeof(double)) throw_js(info.Env(), argument("the report needs four float64"));
     slots_ = slots;
-    first_ = uint64_t(info[2].As<Napi::Number>().Int64Value());
-    stride_ = uint64_t(info[3].As<Napi::Number>().Int64Value());
+    first_ = whole(info, 2);
+    stride_ = whole(info, 3);
     report_ = reinterpret_cast<double*>(report.data);
     for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
   }
@@ -36,14 +38,14 @@ class Packer final : public Napi::ObjectWrap<Packer> {
  private:
   // pack(slot, seed, rows, least ptr): 0 until the buffer holds what is asked, 1 when the rows lie in the slot, 2 to be
   // called again. The report receives snapshot ptr, snapshot size, begin and end (ms).
-  Napi::Value pack(const Napi::CallbackInfo& info) {
-    const uint64_t slot = uint64_t(info[0].As<Napi::Number>().Int64Value());
-    const uint64_t seed = uint64_t(info[1].As<Napi::Number>().Int64Value());
-    const uint64_t count = uint64_t(info[2].As<Napi::Number>().Int64Value());
-    const double least = info[3].As<Napi::Number>().DoubleValue();
+  Napi::Value pack(Info info) {
+    const uint64_t slot = whole(info, 0);
+    const uint64_t seed = whole(info, 1);
+    const uint64_t count = whole(info, 2);
+    const double least = number(info, 3);
     const uint64_t at = slot * stride_ + first_;
     if (at + count * source_.row_bytes > slots_.size || count * source_.row_bytes > stride_ - first_)
-      throw_js(info.Env(), "ERR_HOTSLOT_RANGE", "the batch does not fit the slot");
+      throw_js(info.Env(), range("the batch does not fit the slot"));
     if (!packing_) {
       const rows::Snapshot now = rows::snapshot(source_);
       if (now.size == 0 || double(now.ptr) < least) return Napi::Number::New(info.Env(), 0);
@@ -56,7 +58,8 @@ class Packer final : public Napi::ObjectWrap<Packer> {
       packing_ = true;
     }
     const uint64_t bytes = count * source_.row_bytes;
-    const auto result = rows::gather(source_, job_, indices_.data(), count, slots_.data + at, now_ns() + slice_ns, rows::should_stream(bytes));
+    const auto result = rows::gather(source_, job_, indices_.data(), count, slots_.data + at, now_ns() + slice_ns,
+                                     rows::should_stream(bytes));
     if (result == rows::GatherResult::More) return Napi::Number::New(info.Env(), 2);
     packing_ = false;
     report_[3] = double(now_ns()) / 1e6;
@@ -76,8 +79,7 @@ class Packer final : public Napi::ObjectWrap<Packer> {
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
-  env.SetInstanceData(new Instance);
-  exports.Set("link", Napi::Function::New(env, link, "link"));
+  make_linkable(env, exports);
   exports.Set("Packer", Packer::define(env));
   return exports;
 }

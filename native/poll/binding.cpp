@@ -1,10 +1,11 @@
-// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch of events in one call
-// and, while any is pending, is the one place where poll's thread sleeps: on its own bell word, helping the device first.
+// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch of events in one
+// call and, while any is pending, is the one place where poll's thread sleeps: on its own bell word, helping the device
+// first.
 #include <napi.h>
 
 #include <algorithm>
 
-#include "device/pins.hpp"
+#include "device/addon/pins.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot {
@@ -20,19 +21,20 @@ constexpr uint64_t longest_wait_ns = 50'000'000;
 
 class Poller final : public Napi::ObjectWrap<Poller> {
  public:
-  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array, sleepNs, spinNs})
-  // With a bell the calling thread may attend, from back() until away(): completions ring it, and it promises to come and help.
-  explicit Poller(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
+  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array,
+  // sleepNs, spinNs}) With a bell the calling thread may attend, from back() until away(): completions ring it, and it
+  // promises to come and help.
+  explicit Poller(Info info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
     events_ = pins_.pin_all(options.Get("events"), HOTSLOT_EVENT, "event");
     const Bytes watch = bytes_of(options.Get("watch"), "watch"), times = bytes_of(options.Get("times"), "times");
     if (watch.size < events_.size() * 4 || times.size < events_.size() * 8)
-      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "watch and times need one element per event");
+      throw_js(info.Env(), argument("watch and times need one element per event"));
     watch_ = reinterpret_cast<int32_t*>(watch.data);
     times_ = reinterpret_cast<double*>(times.data);
-    sleep_ns_ = uint64_t(options.Get("sleepNs").As<Napi::Number>().Int64Value());
-    spin_ns_ = uint64_t(options.Get("spinNs").As<Napi::Number>().Int64Value());
+    sleep_ns_ = whole(options.Get("sleepNs"));
+    spin_ns_ = whole(options.Get("spinNs"));
     views_.push_back(Napi::Persistent(options.Get("watch").As<Napi::TypedArray>()));
     views_.push_back(Napi::Persistent(options.Get("times").As<Napi::TypedArray>()));
     if (options.Get("bell").IsTypedArray()) {
@@ -43,26 +45,27 @@ class Poller final : public Napi::ObjectWrap<Poller> {
   ~Poller() override { leave(); }
 
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Poller", {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait),
-                                      InstanceMethod("away", &Poller::away), InstanceMethod("back", &Poller::back),
-                                      InstanceMethod("close", &Poller::close)});
+    return DefineClass(env, "Poller",
+                       {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait),
+                        InstanceMethod("away", &Poller::away), InstanceMethod("back", &Poller::back),
+                        InstanceMethod("close", &Poller::close)});
   }
 
  private:
   // check(ns): how many watched events became done, after helping the device for at most ns.
-  Napi::Value check(const Napi::CallbackInfo& info) {
-    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this poller is closed");
+  Napi::Value check(Info info) {
+    if (closed_) throw_js(info.Env(), closed("this poller"));
     int found = look(info.Env());
-    const uint64_t ns = uint64_t(info[0].As<Napi::Number>().Int64Value());
+    const uint64_t ns = whole(info, 0);
     if (found == 0 && ns > 0 && pins_.api().help(device_, ns)) found = look(info.Env());
     return Napi::Number::New(info.Env(), found);
   }
 
   // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
-  Napi::Value wait(const Napi::CallbackInfo& info) {
-    if (!bell_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this poller has no bell to sleep on, or is closed");
+  Napi::Value wait(Info info) {
+    if (!bell_) throw_js(info.Env(), closed("this poller has no bell to sleep on, or"));
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
-    const uint64_t ns = std::min(uint64_t(info[1].As<Napi::Number>().DoubleValue() * 1e6), longest_wait_ns);
+    const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), longest_wait_ns);
     const uint64_t deadline = now_ns() + ns;
     uint64_t idle_since = 0;
     for (;;) {
@@ -93,10 +96,10 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     return found;
   }
 
-  // Before this thread parks in JavaScript, where native code cannot wake it: nobody may count on its help. What is still
-  // to run is handed to the pool.
-  void away(const Napi::CallbackInfo&) { dismiss(); }
-  void back(const Napi::CallbackInfo&) { attend(); }
+  // Before this thread parks in JavaScript, where native code cannot wake it: the device stops counting on its help.
+  // What is still to run is handed to the pool.
+  void away(Info) { dismiss(); }
+  void back(Info) { attend(); }
 
   void attend() {
     if (bell_ && !attending_) pins_.api().attend(device_, bell_);
@@ -113,7 +116,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     events_.clear();
     pins_.drop();
   }
-  void close(const Napi::CallbackInfo&) { leave(); }
+  void close(Info) { leave(); }
 
   Pins pins_;
   void* device_ = nullptr;
@@ -129,8 +132,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
-  env.SetInstanceData(new Instance);
-  exports.Set("link", Napi::Function::New(env, link, "link"));
+  make_linkable(env, exports);
   exports.Set("Poller", Poller::define(env));
   return exports;
 }

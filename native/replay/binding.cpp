@@ -1,8 +1,8 @@
-// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy where asked, and the spent
-// event behind them.
+// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy where asked, and the
+// spent event behind them.
 #include <napi.h>
 
-#include "device/pins.hpp"
+#include "device/addon/pins.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot {
@@ -10,8 +10,9 @@ namespace {
 
 class Replayer final : public Napi::ObjectWrap<Replayer> {
  public:
-  // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?, weightsOffset?, weightsBytes?, mailbox?})
-  explicit Replayer(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
+  // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?,
+  // weightsOffset?, weightsBytes?, mailbox?})
+  explicit Replayer(Info info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "compute stream");
     spent_ = pins_.pin_all(options.Get("spent"), HOTSLOT_EVENT, "event");
@@ -19,14 +20,14 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
     if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     const Bytes times = bytes_of(options.Get("times"), "times");
     if (times.size < 16 || graphs_.size() != spent_.size() || (!begins_.empty() && begins_.size() != spent_.size()))
-      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a replayer needs one graph and one event per slot, and two float64 for times");
+      throw_js(info.Env(), argument("a replayer needs one graph and one event per slot, and two float64 for times"));
     times_ = reinterpret_cast<double*>(times.data);
     view_ = Napi::Persistent(options.Get("times").As<Napi::TypedArray>());
     if (options.Get("weights").IsNumber()) {
       weights_ = pins_.pin(options.Get("weights"), HOTSLOT_MEMORY, "weights tensor");
       mailbox_ = pins_.pin(options.Get("mailbox"), HOTSLOT_MEMORY, "mailbox");
-      weights_offset_ = uint64_t(options.Get("weightsOffset").As<Napi::Number>().Int64Value());
-      weights_bytes_ = uint64_t(options.Get("weightsBytes").As<Napi::Number>().Int64Value());
+      weights_offset_ = whole(options.Get("weightsOffset"));
+      weights_bytes_ = whole(options.Get("weightsBytes"));
     }
   }
 
@@ -37,9 +38,9 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   }
 
  private:
-  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered() in
-  // src/addon.ts for when it was not.
-  Napi::Value launch(const Napi::CallbackInfo& info) {
+  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered()
+  // in src/addon.ts for when it was not.
+  Napi::Value launch(Info info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -48,8 +49,9 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
     return Napi::Boolean::New(info.Env(), true);
   }
 
-  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor died.
-  Napi::Value mark(const Napi::CallbackInfo& info) {
+  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor
+  // died.
+  Napi::Value mark(Info info) {
     check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -57,12 +59,12 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
     return Napi::Boolean::New(info.Env(), true);
   }
 
-  void begin(const Napi::CallbackInfo& info, size_t slot) {
+  void begin(Info info, size_t slot) {
     times_[0] = double(now_ns()) / 1e6;
     if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
   }
 
-  void finish(const Napi::CallbackInfo& info, size_t slot) {
+  void finish(Info info, size_t slot) {
     const int64_t to = info[1].As<Napi::Number>().Int64Value();
     if (to >= 0 && weights_)
       checked(info.Env(), pins_.api().copy(stream_, mailbox_, uint64_t(to), weights_, weights_offset_, weights_bytes_));
@@ -71,16 +73,16 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
   }
 
   // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
-  Napi::Value drained(const Napi::CallbackInfo& info) {
+  Napi::Value drained(Info info) {
     check_open(info);
     return Napi::Boolean::New(info.Env(), checked(info.Env(), pins_.api().stream_query(stream_)) == 1);
   }
 
-  void check_open(const Napi::CallbackInfo& info) {
-    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this replayer is closed");
+  void check_open(Info info) {
+    if (closed_) throw_js(info.Env(), closed("this replayer"));
   }
 
-  void close(const Napi::CallbackInfo&) {
+  void close(Info) {
     closed_ = true;
     pins_.drop();
   }
@@ -99,8 +101,7 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
-  env.SetInstanceData(new Instance);
-  exports.Set("link", Napi::Function::New(env, link, "link"));
+  make_linkable(env, exports);
   exports.Set("Replayer", Replayer::define(env));
   return exports;
 }

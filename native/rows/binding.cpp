@@ -2,47 +2,25 @@
 // memory safety needs. Every view is a typed array over the shared memory; a handle keeps its view alive.
 #include <napi.h>
 
-#include <memory>
 #include <vector>
 
+#include "device/addon/napi.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 
+namespace hotslot::rows {
 namespace {
 
-using namespace hotslot::rows;
-
-struct Bytes {
-  uint8_t* data = nullptr;
-  uint64_t size = 0;
-};
-
-// Pointer and length of any typed array, whatever buffer it lies on (never ask for the buffer itself: Node 20 has no
-// way to name a SharedArrayBuffer). Undefined and null give no data.
-Bytes bytes_of(napi_env env, napi_value value) {
-  napi_typedarray_type type;
-  size_t length = 0;
-  void* data = nullptr;
-  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {};
-  static constexpr uint8_t kItem[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8};
-  return {static_cast<uint8_t*>(data), uint64_t{length} * kItem[type]};
-}
-
-Bytes require_bytes(const Napi::CallbackInfo& info, size_t at, uint64_t least) {
-  const Bytes bytes = bytes_of(info.Env(), info[at]);
-  if (bytes.size < least || (bytes.data == nullptr && least > 0)) {
-    throw Napi::RangeError::New(info.Env(), "rows addon: argument " + std::to_string(at) + " has " + std::to_string(bytes.size) +
-                                                " bytes, needs " + std::to_string(least));
-  }
+Bytes require_bytes(Info info, size_t at, uint64_t least) {
+  const Bytes bytes = bytes_if_any(info.Env(), info[at]);
+  if (bytes.size < least || (bytes.data == nullptr && least > 0))
+    throw_js(info.Env(), range("rows addon: argument ", at, " has ", bytes.size, " bytes, needs ", least));
   return bytes;
 }
 
-uint32_t u32(const Napi::CallbackInfo& info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
-uint64_t u64(const Napi::CallbackInfo& info, size_t at) {
-  return static_cast<uint64_t>(info[at].As<Napi::Number>().Int64Value());
-}
+uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
 
 // What a handle points at, with the view that keeps its memory alive.
 template <typename T>
@@ -52,54 +30,52 @@ struct Held {
 };
 
 template <typename T>
-Napi::Value hold(const Napi::CallbackInfo& info, size_t view_at, T value) {
+Napi::Value hold(Info info, size_t view_at, T value) {
   auto* held = new Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)};
   return Napi::External<Held<T>>::New(info.Env(), held, [](Napi::Env, Held<T>* gone) { delete gone; });
 }
 
 template <typename T>
-T& held(const Napi::CallbackInfo& info, size_t at) {
-  if (!info[at].IsExternal()) throw Napi::TypeError::New(info.Env(), "rows addon: not a handle");
+T& held(Info info, size_t at) {
+  if (!info[at].IsExternal()) throw_js(info.Env(), argument("rows addon: argument ", at, " is no handle"));
   return info[at].As<Napi::External<Held<T>>>().Data()->value;
 }
 
 struct Buffer {
   Source source;
-  std::vector<Field> fields;  // offset and bytes set once; from and instead per add, by the one thread of this env
-  std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws nobody asked to see
-  double* result;  // [ptr, size] of the last sample, read by JavaScript
+  std::vector<Field> fields;      // offset and bytes set once; from and instead per add, by the one thread of this env
+  std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws that are not returned
+  double* result;                 // [ptr, size] of the last sample, read by JavaScript
 };
 
-Napi::Value misalignment(const Napi::CallbackInfo& info) {
+Napi::Value misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
   return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1)));
 }
 
-void format_buffer(const Napi::CallbackInfo& info) {
+void format_buffer(Info info) {
   const uint32_t capacity = u32(info, 1), row_bytes = u32(info, 2);
   format(require_bytes(info, 0, bytes_needed(capacity, row_bytes)).data, capacity, row_bytes);
 }
 
 // (memory, pairs of [offset, bytes] per field, result) → handle
-Napi::Value open_buffer(const Napi::CallbackInfo& info) {
+Napi::Value open_buffer(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Bytes pairs = require_bytes(info, 1, 8);
   const Bytes result = require_bytes(info, 2, 16);
   Buffer buffer{open(memory.data, memory.size), {}, {}, reinterpret_cast<double*>(result.data)};
-  if (buffer.source.header == nullptr) {
-    throw Napi::TypeError::New(info.Env(), "this memory is not a Hotslot replay buffer of version " + std::to_string(kVersion));
-  }
+  if (buffer.source.header == nullptr)
+    throw_js(info.Env(), argument("this memory is not a Hotslot replay buffer of version ", format_version));
   const auto* pair = reinterpret_cast<const uint32_t*>(pairs.data);
   for (uint64_t i = 0; i + 1 < pairs.size / 4; i += 2) {
-    if (uint64_t{pair[i]} + pair[i + 1] > buffer.source.row_bytes) {
-      throw Napi::RangeError::New(info.Env(), "rows addon: a field ends behind its row");
-    }
+    if (uint64_t{pair[i]} + pair[i + 1] > buffer.source.row_bytes)
+      throw_js(info.Env(), range("rows addon: a field ends behind its row"));
     buffer.fields.push_back({nullptr, nullptr, pair[i], pair[i + 1]});
   }
   return hold(info, 0, std::move(buffer));
 }
 
-Napi::Value ptr(const Napi::CallbackInfo& info) {
+Napi::Value ptr(Info info) {
   return Napi::Number::New(info.Env(), static_cast<double>(snapshot(held<Buffer>(info, 0).source).ptr));
 }
 
@@ -107,24 +83,23 @@ Napi::Value ptr(const Napi::CallbackInfo& info) {
 Bytes element(napi_env env, napi_value array, size_t at) {
   napi_value view;
   if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
-  return bytes_of(env, view);
+  return bytes_if_any(env, view);
 }
 
 // (buffer, rows, sources, mask?, terminals?, limiter?) → rows committed, 0 when the limiter says not yet. `sources`
 // holds a view per field; `terminals`, given with a mask, its terminal rows or undefined.
-Napi::Value add_rows(const Napi::CallbackInfo& info) {
+Napi::Value add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
-  const uint64_t rows = u64(info, 1);
-  const Bytes mask = bytes_of(env, info[3]);
-  if (mask.data != nullptr && mask.size < rows) throw Napi::RangeError::New(env, "rows addon: mask too short");
+  const uint64_t rows = whole(info, 1);
+  const Bytes mask = bytes_if_any(env, info[3]);
+  if (mask.data != nullptr && mask.size < rows) throw_js(env, range("rows addon: mask too short"));
   for (size_t i = 0; i < buffer.fields.size(); ++i) {
     Field& field = buffer.fields[i];
     const Bytes from = element(env, info[2], i);
     const Bytes instead = mask.data == nullptr ? Bytes{} : element(env, info[4], i);
-    if (from.size / field.bytes < rows || (instead.data != nullptr && instead.size / field.bytes < rows)) {
-      throw Napi::RangeError::New(env, "rows addon: a field is shorter than the rows to add");
-    }
+    if (from.size / field.bytes < rows || (instead.data != nullptr && instead.size / field.bytes < rows))
+      throw_js(env, range("rows addon: a field is shorter than the rows to add"));
     field.from = from.data;
     field.instead = instead.data;
   }
@@ -153,9 +128,9 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
 }
 
 // (buffer, indices, count, wide, out) → −1, or the position of the first index that is no row
-Napi::Value gather_rows(const Napi::CallbackInfo& info) {
+Napi::Value gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
-  const uint64_t count = u64(info, 2);
+  const uint64_t count = whole(info, 2);
   const bool wide = info[3].ToBoolean();
   const Bytes indices = require_bytes(info, 1, count * (wide ? 8 : 4));
   const Bytes out = require_bytes(info, 4, count * buffer.source.row_bytes);
@@ -174,15 +149,15 @@ Napi::Value gather_rows(const Napi::CallbackInfo& info) {
 }
 
 // (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them; result = [ptr, size]
-void sample_rows(const Napi::CallbackInfo& info) {
+void sample_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
-  const uint64_t count = u64(info, 2);
+  const uint64_t count = whole(info, 2);
   const Bytes out = require_bytes(info, 3, count * buffer.source.row_bytes);
   const Snapshot now = snapshot(buffer.source);
   buffer.result[0] = static_cast<double>(now.ptr);
   buffer.result[1] = static_cast<double>(now.size);
   if (now.size == 0) return;
-  const Bytes wanted = bytes_of(info.Env(), info[4]);
+  const Bytes wanted = bytes_if_any(info.Env(), info[4]);
   auto* indices = reinterpret_cast<uint32_t*>(wanted.data);
   if (wanted.size < count * 4) {
     if (buffer.indices.size() < count) buffer.indices.resize(count);
@@ -193,36 +168,36 @@ void sample_rows(const Napi::CallbackInfo& info) {
 }
 
 // (seed, size, out)
-void draw_indices(const Napi::CallbackInfo& info) {
-  const Bytes out = bytes_of(info.Env(), info[2]);
+void draw_indices(Info info) {
+  const Bytes out = bytes_if_any(info.Env(), info[2]);
   if (u32(info, 1) > 0) draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
 }
 
 // (limiter memory) → handle; its four parameters are already written
-Napi::Value open_limiter(const Napi::CallbackInfo& info) {
+Napi::Value open_limiter(Info info) {
   return hold(info, 0, reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data));
 }
 
-Napi::Value may_sample_rows(const Napi::CallbackInfo& info) {
+Napi::Value may_sample_rows(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), u64(info, 1));
+  const bool yes = may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
   return Napi::Boolean::New(info.Env(), yes);
 }
 
-Napi::Value take_sample_rows(const Napi::CallbackInfo& info) {
-  return Napi::Boolean::New(info.Env(), take_samples(*held<Limiter*>(info, 0), u64(info, 1)));
+Napi::Value take_sample_rows(Info info) {
+  return Napi::Boolean::New(info.Env(), take_samples(*held<Limiter*>(info, 0), whole(info, 1)));
 }
 
-void count_samples(const Napi::CallbackInfo& info) { held<Limiter*>(info, 0)->samples.fetch_add(u64(info, 1)); }
+void count_samples(Info info) { held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1)); }
 
-Napi::Value may_insert_rows(const Napi::CallbackInfo& info) {
+Napi::Value may_insert_rows(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), u64(info, 1));
+  const bool yes = may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
   return Napi::Boolean::New(info.Env(), yes);
 }
 
 // (limiter, out of three float64) → admitted, inserts, samples
-void limiter_counts(const Napi::CallbackInfo& info) {
+void limiter_counts(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
   auto* out = reinterpret_cast<double*>(require_bytes(info, 1, 24).data);
   out[0] = static_cast<double>(limiter.admitted.load());
@@ -230,21 +205,19 @@ void limiter_counts(const Napi::CallbackInfo& info) {
   out[2] = static_cast<double>(limiter.samples.load());
 }
 
-Mailbox& mailbox(const Napi::CallbackInfo& info) {
-  return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data);
-}
+Mailbox& mailbox(Info info) { return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data); }
 
-Napi::Value mailbox_begin(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), begin_version(mailbox(info))); }
+Napi::Value mailbox_begin(Info info) { return Napi::Number::New(info.Env(), begin_version(mailbox(info))); }
 
-Napi::Value mailbox_publish(const Napi::CallbackInfo& info) {
+Napi::Value mailbox_publish(Info info) {
   return Napi::Boolean::New(info.Env(), publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))));
 }
 
 // (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two are unpublished
-Napi::Value mailbox_write(const Napi::CallbackInfo& info) {
+Napi::Value mailbox_write(Info info) {
   Mailbox& box = mailbox(info);
   const Bytes from = require_bytes(info, 3, 1);
-  const uint64_t stride = u64(info, 2);
+  const uint64_t stride = whole(info, 2);
   const Bytes buffers = require_bytes(info, 1, 2 * stride + from.size);
   const int32_t version = begin_version(box);
   if (version == 0) return Napi::Number::New(info.Env(), 0);
@@ -253,23 +226,24 @@ Napi::Value mailbox_write(const Napi::CallbackInfo& info) {
 }
 
 // (control words, buffers, stride, into, newer than) → version, 0 when none is newer
-Napi::Value mailbox_read(const Napi::CallbackInfo& info) {
+Napi::Value mailbox_read(Info info) {
   const Bytes into = require_bytes(info, 3, 1);
-  const uint64_t stride = u64(info, 2);
+  const uint64_t stride = whole(info, 2);
   const Bytes buffers = require_bytes(info, 1, 2 * stride + into.size);
   const int32_t newer_than = info[4].As<Napi::Number>().Int32Value();
   return Napi::Number::New(info.Env(),
                            read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than));
 }
 
-// For tests of counts beyond 2³²: only on a buffer nobody uses yet.
-void set_counters_for_test(const Napi::CallbackInfo& info) {
+// For tests of counts beyond 2³²: only on a buffer that is not in use yet.
+void set_counters_for_test(Info info) {
   Header& header = *held<Buffer>(info, 0).source.header;
-  header.reserved.store(u64(info, 1));
-  header.committed.store(u64(info, 1));
+  header.reserved.store(whole(info, 1));
+  header.committed.store(whole(info, 1));
 }
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
+  make_linkable(env, exports);
   exports["misalignment"] = Napi::Function::New(env, misalignment);
   exports["formatBuffer"] = Napi::Function::New(env, format_buffer);
   exports["openBuffer"] = Napi::Function::New(env, open_buffer);
@@ -292,6 +266,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   return exports;
 }
 
-NODE_API_MODULE(rows, init)
-
 }  // namespace
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) { return init(env, exports); }
+NODE_API_MODULE(rows, init_addon)
+
+}  // namespace hotslot::rows

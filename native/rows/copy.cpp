@@ -26,7 +26,9 @@ __attribute__((always_inline)) inline void fetch(const CopyTask& task, uint64_t 
   __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
-inline const uint8_t* row_of(const CopyTask& task, uint64_t at) { return task.rows + task.row_bytes * task.indices[at]; }
+inline const uint8_t* row_of(const CopyTask& task, uint64_t at) {
+  return task.rows + task.row_bytes * task.indices[at];
+}
 
 #if defined(__SANITIZE_THREAD__)
 
@@ -52,8 +54,12 @@ INLINE void copy_ends(uint8_t* to, const uint8_t* from, uint64_t bytes) {
 
 // 1 … 63 bytes as two copies that overlap.
 INLINE void copy_short(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-  struct Half { uint64_t words[4]; };
-  struct Quarter { uint64_t words[2]; };
+  struct Half {
+    uint64_t words[4];
+  };
+  struct Quarter {
+    uint64_t words[2];
+  };
   if (bytes >= 32) return copy_ends<Half>(to, from, bytes);
   if (bytes >= 16) return copy_ends<Quarter>(to, from, bytes);
   if (bytes >= 8) return copy_ends<uint64_t>(to, from, bytes);

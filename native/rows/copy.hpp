@@ -6,7 +6,8 @@
 
 namespace hotslot::rows {
 
-// Copies rows indices[begin … end) to `out` (which is row `begin`'s place). Knows `count` indices, to prefetch beyond end.
+// Copies rows indices[begin … end) to `out` (which is row `begin`'s place). Knows `count` indices, to prefetch beyond
+// end.
 struct CopyTask {
   const uint8_t* rows;
   uint64_t row_bytes;
@@ -36,6 +37,7 @@ inline void before_shared_writes() {}
 inline void after_shared_reads() {}
 #else
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  // Most fields of a row are one float. A size that is known is one move, any other is a call.
   if (bytes == 4) {
     std::memcpy(to, from, 4);
   } else {

@@ -1,6 +1,6 @@
 // The two loops of a gather, included by copy.cpp once per instruction set, inside a namespace that defines `Vector`
-// (type T, load, store, stream), under KERNEL, that set's target attribute. They load nothing outside the rows asked for and store nothing outside the output.
-// No #pragma once: that is the point.
+// (type T, load, store, stream), under KERNEL, that set's target attribute. They load nothing outside the rows asked
+// for and store nothing outside the output. No #pragma once: that is the point.
 
 KERNEL INLINE void copy_line(uint8_t* to, const uint8_t* from) {
   for (uint64_t i = 0; i < 64; i += sizeof(Vector::T)) Vector::store(to + i, Vector::load(from + i));

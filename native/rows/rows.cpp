@@ -1,24 +1,24 @@
-// The seqlock of the replay rows: who may write where, and how a reader knows that what it copied is whole.
+// The seqlock of the replay rows: which writer may write where, and how a reader knows that what it copied is whole.
 #include "rows/rows.hpp"
 
 #include <sys/mman.h>
-#include <time.h>
 
 #include "rows/backoff.hpp"
 #include "rows/copy.hpp"
+#include "wait/bell.hpp"
 
 namespace hotslot::rows {
 namespace {
 
 // Most bytes written under one reservation: a reader that hits them waits this long at most (~100 µs).
-constexpr uint64_t kSliceBytes = uint64_t{1} << 20;
+constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 // Rounds of bad luck after which a reader asks writers to let it pass.
-constexpr uint32_t kPatience = 32;
+constexpr uint32_t rounds_of_bad_luck = 32;
 // Rounds a writer stands back for such readers; bounded, so that readers cannot starve writers either.
-constexpr uint32_t kCourtesy = 256;
+constexpr uint32_t rounds_of_courtesy = 256;
 
 uint64_t rows_per_slice(const Source& source) {
-  const uint64_t by_bytes = kSliceBytes / source.row_bytes;
+  const uint64_t by_bytes = slice_bytes / source.row_bytes;
   const uint64_t by_capacity = source.capacity / 8;
   const uint64_t rows = by_bytes < by_capacity ? by_bytes : by_capacity;
   return rows > 0 ? rows : 1;
@@ -43,7 +43,8 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
                uint64_t rows) {
   Header& header = *source.header;
   Backoff courtesy;
-  while (header.readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < kCourtesy) courtesy.pause();
+  while (header.readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)
+    courtesy.pause();
 
   // R2: announces the rows to readers before the first byte changes; pairs with the load after a reader's copy.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
@@ -88,11 +89,11 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, uint64_t d
       whole = !Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index);
       if (whole) break;
     }
-    if (!asked && wait.rounds() >= kPatience) {
+    if (!asked && wait.rounds() >= rounds_of_bad_luck) {
       header.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
       asked = true;
     }
-    if (deadline_ns != 0 && wait.rounds() >= kPatience && now_ns() >= deadline_ns) break;
+    if (deadline_ns != 0 && wait.rounds() >= rounds_of_bad_luck && now_ns() >= deadline_ns) break;
     wait.pause();
   }
   if (asked) header.readers_waiting.fetch_sub(1, std::memory_order_seq_cst);
@@ -100,8 +101,7 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, uint64_t d
 }
 
 // One block: copy, then look which rows were overtaken meanwhile. False when the time is over before all are whole.
-bool gather_block(const Source& source, GatherJob& job, CopyRows copy, const CopyTask& task, bool stream_stores,
-                  uint64_t deadline_ns) {
+bool gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores, uint64_t deadline_ns) {
   Header& header = *source.header;
   const uint64_t before = header.committed.load(std::memory_order_acquire);
   copy(task);
@@ -117,7 +117,6 @@ bool gather_block(const Source& source, GatherJob& job, CopyRows copy, const Cop
     drained = true;
     uint8_t* out = task.out + (at - task.begin) * source.row_bytes;
     if (!gather_again(source, task.indices[at], out, deadline_ns)) return false;
-    ++job.gathered_again;
   }
   return true;
 }
@@ -138,12 +137,13 @@ void format(void* memory, uint32_t capacity, uint32_t row_bytes) {
   Header& header = *static_cast<Header*>(memory);
   header.capacity = capacity;
   header.row_bytes = row_bytes;
-  header.version = kVersion;
-  header.magic = kMagic;
+  header.version = format_version;
+  header.magic = format_magic;
 #if defined(MADV_HUGEPAGE)
-  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(memory) + kHuge - 1) / kHuge * kHuge;
-  const uintptr_t to = (reinterpret_cast<uintptr_t>(memory) + bytes_needed(capacity, row_bytes)) / kHuge * kHuge;
+  constexpr uintptr_t huge_page = uintptr_t{2} << 20;
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(memory) + huge_page - 1) / huge_page * huge_page;
+  const uintptr_t to =
+      (reinterpret_cast<uintptr_t>(memory) + bytes_needed(capacity, row_bytes)) / huge_page * huge_page;
   // Random rows miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.
   if (to > from) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
 #endif
@@ -153,7 +153,9 @@ Source open(void* memory, uint64_t bytes) {
   Source source;
   if (reinterpret_cast<uintptr_t>(memory) % alignof(Header) != 0 || bytes < sizeof(Header)) return source;
   Header* header = static_cast<Header*>(memory);
-  if (header->magic != kMagic || header->version != kVersion || header->capacity == 0 || header->row_bytes == 0) return source;
+  if (header->magic != format_magic || header->version != format_version || header->capacity == 0 ||
+      header->row_bytes == 0)
+    return source;
   if (bytes < bytes_needed(header->capacity, header->row_bytes)) return source;
   source.header = header;
   source.rows = static_cast<uint8_t*>(memory) + sizeof(Header);
@@ -180,20 +182,14 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   const uint64_t block = rows_per_block(source.row_bytes);
   while (job.next_row < count) {
     const uint64_t end = count - job.next_row < block ? count : job.next_row + block;
-    const CopyTask task{source.rows,   source.row_bytes, indices, job.next_row, end, count,
-                        out + job.next_row * source.row_bytes};
-    const bool whole = gather_block(source, job, copy, task, stream_stores, deadline_ns);
+    const CopyTask task{
+        source.rows, source.row_bytes, indices, job.next_row, end, count, out + job.next_row * source.row_bytes};
+    const bool whole = gather_block(source, copy, task, stream_stores, deadline_ns);
     if (whole) job.next_row = end;
     if (!whole || (deadline_ns != 0 && job.next_row < count && now_ns() >= deadline_ns)) break;
   }
   if (stream_stores) finish_streaming();
   return job.next_row < count ? GatherResult::More : GatherResult::Done;
-}
-
-uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
 }  // namespace hotslot::rows

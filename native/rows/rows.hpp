@@ -1,5 +1,6 @@
 // Replay rows in shared memory: the layout of a buffer and the three things done to it (snapshot, add, gather).
-// Compiled into rows.node (collectors, in-process sampling) and pack.node; any number of writers and readers, any thread.
+// Compiled into rows.node (collectors, in-process sampling) and pack.node; any number of writers and readers, any
+// thread.
 //
 //   memory   header (12 lines) │ row 0 │ row 1 │ … │ row capacity−1
 //
@@ -17,26 +18,27 @@
 
 namespace hotslot::rows {
 
-constexpr uint32_t kMagic = 0x52544f48;  // "HOTR"
-constexpr uint32_t kVersion = 1;
-constexpr uint32_t kBells = 8;
-constexpr uint32_t kBellWords = 16;
+constexpr uint32_t format_magic = 0x52544f48;  // "HOTR"
+constexpr uint32_t format_version = 1;
+constexpr uint32_t bell_places = 8;
+constexpr uint32_t bell_words = 16;
 
 struct alignas(64) Header {
   uint32_t magic;
   uint32_t version;
   uint32_t capacity;
   uint32_t row_bytes;
-  // Highest row anybody owns. Writers add to it before their first byte (R2); readers load it after their last (R4).
+  // Highest row that a writer owns. Writers add to it before their first byte (R2); readers load it after their last
+  // (R4).
   alignas(64) std::atomic<uint64_t> reserved;
   // Rows ever committed. Its store publishes the rows below it; pairs with every load in snapshot() and gather().
   alignas(64) std::atomic<uint64_t> committed;
   // Readers that could not get a whole row; writers let them pass before they reserve again. Never held across calls.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   // A BellBoard (src/wait/bell.ts); JavaScript's alone.
-  alignas(64) int32_t bells[kBells * kBellWords];
+  alignas(64) int32_t bells[bell_places * bell_words];
 };
-static_assert(sizeof(Header) == 64 * (4 + kBells), "the JavaScript side counts 12 lines");
+static_assert(sizeof(Header) == 64 * (4 + bell_places), "the JavaScript side counts 12 lines");
 
 struct Source {
   Header* header = nullptr;
@@ -62,8 +64,8 @@ Source open(void* memory, uint64_t bytes);
 // The rows that are whole now.
 Snapshot snapshot(const Source& source);
 
-// One field of the rows to add: `bytes` per row, one row after the other from `from`, to `offset` within the packed row.
-// Rows whose mask byte is not zero take their bytes from `instead` where it is not null.
+// One field of the rows to add: `bytes` per row, one row after the other from `from`, to `offset` within the packed
+// row. Rows whose mask byte is not zero take their bytes from `instead` where it is not null.
 struct Field {
   const uint8_t* from;
   const uint8_t* instead;
@@ -71,14 +73,13 @@ struct Field {
   uint32_t bytes;
 };
 
-// Adds `count` rows: reserves, writes, commits, slice by slice; waits for nobody but writers that are writing now.
+// Adds `count` rows: reserves, writes, commits, slice by slice; waits only for writers that are writing now.
 // `mask` (count bytes) may be null. Returns when the rows are committed.
 void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t count);
 
 // How far a gather came; value-initialise one per batch (or per part of a batch: parts may run in several threads).
 struct GatherJob {
-  uint64_t next_row = 0;    // rows before it are whole in `out`
-  uint64_t gathered_again = 0;  // rows a writer had overtaken
+  uint64_t next_row = 0;  // rows before it are whole in `out`
 };
 
 enum class GatherResult { Done, More };
@@ -91,7 +92,5 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
 
 // Whether streaming stores pay for a batch of this many bytes.
 inline bool should_stream(uint64_t bytes) { return bytes >= (uint64_t{1} << 20); }
-
-uint64_t now_ns();
 
 }  // namespace hotslot::rows

@@ -4,8 +4,8 @@
 namespace hotslot::rows {
 namespace {
 
-constexpr uint32_t kWords = 624;
-constexpr uint32_t kShift = 397;
+constexpr uint32_t state_words = 624;
+constexpr uint32_t state_shift = 397;
 
 inline uint32_t twist(uint32_t high, uint32_t low) {
   const uint32_t mixed = (high & 0x80000000u) | (low & 0x7fffffffu);
@@ -21,27 +21,29 @@ inline uint32_t temper(uint32_t y) {
 
 void seed_words(uint32_t* word, uint32_t seed) {
   word[0] = seed;
-  for (uint32_t i = 1; i < kWords; ++i) word[i] = 1812433253u * (word[i - 1] ^ (word[i - 1] >> 30)) + i;
+  for (uint32_t i = 1; i < state_words; ++i) word[i] = 1812433253u * (word[i - 1] ^ (word[i - 1] >> 30)) + i;
 }
 
-// Replaces the first `upTo` words by the next generation. Word i needs i+1 and i+397 (mod 624), so a prefix stands alone.
-void twist_prefix(uint32_t* word, uint32_t upTo) {
-  const uint32_t first = upTo < kWords - kShift ? upTo : kWords - kShift;
-  for (uint32_t i = 0; i < first; ++i) word[i] = word[i + kShift] ^ twist(word[i], word[i + 1]);
-  const uint32_t second = upTo < kWords - 1 ? upTo : kWords - 1;
-  for (uint32_t i = first; i < second; ++i) word[i] = word[i - (kWords - kShift)] ^ twist(word[i], word[i + 1]);
-  if (upTo == kWords) word[kWords - 1] = word[kShift - 1] ^ twist(word[kWords - 1], word[0]);
+// Replaces the first `up_to` words by the next generation. Word i needs i+1 and i+397 (mod 624), so a prefix stands
+// alone.
+void twist_prefix(uint32_t* word, uint32_t up_to) {
+  const uint32_t first = up_to < state_words - state_shift ? up_to : state_words - state_shift;
+  for (uint32_t i = 0; i < first; ++i) word[i] = word[i + state_shift] ^ twist(word[i], word[i + 1]);
+  const uint32_t second = up_to < state_words - 1 ? up_to : state_words - 1;
+  for (uint32_t i = first; i < second; ++i)
+    word[i] = word[i - (state_words - state_shift)] ^ twist(word[i], word[i + 1]);
+  if (up_to == state_words) word[state_words - 1] = word[state_shift - 1] ^ twist(word[state_words - 1], word[0]);
 }
 
 }  // namespace
 
 void draw(uint64_t seed, uint32_t size, uint32_t* out, uint64_t count) {
-  uint32_t word[kWords];
+  uint32_t word[state_words];
   seed_words(word, static_cast<uint32_t>(seed));
   // x % size by two multiplications (Lemire, "Faster remainders when the divisor is a constant"); exact for 32 bits.
   const uint64_t inverse = ~uint64_t{0} / size + 1;
   while (count > 0) {
-    const uint32_t take = count < kWords ? static_cast<uint32_t>(count) : kWords;
+    const uint32_t take = count < state_words ? static_cast<uint32_t>(count) : state_words;
     twist_prefix(word, take);
     for (uint32_t i = 0; i < take; ++i) {
       const uint64_t fraction = inverse * temper(word[i]);

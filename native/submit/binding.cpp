@@ -1,8 +1,8 @@
-// submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's host half to its device
-// half on the copy stream, or on the consumer's stream where a copy is deferred to it.
+// submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's host half to its
+// device half on the copy stream, or on the consumer's stream where a copy is deferred to it.
 #include <napi.h>
 
-#include "device/pins.hpp"
+#include "device/addon/pins.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot {
@@ -10,9 +10,9 @@ namespace {
 
 class Submitter final : public Napi::ObjectWrap<Submitter> {
  public:
-  // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots: [memory…], mode})
-  // mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already)
-  explicit Submitter(const Napi::CallbackInfo& info) : ObjectWrap(info), pins_(info.Env()) {
+  // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots:
+  // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already)
+  explicit Submitter(Info info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
     copied_ = pins_.pin_all(options.Get("copied"), HOTSLOT_EVENT, "event");
@@ -20,23 +20,26 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     hosts_ = pins_.pin_all(options.Get("hosts"), HOTSLOT_MEMORY, "host memory");
     devices_ = pins_.pin_all(options.Get("slots"), HOTSLOT_MEMORY, "slot");
     const auto offsets = options.Get("hostOffsets").As<Napi::Array>();
-    for (uint32_t i = 0; i < offsets.Length(); ++i) offsets_.push_back(uint64_t(offsets.Get(i).As<Napi::Number>().Int64Value()));
+    for (uint32_t i = 0; i < offsets.Length(); ++i) offsets_.push_back(whole(offsets.Get(i)));
     mode_ = options.Get("mode").As<Napi::Number>().Int32Value();
-    if ((!begins_.empty() && begins_.size() != copied_.size()) || devices_.size() != copied_.size() || offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
-      throw_js(info.Env(), "ERR_HOTSLOT_ARGUMENT", "a submitter needs one event, one host memory, one offset and one device slot per slot");
+    if ((!begins_.empty() && begins_.size() != copied_.size()) || devices_.size() != copied_.size() ||
+        offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
+      throw_js(info.Env(),
+               argument("a submitter needs one event, one host memory, one offset and one device slot per slot"));
   }
 
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Submitter",
-                       {InstanceMethod("submit", &Submitter::submit), InstanceMethod("waitReady", &Submitter::wait_ready),
-                        InstanceMethod("close", &Submitter::close)});
+    return DefineClass(
+        env, "Submitter",
+        {InstanceMethod("submit", &Submitter::submit), InstanceMethod("waitReady", &Submitter::wait_ready),
+         InstanceMethod("close", &Submitter::close)});
   }
 
  private:
   // submit(slot, bytes): the host seconds it took.
-  Napi::Value submit(const Napi::CallbackInfo& info) {
+  Napi::Value submit(Info info) {
     const size_t slot = open_slot(info, 0);
-    const uint64_t bytes = uint64_t(info[1].As<Napi::Number>().Int64Value());
+    const uint64_t bytes = whole(info, 1);
     const uint64_t begin = now_ns();
     if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
     if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
@@ -44,18 +47,20 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
   }
 
-  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred copy on
-  // it now and records the slot's event behind it. The host seconds it took.
-  Napi::Value wait_ready(const Napi::CallbackInfo& info) {
+  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred
+  // copy on it now and records the slot's event behind it. The host seconds it took.
+  Napi::Value wait_ready(Info info) {
     const size_t slot = open_slot(info, 1);
-    const double handle = info[0].As<Napi::Number>().DoubleValue();
+    const double handle = number(info, 0);
     void* stream = pins_.api().pin(handle, HOTSLOT_STREAM);
-    if (!stream) throw_js(info.Env(), "ERR_HOTSLOT_STALE_HANDLE", "this stream is closed (its handle is stale)");
+    if (!stream) throw_js(info.Env(), stale("stream"));
     const uint64_t begin = now_ns();
-    const uint64_t bytes = uint64_t(info[2].As<Napi::Number>().Int64Value());
+    const uint64_t bytes = whole(info, 2);
     int result;
-    if (mode_ != 1 || bytes == 0) result = pins_.api().wait(stream, copied_[slot]);
-    else if ((result = copy(stream, slot, bytes)) >= 0) result = pins_.api().record(stream, copied_[slot]);
+    if (mode_ != 1 || bytes == 0)
+      result = pins_.api().wait(stream, copied_[slot]);
+    else if ((result = copy(stream, slot, bytes)) >= 0)
+      result = pins_.api().record(stream, copied_[slot]);
     pins_.api().unpin(handle);
     checked(info.Env(), result);
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
@@ -65,12 +70,12 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     return pins_.api().copy(stream, devices_[slot], 0, hosts_[slot], offsets_[slot], bytes);
   }
 
-  size_t open_slot(const Napi::CallbackInfo& info, size_t argument) {
-    if (closed_) throw_js(info.Env(), "ERR_HOTSLOT_STATE_CLOSED", "this submitter is closed");
+  size_t open_slot(Info info, size_t argument) {
+    if (closed_) throw_js(info.Env(), closed("this submitter"));
     return slot_of(info, argument, copied_.size());
   }
 
-  void close(const Napi::CallbackInfo&) {
+  void close(Info) {
     closed_ = true;
     pins_.drop();
   }
@@ -86,8 +91,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
-  env.SetInstanceData(new Instance);
-  exports.Set("link", Napi::Function::New(env, link, "link"));
+  make_linkable(env, exports);
   exports.Set("Submitter", Submitter::define(env));
   return exports;
 }

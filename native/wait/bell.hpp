@@ -22,7 +22,9 @@ inline std::atomic<int32_t>& word_at(int32_t* word) {
   return *reinterpret_cast<std::atomic<int32_t>*>(word);
 }
 
-inline void futex_wake(int32_t* word, int most) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0); }
+inline void futex_wake(int32_t* word, int most) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
+}
 
 // Sleeps while *word == seen, at most `ns`.
 inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {

@@ -1,6 +1,8 @@
 /** Where each field lies in a packed row. Frozen once made; everyone may read it. */
+
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
-import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
+import { rangeError, typeError } from '../errors.ts';
 
 export interface FieldLayout {
   readonly dtype: DType;
@@ -27,7 +29,7 @@ export interface FieldSpec {
 }
 
 /** Longest row; a batch of them must still have a byte count that fits every device's copy calls. */
-export const MAX_ROW_BYTES = 2 ** 31 - 1;
+const MAX_ROW_BYTES = 2 ** 31 - 1;
 
 interface Draft {
   name: string;
@@ -82,7 +84,7 @@ export function offPolicyLayout(dims: { obsDim: number; actionDim: number; criti
  */
 export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
-    throw typeError(`fields must be an object of name → { shape, dtype? }, got ${String(fields)}`);
+    throw typeError(`fields must be an object of name → { shape, dtype? }, got ${shown(fields)}`);
   }
   const names = Object.keys(fields);
   if (names.length === 0) throw rangeError('fields must name at least one field, got none');

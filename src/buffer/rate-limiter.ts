@@ -2,8 +2,9 @@
  * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts lie in shared memory and
  * move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
-import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
-import { allocateShared } from '../shared-memory.ts';
+import { checkCount, checkFlag, checkKeys } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { allocateShared, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type LimiterHandle, rowsAddon } from './rows-addon.ts';
 
@@ -34,19 +35,35 @@ export interface SharedRateLimiter extends Required<RateLimiterOptions> {
   readonly offset: number;
 }
 
+/** For the package itself; not exported from it. */
+export let insideOfLimiter: (limiter: RateLimiter) => {
+  /** rung after samples are counted: bells of collectors that wait to add */
+  readonly bells: BellBoard;
+  /** for the native add, which admits and counts inserts in the same call as it writes the rows */
+  readonly handle: LimiterHandle;
+  /** After add() was told "not yet": throws a RangeError when `rows` at once could never be admitted. */
+  checkAdd(rows: number): void;
+};
+
 export class RateLimiter {
   readonly samplesPerInsert: number;
   readonly minSize: number;
   readonly errorBuffer: number;
   readonly gateAdd: boolean;
-  /** rung after samples are counted: bells of collectors that wait to add */
-  readonly bells: BellBoard;
-  /** for the native add, which admits and counts inserts in the same call as it writes the rows */
-  readonly handle: LimiterHandle;
+  readonly #bells: BellBoard;
+  readonly #handle: LimiterHandle;
   readonly #shared: SharedRateLimiter;
   readonly #counts = new Float64Array(3);
   /** largest batch a pipeline said it asks for, so that an add that could block it is refused; 0 while unknown */
   readonly #batch: Int32Array;
+
+  static {
+    insideOfLimiter = (limiter) => ({
+      bells: limiter.#bells,
+      handle: limiter.#handle,
+      checkAdd: (rows) => limiter.#checkAdd(rows),
+    });
+  }
 
   private constructor(shared: SharedRateLimiter) {
     this.#shared = shared;
@@ -55,8 +72,8 @@ export class RateLimiter {
     this.errorBuffer = shared.errorBuffer;
     this.gateAdd = shared.gateAdd;
     this.#batch = new Int32Array(shared.memory, shared.offset + BATCH_AT, 1);
-    this.bells = new BellBoard(new Int32Array(shared.memory, shared.offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
-    this.handle = rowsAddon().openLimiter(new Float64Array(shared.memory, shared.offset, BYTES / 8));
+    this.#bells = new BellBoard(new Int32Array(shared.memory, shared.offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#handle = rowsAddon().openLimiter(new Float64Array(shared.memory, shared.offset, BYTES / 8));
   }
 
   /** A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is not allowed. */
@@ -66,7 +83,7 @@ export class RateLimiter {
     const errorBuffer = checkPositive('errorBuffer', options.errorBuffer);
     const minSize = checkCount('minSize', options.minSize);
     const { gateAdd = false } = options;
-    if (typeof gateAdd !== 'boolean') throw typeError(`gateAdd must be a boolean, got ${String(gateAdd)}`);
+    checkFlag('gateAdd', gateAdd);
     const place = allocateShared('a rate limiter', BYTES, 64);
     // Read by other threads only after share(), which publishes it.
     new Float64Array(place.memory, place.offset, 4).set([samplesPerInsert, minSize, errorBuffer, gateAdd ? 1 : 0]);
@@ -75,9 +92,7 @@ export class RateLimiter {
 
   /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedRateLimiter): RateLimiter {
-    if (shared?.kind !== KIND || !(shared.memory instanceof SharedArrayBuffer)) {
-      throw typeError('RateLimiter.attach() needs what share() of a rate limiter returned');
-    }
+    checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs what share() of a rate limiter returned');
     return new RateLimiter(shared);
   }
 
@@ -101,25 +116,25 @@ export class RateLimiter {
    * several at once use takeSamples().
    */
   admitSample(rows: number): boolean {
-    return rowsAddon().maySample(this.handle, rows);
+    return rowsAddon().maySample(this.#handle, rows);
   }
 
   /** Counts `rows` as sampled, admitted or not, and wakes collectors that wait to add. */
   countSamples(rows: number): void {
-    rowsAddon().countSamples(this.handle, checkCount('rows', rows, 0));
-    this.bells.ringAll();
+    rowsAddon().countSamples(this.#handle, checkCount('rows', rows, 0));
+    this.#bells.ringAll();
   }
 
   /** admitSample() and countSamples() in one step: of several threads only as many pass as there is room for. */
   takeSamples(rows: number): boolean {
-    const taken = rowsAddon().takeSamples(this.handle, checkCount('rows', rows));
-    if (taken) this.bells.ringAll();
+    const taken = rowsAddon().takeSamples(this.#handle, checkCount('rows', rows));
+    if (taken) this.#bells.ringAll();
     return taken;
   }
 
   /** Whether an add of `rows` would be taken now; always true unless gateAdd. */
   admitInsert(rows: number): boolean {
-    return rowsAddon().mayInsert(this.handle, rows);
+    return rowsAddon().mayInsert(this.#handle, rows);
   }
 
   /** What a batch of `rows` waits for, in words, or null when it would be admitted. */
@@ -152,8 +167,7 @@ export class RateLimiter {
     while (known < sampleCount) known = Atomics.compareExchange(this.#batch, 0, known, sampleCount);
   }
 
-  /** After add() was told "not yet": throws a RangeError when `rows` at once could never be admitted. */
-  checkAdd(rows: number): void {
+  #checkAdd(rows: number): void {
     if (this.gateAdd) this.#checkRoom(Atomics.load(this.#batch, 0), rows);
   }
 
@@ -167,7 +181,7 @@ export class RateLimiter {
   }
 
   #read(): Float64Array {
-    rowsAddon().limiterCounts(this.handle, this.#counts);
+    rowsAddon().limiterCounts(this.#handle, this.#counts);
     return this.#counts;
   }
 }

@@ -2,12 +2,14 @@
  * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in any thread. The bytes
  * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
  */
+
+import { checkCount, checkKeys } from '../checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
-import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
-import { allocateShared, roundUp } from '../shared-memory.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
+import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { type FieldSpec, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
-import { RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
+import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
 import { type OffPolicyRows, RowInput, type SchemaRows } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from './sampler.ts';
@@ -50,22 +52,39 @@ export interface Sample<T extends TypedArray = TypedArray> {
   size: number;
 }
 
+/** For the package itself; not exported from it. */
+export let insideOfBuffer: (buffer: ReplayBuffer) => {
+  /** rung after every commit */
+  readonly bells: BellBoard;
+  /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
+  readonly memory: Float64Array;
+  /** For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed. */
+  setCounters(ptr: number): void;
+};
+
 export class ReplayBuffer {
   readonly capacity: number;
   readonly layout: PackLayout;
   /** bytes of one packed row */
   readonly rowBytes: number;
-  /** rung after every commit */
-  readonly bells: BellBoard;
   /** bounds samples per insert; null when the buffer was created without one */
   readonly limiter: RateLimiter | null;
-  /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
-  readonly memory: Float64Array;
+  readonly #bells: BellBoard;
+  readonly #memory: Float64Array;
+  readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
   readonly #shared: SharedReplayBuffer;
   readonly #input: RowInput;
   readonly #result = new Float64Array(2);
   readonly #arrayDtype: 'float32' | 'uint8';
   #handle: BufferHandle | null;
+
+  static {
+    insideOfBuffer = (buffer) => ({
+      bells: buffer.#bells,
+      memory: buffer.#memory,
+      setCounters: (ptr) => rowsAddon().setCountersForTest(buffer.#open(), ptr),
+    });
+  }
 
   private constructor(shared: SharedReplayBuffer, limiter: RateLimiter | null) {
     const { memory, offset, capacity, layout } = shared;
@@ -73,14 +92,15 @@ export class ReplayBuffer {
     this.layout = layout;
     this.rowBytes = layout.rowBytes;
     this.limiter = limiter;
-    this.memory = new Float64Array(memory, offset, memoryBytes(capacity, layout.rowBytes) / 8);
-    this.bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#limiting = limiter && insideOfLimiter(limiter);
+    this.#memory = new Float64Array(memory, offset, memoryBytes(capacity, layout.rowBytes) / 8);
+    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
     this.#shared = shared;
     this.#input = new RowInput(layout, capacity, shared.offPolicy);
     const fields = Object.values(layout.fields);
     this.#arrayDtype = fields.every((field) => field.dtype === 'float32') ? 'float32' : 'uint8';
     const places = Uint32Array.from(fields.flatMap((field) => [field.offset, field.bytes]));
-    this.#handle = rowsAddon().openBuffer(this.memory, places, this.#result);
+    this.#handle = rowsAddon().openBuffer(this.#memory, places, this.#result);
   }
 
   /**
@@ -111,9 +131,7 @@ export class ReplayBuffer {
 
   /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
   static attach(shared: SharedReplayBuffer): ReplayBuffer {
-    if (shared?.kind !== KIND || !(shared.memory instanceof SharedArrayBuffer)) {
-      throw typeError('ReplayBuffer.attach() needs what share() of a replay buffer returned');
-    }
+    checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
     // Written once, before the buffer was first shared.
     const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
     if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
@@ -163,9 +181,9 @@ export class ReplayBuffer {
   add(rows: OffPolicyRows | SchemaRows): number {
     const handle = this.#open();
     const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
-    const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.limiter?.handle);
-    if (added > 0) this.bells.ringAll();
-    else this.limiter?.checkAdd(count);
+    const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.#limiting?.handle);
+    if (added > 0) this.#bells.ringAll();
+    else this.#limiting?.checkAdd(count);
     return added;
   }
 
@@ -215,11 +233,6 @@ export class ReplayBuffer {
 
   [Symbol.dispose](): void {
     this.close();
-  }
-
-  /** Test hook: makes a buffer nobody uses yet believe that `ptr` rows were ever committed. */
-  setCountersForTest(ptr: number): void {
-    rowsAddon().setCountersForTest(this.#open(), ptr);
   }
 
   #open(): BufferHandle {

@@ -1,4 +1,5 @@
 /** Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its thread's only. */
+import { shown } from '../checks.ts';
 import { dtypes, type TypedArray } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 import type { PackLayout } from './pack-layout.ts';
@@ -43,7 +44,7 @@ interface FieldInput {
 }
 
 /** What the native call takes: views per field, in row order. */
-export interface LinedUp {
+interface LinedUp {
   rows: number;
   sources: TypedArray[];
   mask: ArrayBufferView | undefined;
@@ -76,7 +77,7 @@ export class RowInput {
   /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
   lineUp(given: OffPolicyRows | SchemaRows): LinedUp {
     if (typeof given !== 'object' || given === null)
-      throw typeError(`add() needs an object of fields, got ${String(given)}`);
+      throw typeError(`add() needs an object of fields, got ${shown(given)}`);
     const values = given as unknown as Readonly<Record<string, unknown>>;
     for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
     const first = this.#fields[0]!;
@@ -124,7 +125,7 @@ function checkArray(field: FieldInput, key: string, value: unknown): asserts val
   if (value === undefined)
     throw typeError(`add() was not given ${key} (${field.dtype}, ${field.elements} elements per row)`);
   if (!(value instanceof field.array)) {
-    throw typeError(`${key} must be a ${field.array.name} (${field.dtype}), got ${describe(value)}`);
+    throw typeError(`${key} must be a ${field.array.name} (${field.dtype}), got ${shown(value)}`);
   }
 }
 
@@ -142,14 +143,8 @@ function checkMask(mask: unknown, rows: number, understood: boolean): ArrayBuffe
   if (mask === undefined || !understood) return undefined;
   const bytes = mask instanceof Uint8Array || mask instanceof Int8Array || mask instanceof Uint8ClampedArray;
   if (!bytes && !Array.isArray(mask)) {
-    throw typeError(`${MASK} must be a Uint8Array or an array of booleans, got ${describe(mask)}`);
+    throw typeError(`${MASK} must be a Uint8Array or an array of booleans, got ${shown(mask)}`);
   }
   if (mask.length !== rows) throw rangeError(`${MASK} must hold one element per row = ${rows}, got ${mask.length}`);
   return bytes ? mask : Uint8Array.from(mask, (value) => (value ? 1 : 0));
-}
-
-function describe(value: unknown): string {
-  return typeof value === 'object' && value !== null
-    ? (value.constructor?.name ?? 'an object')
-    : `${typeof value} ${String(value)}`;
 }

@@ -1,4 +1,4 @@
-/** What rows.node offers. Only src/buffer calls it: arguments are checked here before, and memory safety there. */
+/** What rows.node offers. Only src/buffer calls this: arguments are checked here before, and memory safety there. */
 import { loadAddon } from '../addon.ts';
 import type { TypedArray } from '../dtype.ts';
 
@@ -6,9 +6,7 @@ import type { TypedArray } from '../dtype.ts';
 export type BufferHandle = { readonly handleOf: 'buffer' };
 export type LimiterHandle = { readonly handleOf: 'limiter' };
 
-export interface RowsAddon {
-  /** address of the view's first byte mod `to` */
-  misalignment(view: ArrayBufferView, to: number): number;
+interface RowsAddon {
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
   openBuffer(memory: Float64Array, offsetsAndBytes: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
@@ -43,7 +41,7 @@ export interface RowsAddon {
   mailboxPublish(control: Int32Array, version: number): boolean;
   mailboxWrite(control: Int32Array, buffers: Uint8Array, stride: number, from: Float32Array): number;
   mailboxRead(control: Int32Array, buffers: Uint8Array, stride: number, into: Float32Array, newerThan: number): number;
-  /** only on a buffer nobody uses yet */
+  /** only on a buffer that is not in use yet */
   setCountersForTest(buffer: BufferHandle, ptr: number): void;
 }
 

@@ -1,5 +1,6 @@
 /** Uniform row indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
 import { rowsAddon } from './rows-addon.ts';
 
 /** Largest number of rows to draw from; torch switches to another draw from 2³² on. */

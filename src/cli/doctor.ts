@@ -4,10 +4,10 @@ import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { loadAddon } from '../addon.ts';
 import { native } from '../device/native.ts';
 import { listDevices } from '../device/open.ts';
-import { place } from '../pipeline/options.ts';
+import { placementOf } from '../pipeline/options.ts';
 import { selfTest } from './self-test.ts';
 
-export interface CommandContext {
+interface CommandContext {
   version: string;
   json: boolean;
   print(text: string): void;
@@ -106,7 +106,7 @@ function blas(): Finding {
 }
 
 function placement(): Finding {
-  const { name, reason, threads } = place('auto');
+  const { name, reason, threads } = placementOf('auto');
   return { check: 'placement', ok: true, text: `'auto' means ${name} (${reason})`, facts: { threads, reason } };
 }
 

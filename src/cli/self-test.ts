@@ -3,7 +3,7 @@
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { uniformIndices } from '../buffer/sampler.ts';
 import { openDevice } from '../device/open.ts';
-import { ReplayPipeline } from '../pipeline.ts';
+import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
 
 const STORED = 64;
 const ROWS = 16;

@@ -69,11 +69,10 @@ const inInstall = process.env.npm_lifecycle_event === 'prepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
 
-if (!inInstall) {
-  step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
-    run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
-  });
-}
+step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
+  // npm install and npm ci come here with the packages in place.
+  if (!inInstall) run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
+});
 
 step(
   'native',
@@ -96,7 +95,7 @@ step(
     const prefix = dirname(dirname(process.execPath));
     const own = existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
     run(
-      'building the native code (half a minute)',
+      'building the native code (a minute)',
       ...viaNpm('run', '-s', 'build:native'),
       own ? { npm_config_nodedir: prefix } : {},
     );

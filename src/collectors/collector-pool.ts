@@ -3,14 +3,19 @@
  * The opener and its collectors meet in shared memory only, and they are stopped like everything else: stop word, bells,
  * acknowledgement; a thread is terminated only when it does not answer.
  */
+
 import { Piscina } from 'piscina';
+import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, checkKeys, fromPlain, stateError, typeError, unavailableError } from '../errors.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { stateError, typeError, unavailableError } from '../errors.ts';
+import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { Bell } from '../wait/bell.ts';
+import { waitFor } from '../wait/wait.ts';
 import type { CollectorSetup } from './collector-thread.ts';
-import { CONTROL_WORDS, LONGEST_PARK_MS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { type CollectorStatistics, StatisticsPages } from './statistics.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
@@ -68,7 +73,7 @@ export class CollectorPool implements AsyncDisposable {
   private constructor(options: CollectorPoolOptions) {
     const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
     checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'options']);
-    if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${String(entry)}`);
+    if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
       throw typeError('mailbox must be a WeightMailbox');
@@ -79,7 +84,7 @@ export class CollectorPool implements AsyncDisposable {
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
-    const board = buffer.limiter?.gateAdd ? buffer.limiter.bells : null;
+    const board = buffer.limiter?.gateAdd ? insideOfLimiter(buffer.limiter).bells : null;
     this.#bells = [];
     this.#release = () => {
       for (const bell of this.#bells.splice(0)) board?.release(bell);
@@ -141,7 +146,7 @@ export class CollectorPool implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#stop();
-    // Whoever closes is told of failures by `done`; close() itself always succeeds.
+    // `done` tells of failures; close() itself always succeeds.
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<'late'>((resolve) => {
       timer = setTimeout(resolve, STOP_MS, 'late');
@@ -173,12 +178,10 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   async #ready(): Promise<void> {
-    for (;;) {
-      const seen = this.#opener.read();
+    await waitFor(this.#opener, () => {
       if (this.#failure) throw this.#failure;
       this.#opened = Atomics.load(this.#control, READY) === this.workers;
-      if (this.#opened) return;
-      await this.#opener.parkAsync(seen, LONGEST_PARK_MS);
-    }
+      return this.#opened;
+    });
   }
 }

@@ -1,11 +1,14 @@
 /** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
+import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { toPlain, typeError } from '../errors.ts';
+import { typeError } from '../errors.ts';
+import { toPlain } from '../plain-error.ts';
 import { Bell } from '../wait/bell.ts';
+import { LONGEST_PARK_MS } from '../wait/wait.ts';
 import type { Collector, CollectorFactory } from './collector.ts';
-import { LONGEST_PARK_MS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
 export interface CollectorSetup {
@@ -59,7 +62,8 @@ function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWri
   const { control } = setup;
   const buffer = ReplayBuffer.attach(setup.buffer);
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
-  const bell = setup.bell < 0 ? null : (buffer.limiter?.bells.at(setup.bell) ?? null);
+  const { limiter } = buffer;
+  const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
   let rows: OffPolicyRows | SchemaRows | null = null;

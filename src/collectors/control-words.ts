@@ -7,6 +7,3 @@ export const READY = 1;
 /** where the opener's bell begins, on a cache line of its own */
 export const OPENER_BELL = 16;
 export const CONTROL_WORDS = 32;
-
-/** No park is longer: the net under a bug. */
-export const LONGEST_PARK_MS = 100;

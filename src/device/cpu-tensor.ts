@@ -1,6 +1,8 @@
 /** An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is no device. */
+
+import { shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
-import { rangeError, shown, typeError } from '../errors.ts';
+import { rangeError, typeError } from '../errors.ts';
 
 export class CpuTensor {
   readonly data: TypedArray;

@@ -2,45 +2,10 @@
  * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
-import type { DType, TypedArray } from '../dtype.ts';
-import type { DeviceTraits, HostKind } from './native.ts';
-import type { Tensor } from './tensor.ts';
-
-export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
-
-export interface DeviceInfo {
-  /** 'host:0', 'cuda:0', …; the family's name alone where no device could be counted */
-  name: string;
-  family: DeviceFamily;
-  available: boolean;
-  /** why it is not available, and what would help */
-  reason?: string;
-  /** what the device calls itself */
-  description?: string;
-}
-
-export interface MemoryInfo {
-  /** bytes */
-  total: number;
-  /** bytes that an allocation can count on now */
-  free: number;
-}
-
-/** What is known of managed pages: one answer for all of a tensor's, or −2 where they differ or nobody tells. */
-export interface Residency {
-  /** where they were brought last: a device by its index, −1 the CPU; −2 also before the first prefetch */
-  location: number;
-  /** where they belong: likewise */
-  preferred: number;
-  /** devices that reach them where they are, without moving them */
-  accessedBy: number[];
-}
-
-/** Where managed pages belong (−1: the CPU), and a device that shall reach them without moving them. */
-export interface Advice {
-  preferredLocation?: number;
-  accessedBy?: number;
-}
+import { arrayOf, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { closedError, rangeError, typeError } from '../errors.ts';
+import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
+import { gatherStrided, rowMajor } from './strides.ts';
 
 /** Pointers, whole numbers and floats of a kernel launch, in the order the kernel declares them. */
 export interface LaunchArguments {
@@ -165,4 +130,130 @@ export interface Device extends Disposable {
   withStream<T>(stream: Stream, fn: () => T): T;
   readonly closed: boolean;
   close(): void;
+}
+
+/** What owns the bytes: closed once, shared by every view of it. */
+export interface Storage {
+  readonly handle: number;
+  readonly device: Device;
+  readonly bytes: number;
+  readonly host: boolean;
+  /** pages that move: see Stream.prefetch */
+  readonly managed: boolean;
+  readonly closed: boolean;
+  close(): void;
+  /** Fresh copies in and out through the device's stream order; never blocks the main thread. */
+  read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array>;
+  write(byteOffset: number, bytes: Uint8Array, stream: Stream): void;
+}
+
+/** A strided view of device memory (or registered host memory): shape, dtype and strides over one handle. */
+export class Tensor implements Disposable {
+  readonly storage: Storage;
+  readonly shape: readonly number[];
+  /** elements between neighbours of each dimension */
+  readonly strides: readonly number[];
+  readonly dtype: DType;
+  /** bytes from the start of the storage */
+  readonly byteOffset: number;
+  /** elements */
+  readonly size: number;
+
+  constructor(
+    storage: Storage,
+    shape: readonly number[],
+    dtype: DType,
+    byteOffset = 0,
+    strides: readonly number[] = rowMajor(shape),
+  ) {
+    this.storage = storage;
+    this.shape = shape;
+    this.strides = strides;
+    this.dtype = dtype;
+    this.byteOffset = byteOffset;
+    this.size = elementCount(shape);
+    const element = dtypes[dtype].bytes;
+    if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
+      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${byteOffset}`);
+    if (strides.length !== shape.length || strides.some((step) => !Number.isSafeInteger(step) || step < 0))
+      throw rangeError(`strides are one whole number of at least 0 per dimension; got [${strides}] for [${shape}]`);
+    const end = byteOffset + this.spanBytes;
+    if (end > storage.bytes) {
+      throw rangeError(
+        `a tensor of ${shape.join('×')} ${dtype} at byte ${byteOffset} ends at ${end}, beyond ${storage.bytes} bytes`,
+      );
+    }
+  }
+
+  get device(): Device {
+    return this.storage.device;
+  }
+  get handle(): number {
+    return this.storage.handle;
+  }
+  get closed(): boolean {
+    return this.storage.closed;
+  }
+  /** Bytes of the elements themselves. */
+  get bytes(): number {
+    return this.size * dtypes[this.dtype].bytes;
+  }
+  /** Bytes from the first element to the end of the last: more than `bytes` when strided. */
+  get spanBytes(): number {
+    if (this.size === 0) return 0;
+    const last = this.shape.reduce((n, d, i) => n + (d - 1) * (this.strides[i] as number), 0);
+    return (last + 1) * dtypes[this.dtype].bytes;
+  }
+  get contiguous(): boolean {
+    const dense = rowMajor(this.shape);
+    return this.shape.every((d, i) => d === 1 || this.strides[i] === dense[i]);
+  }
+
+  /** Another view of the same bytes: offset and strides in elements of `dtype`, counted from this tensor's start. */
+  view(options: { shape: readonly number[]; offset?: number; strides?: readonly number[]; dtype?: DType }): Tensor {
+    const dtype = options.dtype ?? this.dtype;
+    const offset = this.byteOffset + (options.offset ?? 0) * dtypes[dtype].bytes;
+    return new Tensor(this.storage, options.shape, dtype, offset, options.strides ?? rowMajor(options.shape));
+  }
+
+  /** Copies `values` (row-major, same element count and dtype) in, in stream order; `values` may change at once. */
+  write(values: TypedArray, stream: Stream = this.device.currentStream): this {
+    this.checkOpen();
+    if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
+    if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size) {
+      throw typeError(
+        `write needs ${this.size} elements of ${this.dtype}, got ${values.length} in a ${values.constructor.name}`,
+      );
+    }
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    if (this.size > 0) this.storage.write(this.byteOffset, bytes, stream);
+    return this;
+  }
+
+  /** A row-major copy of the elements once everything enqueued on `stream` so far is done. */
+  async toArray(stream: Stream = this.device.currentStream): Promise<TypedArray> {
+    this.checkOpen();
+    const out = arrayOf(this.dtype, this.size);
+    if (this.size === 0) return out;
+    const bytes = await this.storage.read(this.byteOffset, this.spanBytes, stream);
+    const source = new dtypes[this.dtype].array(
+      bytes.buffer as ArrayBuffer,
+      bytes.byteOffset,
+      this.spanBytes / dtypes[this.dtype].bytes,
+    ) as Float32Array;
+    if (this.contiguous) (out as Float32Array).set(source);
+    else gatherStrided(source, out as Float32Array, this.shape, this.strides);
+    return out;
+  }
+
+  checkOpen(): void {
+    if (this.storage.closed) throw closedError(`this ${this.shape.join('×')} tensor's memory`);
+  }
+
+  close(): void {
+    this.storage.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

@@ -1,23 +1,42 @@
-/** What a handle of the core names, closed at most once. */
+/** What a handle of the core names, closed at most once and by its owner only. */
+import { stateError } from '../errors.ts';
 import { native } from './native.ts';
+
+/**
+ * What closes a handle. A device's goes with the device, and closing it before does nothing; a pipeline's goes with the
+ * pipeline, and closing it before is refused.
+ */
+export type HandleOwner = 'caller' | 'device' | 'pipeline';
 
 export class Handle implements Disposable {
   readonly handle: number;
+  readonly #owner: HandleOwner;
+  /** closed when that is, where the handle is not the caller's */
+  readonly #lender: { readonly closed: boolean } | null;
   #closed = false;
-  constructor(handle: number) {
+
+  constructor(handle: number, owner: HandleOwner = 'caller', lender: { readonly closed: boolean } | null = null) {
     this.handle = handle;
+    this.#owner = owner;
+    this.#lender = lender;
   }
   get closed(): boolean {
-    return this.#closed;
+    return this.#lender?.closed ?? this.#closed;
   }
   close(): void {
-    if (this.#closed) return;
+    if (this.#owner === 'pipeline')
+      throw stateError('BUSY', `this ${this.called} belongs to the pipeline: close the pipeline instead`);
+    if (this.#owner === 'device' || this.#closed) return;
     native().close(this.handle);
     this.#closed = true;
-    // Closed it is: what the driver would not take back is lost to this process, and whoever watches it should know.
+    // Closed it is. What the driver refused twice to take back is kept, and its users should know.
     for (const text of native().releaseFailures()) process.emitWarning(text, 'DeviceWarning');
   }
   [Symbol.dispose](): void {
     this.close();
+  }
+  /** in errors */
+  protected get called(): string {
+    return 'handle';
   }
 }

@@ -1,38 +1,12 @@
-/** The functions of device.node, as TypeScript sees them. Only this folder calls them; handles are process-wide numbers. */
+/**
+ * The functions of device.node, as TypeScript sees them: for this folder, for what is built on devices and for the actors.
+ * Handles are process-wide numbers.
+ */
 import { loadAddon } from '../addon.ts';
 import type { TypedArray } from '../dtype.ts';
-import type { DeviceFamily, DeviceInfo, MemoryInfo, Residency } from './device.ts';
+import type { CacheCounts, DeviceFamily, DeviceInfo, DeviceTraits, MemoryInfo, Residency } from './facts.ts';
 
-/** What a device is and can do, beyond the contract. */
-export interface DeviceTraits {
-  readonly description: string;
-  /** events can measure time */
-  readonly timingEvents: boolean;
-  /** graphs can record events for outsiders: record(event, { external: true }) */
-  readonly graphEvents: boolean;
-  /** completions ring the bell of whoever polls; otherwise it must look again soon */
-  readonly rings: boolean;
-  readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
-  /** why there is no managed memory; empty where there is */
-  readonly noManaged: string;
-  /** managed pages go to the CPU and to other devices too, and it is known where they are */
-  readonly movesPages: boolean;
-  /** what the kernel `gemm` runs on; a vendor's library is opened by the first capture or product */
-  readonly matrixProducts: string;
-}
-
-/** How a driver reaches host memory, as native/device/device.hpp numbers it. */
-export const hostKinds = ['pageable', 'registered', 'imported'] as const;
-export type HostKind = (typeof hostKinds)[number];
-
-/** How often something was there already, how often it had to be made, and the bytes that are kept. */
-export interface CacheCounts {
-  hits: number;
-  misses: number;
-  bytes: number;
-}
-
-export interface NativeDevice {
+interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
   openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
@@ -85,12 +59,12 @@ export interface NativeDevice {
   scratch(device: number, bytes: number): number;
   allocateManaged(device: number, bytes: number): number;
   prefetch(stream: number, memory: number, offset: number, bytes: number, device: number): void;
+  /** Throws unless `device` is the index of one of the family's devices, or −1, the CPU, where `least` is that. */
+  checkLocation(family: string, device: number, least: -1 | 0): void;
   /** advice: 0 preferred location, 1 accessed by */
   advise(memory: number, offset: number, bytes: number, advice: 0 | 1, device: number): void;
   residency(memory: number, offset: number, bytes: number): Residency;
   address(memory: number): number;
-  /** How many devices a family has. */
-  deviceCount(family: string): number;
   /** 'mine': this thread has it from now on; 'here': it has it already; 'running': another has it; else the outcome. */
   claimProbe(): string;
   /** By the thread that has claimed it; answers, see `answered`. */
@@ -102,12 +76,12 @@ export interface NativeDevice {
   /** A stream's handle, the same in every thread: what belongs to the device. */
   sharedCaptureStream(device: number): number;
   transferStream(source: number, target: number): number;
-  /** One of these failed: the next one who asks gets another. */
+  /** One of these failed: the next call that asks for it gets another. */
   dropBelonging(device: number, stream: number): void;
   /** A stream of the device's pool: this thread's alone until it gives it back, or ends. */
   lendStream(device: number): number;
   takeBackStream(device: number, stream: number): void;
-  /** Device memory that holds these bytes for good, the same one for whoever asks again; the handle is the caller's. */
+  /** Device memory that holds these bytes for good, the same one for every call with equal bytes; the handle is the caller's. */
   deviceTable(device: number, bytes: BigInt64Array): number;
   /** Of memory that is used again, pooled streams and tables, since the process opened the device. */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
@@ -132,14 +106,14 @@ export interface NativeDevice {
   sharedGraphPool(device: number): number;
   createGraphPool(device: number): number;
   graphPoolBytes(pool: number): number;
-  /** The capture stream's handle: this thread alone has it, and the pool (0: none), until leaveCapture. */
+  /** The capture stream's handle: this thread alone has it, and the pool (0: none), until leaveCapture. 0: another has it still. */
   enterCapture(device: number, pool: number, ms: number): number;
   leaveCapture(device: number): void;
   /** A block's handle, which is the pool's, and the offset in it. */
   poolAllocate(pool: number, bytes: number): [handle: number, offset: number];
 }
 
-/** Kinds of handles, as native/device/device.hpp numbers them. */
+/** Kinds of handles, as native/device/core/device.hpp numbers them. */
 export const HandleKind = { device: 1, memory: 2, event: 3, stream: 4, graph: 5, exec: 6, pool: 7 } as const;
 
 let addon: NativeDevice | undefined;

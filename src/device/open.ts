@@ -1,12 +1,14 @@
 /** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
-import { isMainThread } from 'node:worker_threads';
+import { answered } from '../addon.ts';
+import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, type TypedArray } from '../dtype.ts';
-import { checkCount, checkKeys, stateError, typeError } from '../errors.ts';
-import type { Advice, Device, DeviceEvent, DeviceInfo, HostMemory, Residency, Stream } from './device.ts';
-import { type DeviceTraits, native } from './native.ts';
+import { closedError, stateError, typeError } from '../errors.ts';
+import { Deadline, refuseMainThread } from '../wait/wait.ts';
+import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
+import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
+import { native } from './native.ts';
 import { checkShape, MemoryStorage, RegisteredHost } from './storage.ts';
 import { OpenedEvent, OpenedStream } from './stream.ts';
-import { Tensor } from './tensor.ts';
 
 /** Every family with what it has or why it is unavailable. */
 export function listDevices(): DeviceInfo[] {
@@ -16,7 +18,7 @@ export function listDevices(): DeviceInfo[] {
 /** Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an unknown name. */
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')
-    throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${String(name)}`);
+    throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${shown(name)}`);
   return new OpenedDevice(name);
 }
 
@@ -37,7 +39,7 @@ class OpenedDevice implements Device {
     this.index = opened.index;
     this.handle = opened.handle;
     this.name = `${opened.family}:${opened.index}`;
-    this.#main = new OpenedStream(this, opened.stream, 0, true);
+    this.#main = new OpenedStream(this, opened.stream, 0, 'device');
   }
 
   get traits(): DeviceTraits {
@@ -53,19 +55,15 @@ class OpenedDevice implements Device {
     this.#check();
     checkKeys('createStream', options, ['priority']);
     const { priority = 0 } = options;
-    return new OpenedStream(
-      this,
-      native().createStream(this.handle, checkCount('priority', priority, -8, 8)),
-      priority,
-      false,
-    );
+    checkCount('priority', priority, -8, 8);
+    return new OpenedStream(this, native().createStream(this.handle, priority), priority);
   }
 
   createEvent(options: { timing?: boolean } = {}): DeviceEvent {
     this.#check();
     checkKeys('createEvent', options, ['timing']);
     const { timing = false } = options;
-    if (typeof timing !== 'boolean') throw typeError(`timing must be a boolean, got ${String(timing)}`);
+    checkFlag('timing', timing);
     return new OpenedEvent(this, native().createEvent(this.handle, timing), timing);
   }
 
@@ -73,7 +71,7 @@ class OpenedDevice implements Device {
     this.#check();
     checkKeys('allocate', options, ['shape', 'dtype', 'zeroed']);
     const { zeroed = true } = options;
-    if (typeof zeroed !== 'boolean') throw typeError(`zeroed must be a boolean, got ${String(zeroed)}`);
+    checkFlag('zeroed', zeroed);
     const allocate = zeroed ? native().allocate : native().scratch;
     return this.#tensor('allocate', options, (bytes) => allocate(this.handle, bytes), false);
   }
@@ -92,7 +90,7 @@ class OpenedDevice implements Device {
   ): Tensor {
     const bytes = checkShape(shape) * dtypes[checkDType(what, dtype)].bytes;
     // Drivers refuse to give nothing: an empty tensor has a byte behind it.
-    const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { host: false, managed });
+    const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { managed });
     return new Tensor(storage, [...shape], dtype);
   }
 
@@ -116,7 +114,7 @@ class OpenedDevice implements Device {
     this.#check();
     checkKeys('registerHost', options, ['pin']);
     const { pin = true } = options;
-    if (typeof pin !== 'boolean') throw typeError(`pin must be a boolean, got ${String(pin)}`);
+    checkFlag('pin', pin);
     return new RegisteredHost(this, view, pin);
   }
 
@@ -155,6 +153,7 @@ class OpenedDevice implements Device {
    */
   close(): void {
     if (this.#closed) return;
+    // First, for the core counts a closing also where it then throws.
     this.#closed = true;
     native().closeDevice(this.handle);
   }
@@ -163,12 +162,27 @@ class OpenedDevice implements Device {
   }
 
   #check(): void {
-    if (this.#closed) throw stateError('CLOSED', `device ${this.name} is closed; open it again`);
+    if (this.#closed) throw closedError(`device ${this.name}`, 'open it again');
   }
 }
 
+/** No native wait is longer: a worker that is told to end gets out between two of them. */
+const SLICE_MS = 40;
+
+/** How long the next native wait of this deadline may be. */
+export const sliceOf = (deadline: Deadline): number => Math.max(0, Math.min(deadline.left, SLICE_MS));
+
 /** Blocks this thread until the event is done, helping the device; false when `ms` are over. Never on the main thread. */
-export function waitEventSync(device: Device, event: DeviceEvent, ms: number): boolean {
-  if (isMainThread) throw stateError('MAIN_THREAD', 'the main thread never blocks: await event.done() instead');
-  return native().waitEvent(device.handle, event.handle, ms);
+export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): boolean {
+  refuseMainThread('event.done()');
+  return blockOnEvent(device, event, ms);
+}
+
+/** The same on every thread, for what is being closed. Throws ThreadEnding where the thread is ended meanwhile. */
+export function blockOnEvent(device: Device, event: DeviceEvent, ms?: number): boolean {
+  const deadline = new Deadline(ms);
+  for (;;) {
+    if (answered(native().waitEvent(device.handle, event.handle, sliceOf(deadline)))) return true;
+    if (deadline.left <= 0) return false;
+  }
 }

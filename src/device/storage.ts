@@ -1,20 +1,35 @@
 /** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
+
+import { checkCount, shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
-import { checkCount, rangeError, typeError } from '../errors.ts';
-import type { Device, HostMemory, Stream } from './device.ts';
-import { Handle } from './handle.ts';
-import { type HostKind, hostKinds, native } from './native.ts';
-import { type Storage, Tensor } from './tensor.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
+import { type HostKind, hostKinds } from './facts.ts';
+import { Handle, type HandleOwner } from './handle.ts';
+import { native } from './native.ts';
+
+interface StorageOptions {
+  host?: boolean;
+  managed?: boolean;
+  owner?: HandleOwner;
+  /** of memory that is not the caller's, the object that goes when it goes */
+  lender?: { readonly closed: boolean } | null;
+}
 
 export class MemoryStorage extends Handle implements Storage {
   readonly device: Device;
   readonly bytes: number;
   readonly host: boolean;
   readonly managed: boolean;
-  /** told when the storage was closed: by who counts it */
+  /** called once the storage is closed: for a pool that counts its tensors */
   onClose: (() => void) | null = null;
-  constructor(device: Device, handle: number, bytes: number, { host, managed }: { host: boolean; managed: boolean }) {
-    super(handle);
+  constructor(
+    device: Device,
+    handle: number,
+    bytes: number,
+    { host = false, managed = false, owner = 'caller', lender = null }: StorageOptions = {},
+  ) {
+    super(handle, owner, lender);
     this.device = device;
     this.bytes = bytes;
     this.host = host;
@@ -38,6 +53,9 @@ export class MemoryStorage extends Handle implements Storage {
     super.close();
     this.onClose?.();
   }
+  protected override get called(): string {
+    return 'tensor';
+  }
 }
 
 export class RegisteredHost extends MemoryStorage implements HostMemory {
@@ -45,7 +63,7 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, native().registerHost(device.handle, view, pin), view.byteLength, { host: true, managed: false });
+    super(device, native().registerHost(device.handle, view, pin), view.byteLength, { host: true });
     this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
@@ -65,7 +83,7 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
 
 /** Elements of a shape; throws when it is none. */
 export function checkShape(shape: readonly number[]): number {
-  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${String(shape)}`);
+  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
   for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
   return elementCount(shape);
 }

@@ -1,10 +1,11 @@
 /** Streams, events and graphs as thin objects over their handles. */
+
+import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
-import { checkKeys, rangeError, typeError } from '../errors.ts';
-import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream } from './device.ts';
-import { Handle } from './handle.ts';
+import { rangeError, typeError } from '../errors.ts';
+import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
+import { Handle, type HandleOwner } from './handle.ts';
 import { native } from './native.ts';
-import type { Tensor } from './tensor.ts';
 
 /** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
 const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
@@ -31,25 +32,30 @@ export class OpenedEvent extends Handle implements DeviceEvent {
 export class OpenedStream extends Handle implements Stream {
   readonly device: Device;
   readonly priority: number;
-  readonly #permanent: boolean;
 
-  constructor(device: Device, handle: number, priority: number, permanent: boolean) {
-    super(handle);
+  /** `lender`: of a stream that is not the caller's, the object that goes when it goes */
+  constructor(
+    device: Device,
+    handle: number,
+    priority = 0,
+    owner: HandleOwner = 'caller',
+    lender: { readonly closed: boolean } | null = null,
+  ) {
+    super(handle, owner, lender);
     this.device = device;
     this.priority = priority;
-    this.#permanent = permanent;
   }
 
   record(event: DeviceEvent, options: { external?: boolean } = {}): void {
     checkKeys('record', options, ['external']);
     const { external = false } = options;
-    if (typeof external !== 'boolean') throw typeError(`external must be a boolean, got ${String(external)}`);
+    checkFlag('external', external);
     native().record(this.handle, event.handle, external);
   }
   wait(event: DeviceEvent, options: { orderOnly?: boolean } = {}): void {
     checkKeys('wait', options, ['orderOnly']);
     const { orderOnly = false } = options;
-    if (typeof orderOnly !== 'boolean') throw typeError(`orderOnly must be a boolean, got ${String(orderOnly)}`);
+    checkFlag('orderOnly', orderOnly);
     native().wait(this.handle, event.handle, orderOnly);
   }
   copy(to: Tensor, from: Tensor): void {
@@ -64,7 +70,7 @@ export class OpenedStream extends Handle implements Stream {
     if (!to.contiguous) throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     const pattern = new dtypes[to.dtype].array(1);
     const wanted = typeof pattern[0];
-    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${String(value)}`);
+    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${shown(value)}`);
     (pattern as Float32Array)[0] = value as number;
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
   }
@@ -100,8 +106,8 @@ export class OpenedStream extends Handle implements Stream {
   get capturing(): boolean {
     return native().capturing(this.handle);
   }
-  override close(): void {
-    if (!this.#permanent) super.close();
+  protected override get called(): string {
+    return 'stream';
   }
 }
 
@@ -110,7 +116,7 @@ export class LentStream extends OpenedStream {
   #returned = false;
   /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
   constructor(device: Device) {
-    super(device, native().lendStream(device.handle), 0, false);
+    super(device, native().lendStream(device.handle));
   }
   override get closed(): boolean {
     return this.#returned;
@@ -144,9 +150,18 @@ const belonging = new WeakMap<Device, Map<number, Stream>>();
 export function belongingStream(device: Device, handle: number): Stream {
   const streams = belonging.get(device) ?? new Map<number, Stream>();
   belonging.set(device, streams);
-  const stream = streams.get(handle) ?? new OpenedStream(device, handle, 0, true);
+  const stream = streams.get(handle) ?? new OpenedStream(device, handle, 0, 'device');
   streams.set(handle, stream);
   return stream;
+}
+
+/** An error stays on a stream: one that failed is given up here, and true says that another one is to be taken. */
+export function dropFailed(stream: Stream): boolean {
+  if (!failed(stream)) return false;
+  // Does nothing to a caller's own stream, as closing does to a device's.
+  native().dropBelonging(stream.device.handle, stream.handle);
+  stream.close();
+  return true;
 }
 
 /** Whether an error stays on the stream, or it is closed; false while it captures. */

@@ -3,11 +3,14 @@
  * eagerly, one captures, and every later one is a single replay over the same buffers. Megatron's FullCudaGraphWrapper, with
  * graphs, results and counters per instance.
  */
-import type { Device, DeviceEvent, GraphExec, Stream } from '../device/device.ts';
+
+import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
+import { type Device, type DeviceEvent, type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
+import { Owner } from '../device/owner.ts';
+import { hasParameters } from '../device/parameters.ts';
 import { failed } from '../device/stream.ts';
-import { Tensor } from '../device/tensor.ts';
-import { type CodedError, checkCount, checkKeys, rangeError, shown, stateError, typeError } from '../errors.ts';
+import { type CodedError, rangeError, stateError, typeError } from '../errors.ts';
 import {
   checkIteration,
   type Data,
@@ -17,8 +20,9 @@ import {
   iteratorsOver,
   nextOf,
 } from './iteration.ts';
-import { captureGraph, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
-import { type Stage, StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
+import { Kept, KeptIterations, type PerStage } from './kept.ts';
+import { captureGraph, checkEnqueued, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
+import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
 import type { TensorStruct } from './struct.ts';
 
 /** What the function gets besides the iteration's arguments. */
@@ -50,19 +54,7 @@ export interface FullGraphOptions {
   device?: Device | string;
 }
 
-/** Buffers and graph of one stage and shape. */
-interface Kept {
-  readonly shape: IterationShape;
-  /** one per model, null where it reads nothing */
-  readonly loaders: readonly (StaticBufferLoader | null)[];
-  pool: GraphPool | null;
-  exec: GraphExec | null;
-  result: unknown;
-}
-
-type PerStage<T> = Record<Stage, T>;
-
-export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disposable {
+export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   /** the graph that ran last; null while iterations run eagerly */
   readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
   /** what the function returned last; a replay gives the same object */
@@ -75,30 +67,26 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
   readonly #fn: IterationFunction<Model, Result>;
   readonly #warmupSteps: number;
   readonly #useSingleMempool: boolean;
-  readonly #maxGraphs: number;
-  readonly #kept: PerStage<Kept[]> = { training: [], validation: [] };
+  readonly #kept: KeptIterations;
   readonly #wanted: Device | string | undefined;
   #device: Device | null = null;
-  /** the device was opened here */
-  #own = false;
   /** behind the last iteration, and between the caller's stream and the capture stream */
   #end: DeviceEvent | null = null;
   #start: DeviceEvent | null = null;
   /** where `end` was recorded last */
   #on = 0;
   #running = false;
-  #closed = false;
 
   constructor(fn: IterationFunction<Model, Result>, options: FullGraphOptions = {}) {
+    super('this wrapper');
     if (typeof fn !== 'function') throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
     checkKeys('FullGraphWrapper', options, ['warmupSteps', 'useSingleMempool', 'maxGraphs', 'device']);
     const { warmupSteps = 1, useSingleMempool = false, maxGraphs = 1, device } = options;
     this.#fn = fn;
     this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
-    if (typeof useSingleMempool !== 'boolean')
-      throw typeError(`useSingleMempool must be a boolean, got ${shown(useSingleMempool)}`);
+    checkFlag('useSingleMempool', useSingleMempool);
     this.#useSingleMempool = useSingleMempool;
-    this.#maxGraphs = checkCount('maxGraphs', maxGraphs);
+    this.#kept = new KeptIterations(checkCount('maxGraphs', maxGraphs));
     this.#wanted = device;
   }
 
@@ -121,7 +109,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
-    if (this.#closed) throw stateError('CLOSED', 'this wrapper is closed');
+    this.checkOpen();
     if (this.#running) throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
     this.#running = true;
     try {
@@ -147,38 +135,27 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
   resetGraph(stage?: Stage): void {
     if (this.#running) throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
     for (const each of stage === undefined ? stages : [checkStage(stage)]) {
-      for (const kept of this.#kept[each]) {
-        kept.exec?.close();
-        kept.pool?.close();
-        kept.exec = kept.pool = kept.result = null;
-      }
+      for (const kept of this.#kept.of(each)) kept.reset();
       this.#counts[each] = 0;
       this.graph[each] = this.result[each] = this.reason[each] = null;
     }
   }
 
-  close(): void {
-    if (this.#closed) return;
+  override close(): void {
     if (this.#running) throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
-    this.#closed = true;
-    this.resetGraph();
-    for (const stage of stages) for (const kept of this.#kept[stage].splice(0)) release(kept);
-    this.#end?.close();
-    this.#start?.close();
-    if (this.#own) this.#device?.close();
-  }
-  [Symbol.dispose](): void {
-    this.close();
+    super.close();
   }
 
   #open(model: unknown): Device {
     if (this.#device) return this.#device;
     const wanted = this.#wanted ?? deviceOf(model) ?? 'auto';
-    this.#own = typeof wanted === 'string';
-    this.#device = typeof wanted === 'string' ? openDevice(wanted) : wanted;
-    this.#end = this.#device.createEvent();
-    this.#start = this.#device.createEvent();
-    return this.#device;
+    const device = typeof wanted === 'string' ? this.own(openDevice(wanted)) : wanted;
+    this.#end = this.own(device.createEvent());
+    this.#start = this.own(device.createEvent());
+    this.own({ close: () => this.resetGraph() });
+    this.own(this.#kept);
+    this.#device = device;
+    return device;
   }
 
   /**
@@ -196,11 +173,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
       why = difference ?? why;
       return difference === null;
     };
-    let fitting = this.#kept[stage].filter(({ shape }) => fits(shape.differs(iteration, iterators)));
+    let fitting = this.#kept.of(stage).filter(({ shape }) => fits(shape.differs(iteration, iterators)));
     const fresh = (): Kept => {
-      this.#checkRoom(stage, why);
-      const loaders = iterators.map((each) => each && new StaticBufferLoader(device));
-      return { shape: new IterationShape(iteration, iterators), loaders, pool: null, exec: null, result: null };
+      this.#kept.checkRoom(stage, why);
+      return new Kept(new IterationShape(iteration, iterators), iterators, device);
     };
     let kept = fitting[0] ?? fresh();
     const buffers = iterators.map((each): Record<string, unknown>[] | null => each && []);
@@ -214,7 +190,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
         for (let microbatch = 0; iterator && microbatch < iteration.numMicrobatches; microbatch++) {
           const given = unwrapped(nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }));
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
-          if (this.#kept[stage].includes(kept) && !fitting.includes(kept)) {
+          if (this.#kept.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
             // What was read before moves over: where it came from may hold other data by now.
             for (const [j, before] of buffers.entries()) before?.forEach((each, n) => void load(j, n, each));
@@ -223,30 +199,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
         }
       }
     } catch (error) {
-      if (!this.#kept[stage].includes(kept)) release(kept);
+      if (!this.#kept.of(stage).includes(kept)) kept.close();
       throw error;
     }
-    if (!this.#kept[stage].includes(kept)) this.#keep(stage, kept);
+    if (!this.#kept.of(stage).includes(kept)) this.#kept.keep(stage, kept);
     return { kept, buffers };
-  }
-
-  #checkRoom(stage: Stage, why: string): void {
-    const captured = this.#kept[stage].filter(({ exec }) => exec).length;
-    if (captured < this.#maxGraphs) return;
-    const bound = this.#maxGraphs === 1 ? '' : ` (${captured} graphs are kept, the most allowed)`;
-    throw rangeError(
-      `${stage} changed after its graph was captured: ${why}${bound}; keep iterations alike, call resetGraph('${stage}'), or raise maxGraphs`,
-    );
-  }
-
-  /** Before it is captured a stage has one shape at a time: the next one takes its place. */
-  #keep(stage: Stage, fresh: Kept): void {
-    const all = this.#kept[stage];
-    for (const old of all.splice(0)) {
-      if (old.exec) all.push(old);
-      else release(old);
-    }
-    all.push(fresh);
   }
 
   /** Makes `stream` wait for the last iteration, where that was on another one. */
@@ -268,7 +225,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
     const pool = this.#poolOf(kept);
     try {
       return onCaptureStream(device, pool, (capture) => {
-        // Order only: what failed before on the caller's stream is nothing to others who use this one.
+        // Order only: what failed before on the caller's stream is nothing to other users of this one.
         capture.wait(this.#start as DeviceEvent, { orderOnly: true });
         try {
           return this.#call(iteration(), { device, stream: capture, pool });
@@ -302,10 +259,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
 
   #call(iteration: IterationOptions<Model>, context: IterationContext): Result {
     const result = this.#fn(iteration, context);
-    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
-      void Promise.resolve(result).catch(() => {});
-      throw typeError('the function returned a promise: it may only enqueue device work');
-    }
+    checkEnqueued('the function', result);
     return result;
   }
 
@@ -320,17 +274,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> implements Disp
   }
 }
 
-function release({ loaders, pool, exec }: Kept): void {
-  exec?.close();
-  pool?.close();
-  for (const loader of loaders) loader?.close();
-}
-
 function deviceOf(model: unknown): Device | null {
   const first: unknown = Array.isArray(model) ? model[0] : model;
-  const named = (first as { namedParameters?: () => Iterable<[string, unknown]> } | null)?.namedParameters;
-  if (typeof named !== 'function') return null;
-  for (const [, parameter] of named.call(first)) if (parameter instanceof Tensor) return parameter.device;
+  if (hasParameters(first))
+    for (const [, parameter] of first.namedParameters()) if (parameter instanceof Tensor) return parameter.device;
   return null;
 }
 

@@ -2,9 +2,10 @@
  * Random numbers that captured graphs draw anew at every replay: counter-based (Philox4x32-10), with seed and place in device
  * memory, where the graph itself moves the place on. Equal seeds give equal numbers, eager or replayed, on every family.
  */
-import type { Device, Stream } from '../device/device.ts';
-import type { Tensor } from '../device/tensor.ts';
-import { checkKeys, rangeError, stateError, typeError } from '../errors.ts';
+
+import { checkKeys, shown } from '../checks.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import { closedError, rangeError, typeError } from '../errors.ts';
 
 /** What a checkpoint keeps. `offset` counts blocks of four numbers drawn so far. */
 export interface GeneratorState {
@@ -75,13 +76,13 @@ export class DeviceGenerator implements Disposable {
   }
 
   #checkOpen(): void {
-    if (this.#state.closed) throw stateError('CLOSED', 'this generator is closed');
+    if (this.#state.closed) throw closedError('this generator');
   }
 }
 
 function checkWord(name: string, value: unknown): bigint {
   if (typeof value !== 'bigint' && typeof value !== 'number')
-    throw typeError(`${name} must be a whole number, got ${typeof value} (${String(value)})`);
+    throw typeError(`${name} must be a whole number, got ${typeof value} (${shown(value)})`);
   if (typeof value === 'number' && !Number.isSafeInteger(value))
     throw rangeError(`${name} must be a whole number, got ${value}`);
   const word = BigInt(value);

@@ -1,6 +1,9 @@
 /** One iteration's arguments for FullGraphWrapper, checked by name; and what a captured graph depends on. */
-import { Tensor } from '../device/tensor.ts';
-import { checkCount, rangeError, shown, typeError } from '../errors.ts';
+
+import { checkCount, checkFlag, shown } from '../checks.ts';
+import { Tensor } from '../device/device.ts';
+import { hasParameters } from '../device/parameters.ts';
+import { rangeError, typeError } from '../errors.ts';
 import { describe, type TensorStruct, tensorsIn } from './struct.ts';
 
 /** One microbatch after the other: objects of named tensors, on the device or the cpu. */
@@ -31,7 +34,7 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
   const { numMicrobatches, seqLength, forwardOnly } = options as IterationOptions;
   checkCount('numMicrobatches', numMicrobatches);
   checkCount('seqLength', seqLength);
-  if (typeof forwardOnly !== 'boolean') throw typeError(`forwardOnly must be a boolean, got ${shown(forwardOnly)}`);
+  checkFlag('forwardOnly', forwardOnly);
   return options as IterationOptions;
 }
 
@@ -127,10 +130,9 @@ function others(model: unknown, known: unknown): boolean {
 }
 
 function parametersOf(model: unknown): string | null {
-  const named = (model as { namedParameters?: () => Iterable<[string, unknown]> } | null | undefined)?.namedParameters;
-  if (typeof named !== 'function') return null;
-  const handles = [...named.call(model)].map(([name, each]) => `${name} ${each instanceof Tensor ? each.handle : ''}`);
-  return handles.join();
+  if (!hasParameters(model)) return null;
+  const named = [...model.namedParameters()];
+  return named.map(([name, each]) => `${name} ${each instanceof Tensor ? each.handle : ''}`).join();
 }
 
 const nullsIn = (iterators: readonly unknown[]) =>

@@ -1,17 +1,20 @@
 /**
- * What captures of one device share, whoever makes them: one stream to capture and warm up on, and memory for what lives only
+ * What all captures of one device share: one stream to capture and warm up on, and memory for what lives only
  * inside an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and get_graph_pool.
  */
 import { isMainThread } from 'node:worker_threads';
+import { answered } from '../addon.ts';
+import { checkFlag, checkKeys } from '../checks.ts';
 import { checkDevice } from '../device/checks.ts';
-import type { Device, GraphExec, Stream } from '../device/device.ts';
-import { Handle } from '../device/handle.ts';
+import { type Device, type GraphExec, type Stream, Tensor } from '../device/device.ts';
+import { Handle, type HandleOwner } from '../device/handle.ts';
 import { native } from '../device/native.ts';
+import { sliceOf } from '../device/open.ts';
 import { checkShape, MemoryStorage } from '../device/storage.ts';
-import { belongingStream, failed } from '../device/stream.ts';
-import { Tensor } from '../device/tensor.ts';
+import { belongingStream, dropFailed } from '../device/stream.ts';
 import { checkDType, type DType, dtypes } from '../dtype.ts';
-import { checkKeys, DeviceError, stateError, typeError } from '../errors.ts';
+import { DeviceError, stateError, typeError } from '../errors.ts';
+import { Deadline } from '../wait/wait.ts';
 
 /** How long another thread's capture is waited for: the main thread hardly blocks. */
 const WAIT_MS = isMainThread ? 50 : 5000;
@@ -30,18 +33,17 @@ export function getSharedGraphPool(device: Device): GraphPool {
   const handle = native().sharedGraphPool(device.handle);
   const known = shared.get(device);
   if (known?.handle === handle) return known;
-  const pool = new GraphPool(device, handle, true);
+  const pool = new GraphPool(device, handle, 'device');
   shared.set(device, pool);
   return pool;
 }
 
 /** The shared pool, or a new one that the caller closes. */
 export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPool {
-  if (typeof useSingleMempool !== 'boolean')
-    throw typeError(`useSingleMempool must be a boolean, got ${String(useSingleMempool)}`);
+  checkFlag('useSingleMempool', useSingleMempool);
   if (useSingleMempool) return getSharedGraphPool(device);
   checkDevice('getGraphPool', device);
-  return new GraphPool(device, native().createGraphPool(device.handle), false);
+  return new GraphPool(device, native().createGraphPool(device.handle));
 }
 
 /**
@@ -50,15 +52,12 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
  */
 export class GraphPool extends Handle {
   readonly device: Device;
-  /** belongs to the device: it closes with it */
-  readonly shared: boolean;
   /** of the last function that ran eagerly */
   #eager: Tensor[] = [];
 
-  constructor(device: Device, handle: number, shared: boolean) {
-    super(handle);
+  constructor(device: Device, handle: number, owner: HandleOwner = 'caller') {
+    super(handle, owner);
     this.device = device;
-    this.shared = shared;
   }
 
   /** Bytes of device memory that its graphs share. */
@@ -78,7 +77,9 @@ export class GraphPool extends Handle {
     }
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
     const [handle, offset] = native().poolAllocate(this.handle, bytes);
-    return new Tensor(new PooledStorage(this, handle, offset + bytes), [...shape], dtype, offset);
+    // A part of the pool's block: closing the tensor does nothing, closing the pool takes it away.
+    const storage = new MemoryStorage(this.device, handle, offset + bytes, { owner: 'device', lender: this });
+    return new Tensor(storage, [...shape], dtype, offset);
   }
 
   /** For `fn`, which runs eagerly: what it allocates stays until the next one, or until forget(). */
@@ -99,25 +100,12 @@ export class GraphPool extends Handle {
 
   override close(): void {
     this.forget();
-    if (!this.shared) super.close();
+    super.close();
   }
 }
 
 /** What functions that run eagerly in this thread were lent, by their pool's handle: whichever object they ask. */
 const running = new Map<number, Tensor[]>();
-
-/** A part of a pool's block: closing the tensor does nothing, closing the pool takes it away. */
-class PooledStorage extends MemoryStorage {
-  readonly #pool: GraphPool;
-  constructor(pool: GraphPool, handle: number, bytes: number) {
-    super(pool.device, handle, bytes, { host: false, managed: false });
-    this.#pool = pool;
-  }
-  override get closed(): boolean {
-    return this.#pool.closed;
-  }
-  override close(): void {}
-}
 
 /**
  * Runs `fn` eagerly with the shared capture stream as the device's current stream, and `pool` lending. No other thread has the
@@ -127,23 +115,41 @@ export function onCaptureStream<T>(device: Device, pool: GraphPool | null, fn: (
   return entered(device, 0, (stream) => (pool ? pool.eagerly(() => fn(stream)) : fn(stream)));
 }
 
+/** Waits in slices: a worker that is told to end gets out between two of them. */
+function enterCapture(device: Device, pool: number): number {
+  const deadline = new Deadline(WAIT_MS);
+  for (;;) {
+    const handle = answered(native().enterCapture(device.handle, pool, sliceOf(deadline)));
+    if (handle !== 0) return handle;
+    if (deadline.left > 0) continue;
+    const why = 'is in use by another thread: try again when it has finished';
+    throw stateError('BUSY', `the shared capture stream of ${device.name} ${why}`);
+  }
+}
+
 function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T {
-  const enter = () => belongingStream(device, native().enterCapture(device.handle, pool, WAIT_MS));
+  const enter = () => belongingStream(device, enterCapture(device, pool));
   let stream = enter();
   try {
-    // An error on a stream is sticky, and shall be met by nobody whose work did not make it.
-    if (failed(stream)) {
-      native().dropBelonging(device.handle, stream.handle);
+    // An error on a stream is sticky: only the thread whose work made it may meet it.
+    if (dropFailed(stream)) {
       native().leaveCapture(device.handle);
       stream = enter();
     }
     return device.withStream(stream, () => fn(stream));
   } catch (error) {
-    if (failed(stream)) native().dropBelonging(device.handle, stream.handle);
+    dropFailed(stream);
     throw error;
   } finally {
     native().leaveCapture(device.handle);
   }
+}
+
+/** A function that enqueues device work has done so when it returns: TypeError for a promise. */
+export function checkEnqueued(what: string, result: unknown): void {
+  if (typeof (result as { then?: unknown } | undefined)?.then !== 'function') return;
+  void Promise.resolve(result).catch(() => {});
+  throw typeError(`${what} returned a promise: it may only enqueue device work`);
 }
 
 export interface Captured<T> {
@@ -169,10 +175,7 @@ export function captureGraph<T>(
     stream.beginCapture();
     try {
       result = fn(stream);
-      if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
-        void Promise.resolve(result).catch(() => {});
-        throw typeError('the captured function returned a promise: it may only enqueue device work');
-      }
+      checkEnqueued('the captured function', result);
     } catch (error) {
       failed = { error };
     }

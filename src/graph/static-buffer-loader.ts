@@ -2,10 +2,13 @@
  * Buffers that stay where they are, so that a captured graph can read them: each microbatch of each stage has its own, and
  * new data is copied in on a stream of the loader's own. Megatron's StaticBufferLoader.
  */
+
+import { checkCount, shown } from '../checks.ts';
 import { checkDevice } from '../device/checks.ts';
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import { failed } from '../device/stream.ts';
-import { checkCount, rangeError, shown, stateError, typeError } from '../errors.ts';
+import { Owner } from '../device/owner.ts';
+import { dropFailed } from '../device/stream.ts';
+import { rangeError, typeError } from '../errors.ts';
 import {
   checkFits,
   cloneTensorsInStruct,
@@ -21,7 +24,7 @@ export type Stage = (typeof stages)[number];
 
 type Buffers = Record<string, unknown>;
 
-export class StaticBufferLoader implements Disposable {
+export class StaticBufferLoader extends Owner {
   readonly device: Device;
   /** per stage, the buffers of each microbatch: structures of tensors on the device */
   readonly staticBuffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
@@ -30,13 +33,18 @@ export class StaticBufferLoader implements Disposable {
   #stream: Stream;
   readonly #before: DeviceEvent;
   readonly #after: DeviceEvent;
-  #closed = false;
 
   constructor(device: Device) {
+    super('this loader');
     this.device = checkDevice('StaticBufferLoader', device);
+    using making = this.making();
+    this.#before = this.own(device.createEvent());
+    this.#after = this.own(device.createEvent());
     this.#stream = device.createStream();
-    this.#before = device.createEvent();
-    this.#after = device.createEvent();
+    this.own({ close: () => this.#stream.close() });
+    // Graphs that read the buffers keep their memory.
+    this.own({ close: () => closeTensorsIn(this.staticBuffers) });
+    making.done();
   }
 
   /**
@@ -46,7 +54,7 @@ export class StaticBufferLoader implements Disposable {
    * waits. An array of one object is taken for the object, microbatches come in order.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
-    if (this.#closed) throw stateError('CLOSED', 'this loader is closed');
+    this.checkOpen();
     if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
     const buffers = this.staticBuffers[stage];
     checkCount('microbatch', microbatch, 0);
@@ -60,7 +68,8 @@ export class StaticBufferLoader implements Disposable {
     const fresh = known ? this.#check(known, given, `${stage} microbatch ${microbatch}`) : given;
     const current = this.device.currentStream;
     current.record(this.#before);
-    const stream = this.#healthy();
+    if (dropFailed(this.#stream)) this.#stream = this.device.createStream();
+    const stream = this.#stream;
     // Order only: what failed on the current stream stays its own.
     stream.wait(this.#before, { orderOnly: true });
     const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
@@ -97,25 +106,6 @@ export class StaticBufferLoader implements Disposable {
       added.delete(key);
     }
     return Object.fromEntries(pairs.filter(([key]) => !(key in known)));
-  }
-
-  /** An error on a stream is sticky: a copy that failed is the last one there. */
-  #healthy(): Stream {
-    if (!failed(this.#stream)) return this.#stream;
-    this.#stream.close();
-    this.#stream = this.device.createStream();
-    return this.#stream;
-  }
-
-  /** Graphs that read the buffers keep their memory. */
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    for (const stage of stages) closeTensorsIn(this.staticBuffers[stage]);
-    for (const part of [this.#stream, this.#before, this.#after]) part.close();
-  }
-  [Symbol.dispose](): void {
-    this.close();
   }
 }
 

@@ -2,19 +2,21 @@
  * Tensors in nested objects and arrays: found by path, copied to a device, overwritten in place. Megatron's
  * copy_tensors_in_struct and clone_tensors_in_struct, whose names are that way round.
  */
+
+import { shown } from '../checks.ts';
 import { checkDevice } from '../device/checks.ts';
 import { CpuTensor } from '../device/cpu-tensor.ts';
-import type { Device, Stream } from '../device/device.ts';
-import { Tensor } from '../device/tensor.ts';
+import { type Device, type Stream, Tensor } from '../device/device.ts';
+import { allOrNothing } from '../device/owner.ts';
 import type { TypedArray } from '../dtype.ts';
-import { rangeError, shown, typeError } from '../errors.ts';
+import { rangeError, typeError } from '../errors.ts';
 
 /** What counts as a tensor in a structure; a typed array has one dimension. */
 export type TensorLike = Tensor | CpuTensor | TypedArray;
 /** Arrays and plain objects, nested; whatever else is in them is taken over as it is. */
 export type TensorStruct = { readonly [key: string]: unknown } | readonly unknown[];
 
-export function isTensorLike(value: unknown): value is TensorLike {
+function isTensorLike(value: unknown): value is TensorLike {
   return (
     value instanceof Tensor || value instanceof CpuTensor || (ArrayBuffer.isView(value) && !(value instanceof DataView))
   );
@@ -43,13 +45,7 @@ export function describe(tensor: TensorLike): string {
 export function copyTensorsInStruct<T extends TensorStruct>(src: T, device: Device, stream?: Stream): T {
   checkStruct('copyTensorsInStruct', src);
   checkReadable(src, checkDevice('copyTensorsInStruct', device));
-  const made: Tensor[] = [];
-  try {
-    return copyOf(src, device, stream ?? device.currentStream, made) as T;
-  } catch (error) {
-    for (const each of made) each.close();
-    throw error;
-  }
+  return allOrNothing((own) => copyOf(src, device, stream ?? device.currentStream, own) as T);
 }
 
 /**
@@ -83,16 +79,15 @@ function checkStruct(what: string, value: unknown): void {
   }
 }
 
-function copyOf(value: unknown, device: Device, stream: Stream, made: Tensor[]): unknown {
+function copyOf(value: unknown, device: Device, stream: Stream, own: (made: Tensor) => Tensor): unknown {
   if (isTensorLike(value)) {
     const { shape, dtype } = ArrayBuffer.isView(value) ? new CpuTensor(value) : value;
-    const tensor = device.allocate({ shape, dtype, zeroed: false });
-    made.push(tensor);
+    const tensor = own(device.allocate({ shape, dtype, zeroed: false }));
     put(tensor, value, stream);
     return tensor;
   }
   if (!isStruct(value)) return value;
-  const copies = entries(value).map(([key, each]) => [key, copyOf(each, device, stream, made)]);
+  const copies = entries(value).map(([key, each]) => [key, copyOf(each, device, stream, own)]);
   return Array.isArray(value) ? copies.map(([, each]) => each) : Object.fromEntries(copies);
 }
 

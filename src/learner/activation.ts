@@ -1,4 +1,5 @@
 /** Activations of a network, by name here and by number in the kernels (native/kernels/gk.hpp has the same numbers). */
+import { shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
 
 export const activations = { none: 0, relu: 1, tanh: 2 } as const;
@@ -8,7 +9,7 @@ export type Activation = keyof typeof activations;
 /** Throws a TypeError naming the value unless it is a known activation. */
 export function checkActivation(name: string, value: unknown): Activation {
   if (typeof value !== 'string' || !Object.hasOwn(activations, value)) {
-    throw typeError(`${name}: unknown activation ${String(value)}; known: ${Object.keys(activations).join(', ')}`);
+    throw typeError(`${name}: unknown activation ${shown(value)}; known: ${Object.keys(activations).join(', ')}`);
   }
   return value as Activation;
 }

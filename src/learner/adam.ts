@@ -1,8 +1,7 @@
 /** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
 
-import type { Device, Stream } from '../device/device.ts';
-import { Made } from '../device/made.ts';
-import type { Tensor } from '../device/tensor.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import { Owner } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
 
 export interface AdamOptions {
@@ -23,7 +22,7 @@ const clipFactor = 2;
 const normPlace = 3;
 const normLanes = 256;
 
-export class Adam implements Disposable {
+export class Adam extends Owner {
   readonly parameters: Tensor;
   /** int32 [1]: updates done so far */
   readonly steps: Tensor;
@@ -31,7 +30,6 @@ export class Adam implements Disposable {
   readonly #spread: Tensor;
   readonly #factors: Tensor;
   readonly #partial: Tensor;
-  readonly #made = new Made();
   readonly #learningRate: number;
   /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
   readonly #rests: readonly [number, number];
@@ -40,24 +38,22 @@ export class Adam implements Disposable {
 
   /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
   constructor(device: Device, parameters: Tensor, options: AdamOptions = {}) {
+    super('this optimiser');
     const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
     this.parameters = checkVector('parameters', parameters, parameters.size);
     this.#learningRate = checkWithin('learningRate', learningRate, 0, 1e6);
     this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
     this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
-    const allocate = (size: number) => this.#made.keep(device.allocate({ shape: [size] }));
+    const allocate = (size: number) => this.own(device.allocate({ shape: [size] }));
     const { size } = parameters;
-    try {
-      this.steps = this.#made.keep(device.allocate({ shape: [1], dtype: 'int32' }));
-      this.#mean = allocate(size);
-      this.#spread = allocate(size);
-      this.#partial = allocate(normLanes);
-      this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
-    } catch (error) {
-      this.close();
-      throw error;
-    }
+    using making = this.making();
+    this.steps = this.own(device.allocate({ shape: [1], dtype: 'int32' }));
+    this.#mean = allocate(size);
+    this.#spread = allocate(size);
+    this.#partial = allocate(normLanes);
+    this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
+    making.done();
   }
 
   /** float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set. */
@@ -81,12 +77,5 @@ export class Adam implements Disposable {
     stream.launch('adam_advance', { tensors: [this.steps, factors], reals: [this.#learningRate, ...this.#rests] });
     const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors];
     stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, this.#epsilon] });
-  }
-
-  close(): void {
-    this.#made.close();
-  }
-  [Symbol.dispose](): void {
-    this.close();
   }
 }

@@ -1,6 +1,7 @@
 /** What the learner checks at its door: float32 tensors as the kernels take them (rows with a stride), and numbers. */
 
-import type { Tensor } from '../device/tensor.ts';
+import { shown } from '../checks.ts';
+import type { Tensor } from '../device/device.ts';
 import { rangeError, typeError } from '../errors.ts';
 
 /** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
@@ -57,7 +58,7 @@ export function checkVector(name: string, tensor: Tensor, length: number): Tenso
 
 function checkFloats(name: string, tensor: Tensor): void {
   if (tensor?.dtype !== 'float32')
-    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? String(tensor)}`);
+    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}`);
   if (tensor.byteOffset % 4 !== 0)
     throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
   tensor.checkOpen();
@@ -65,7 +66,7 @@ function checkFloats(name: string, tensor: Tensor): void {
 
 /** Throws unless `value` is a number within [low, high]. */
 export function checkWithin(name: string, value: number, low: number, high: number): number {
-  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${String(value)})`);
+  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${shown(value)})`);
   if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
 }

@@ -1,9 +1,9 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
 
-import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import { Made } from '../device/made.ts';
-import { Tensor } from '../device/tensor.ts';
-import { checkCount, checkKeys, rangeError, stateError, typeError } from '../errors.ts';
+import { checkCount, checkKeys } from '../checks.ts';
+import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
+import { Owner } from '../device/owner.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
 import { Adam, type AdamOptions } from './adam.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
@@ -55,7 +55,7 @@ const known = [
   ...['targetEvery', 'seed', 'learningRate', 'beta1', 'beta2', 'epsilon', 'maxGradNorm'],
 ];
 
-export class DqnLearner implements Disposable {
+export class DqnLearner extends Owner {
   readonly device: Device;
   readonly mlp: Mlp;
   readonly batchSize: number;
@@ -81,11 +81,11 @@ export class DqnLearner implements Disposable {
   readonly #goal: Tensor;
   readonly #terms: Tensor;
   readonly #written: DeviceEvent;
-  readonly #made = new Made();
   #settled = false;
 
   /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
   constructor(device: Device, options: DqnOptions) {
+    super('this learner');
     checkKeys('DqnLearner', options, known);
     const { obsDim, actions, hidden, activation = 'relu', gamma = 0.99, nStep = 1, seed = 0 } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined) {
@@ -102,32 +102,28 @@ export class DqnLearner implements Disposable {
     this.batchSize = rows;
     this.mlp = new Mlp({ sizes, activation });
     const weights = this.mlp.initialise(seed);
-    const made = this.#made;
-    const allocate = (...shape: number[]) => made.keep(device.allocate({ shape }));
-    const workspace = (how = {}) => made.keep(this.mlp.workspace(device, rows, how));
-    try {
-      this.parameters = allocate(this.mlp.parameterCount).write(weights);
-      this.target = allocate(this.mlp.parameterCount).write(weights);
-      this.#gradient = allocate(this.mlp.parameterCount);
-      this.optimiser = made.keep(new Adam(device, this.parameters, options));
-      this.#online = this.mlp.over(this.parameters);
-      this.#targetLayers = this.mlp.over(this.target);
-      this.#gradientLayers = this.mlp.over(this.#gradient);
-      this.#pass = workspace({ backward: true });
-      this.#targetPass = workspace();
-      this.#choicePass = (options.doubleDqn ?? true) ? workspace() : undefined;
-      this.#goal = allocate(rows);
-      this.#terms = allocate(rows, 2);
-      this.#written = made.keep(device.createEvent());
-      device.currentStream.record(this.#written);
-    } catch (error) {
-      this.close();
-      throw error;
-    }
+    const allocate = (...shape: number[]) => this.own(device.allocate({ shape }));
+    const workspace = (how = {}) => this.own(this.mlp.workspace(device, rows, how));
+    using making = this.making();
+    this.parameters = allocate(this.mlp.parameterCount).write(weights);
+    this.target = allocate(this.mlp.parameterCount).write(weights);
+    this.#gradient = allocate(this.mlp.parameterCount);
+    this.optimiser = this.own(new Adam(device, this.parameters, options));
+    this.#online = this.mlp.over(this.parameters);
+    this.#targetLayers = this.mlp.over(this.target);
+    this.#gradientLayers = this.mlp.over(this.#gradient);
+    this.#pass = workspace({ backward: true });
+    this.#targetPass = workspace();
+    this.#choicePass = (options.doubleDqn ?? true) ? workspace() : undefined;
+    this.#goal = allocate(rows);
+    this.#terms = allocate(rows, 2);
+    this.#written = this.own(device.createEvent());
+    device.currentStream.record(this.#written);
+    making.done();
     this.ready = this.#written.done().then(() => {
       this.#settled = true;
     });
-    // Whoever awaits it hears of a failure, and so does the first update.
+    // A caller that awaits it is thrown a failure, and so is the first update.
     this.ready.catch(() => {});
   }
 
@@ -208,13 +204,6 @@ export class DqnLearner implements Disposable {
     if (stream.capturing) throw stateError('CAPTURE', 'await learner.ready before capturing an update');
     if (this.#written.query()) this.#settled = true;
     else stream.wait(this.#written);
-  }
-
-  close(): void {
-    this.#made.close();
-  }
-  [Symbol.dispose](): void {
-    this.close();
   }
 }
 

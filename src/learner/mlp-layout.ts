@@ -1,7 +1,8 @@
 /** Where the weights of a multilayer perceptron lie in one flat float32 vector; learner, policy and mailbox share it. */
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { Random } from '../random.ts';
 import { type Activation, checkActivation } from './activation.ts';
-import { uniformGenerator } from './random.ts';
 
 export interface MlpOptions {
   /** neurons per layer, input first: [4, 120, 84, 2] */
@@ -31,7 +32,7 @@ export class MlpLayout {
   readonly parameterCount: number;
 
   constructor({ sizes, activation = 'relu', outputActivation = 'none' }: MlpOptions) {
-    if (!Array.isArray(sizes)) throw typeError(`sizes must be an array of layer sizes, got ${String(sizes)}`);
+    if (!Array.isArray(sizes)) throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
     if (sizes.length < 2) throw rangeError(`sizes needs at least input and output, got [${sizes}]`);
     this.sizes = sizes.map((size, i) => checkCount(`sizes[${i}]`, size, 1, 2 ** 20));
     checkActivation('activation', activation);
@@ -59,12 +60,12 @@ export class MlpLayout {
 
   /** Fresh weights and biases, uniform within ±1/√inputs of their layer as torch.nn.Linear draws them; by `seed`. */
   initialise(seed: number): Float32Array {
-    const next = uniformGenerator(checkCount('seed', seed, 0));
+    const random = new Random(seed);
     const flat = new Float32Array(this.parameterCount);
     for (const layer of this.layers) {
       const bound = 1 / Math.sqrt(layer.inputs);
       const end = layer.bias + layer.outputs;
-      for (let i = layer.weight; i < end; i++) flat[i] = (2 * next() - 1) * bound;
+      for (let i = layer.weight; i < end; i++) flat[i] = random.between(-1, 1) * bound;
     }
     return flat;
   }

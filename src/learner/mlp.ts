@@ -1,7 +1,8 @@
 /** A multilayer perceptron on a device: forward and backward as kernel launches over preallocated tensors, capture-safe. */
-import type { Device, Stream } from '../device/device.ts';
-import type { Tensor } from '../device/tensor.ts';
-import { checkCount, stateError } from '../errors.ts';
+
+import { checkCount } from '../checks.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import { stateError } from '../errors.ts';
 import { activations } from './activation.ts';
 import { checkMatrix, checkVector, rowStride } from './checks.ts';
 import { MlpLayout } from './mlp-layout.ts';

@@ -1,5 +1,6 @@
 /** The acting side of a learner's network: greedy actions on the calling thread from a flat weight vector, no device. */
-import { checkCount, rangeError, typeError } from '../errors.ts';
+import { checkCount, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
 import { activate, dense } from './dense.ts';
 import { MlpLayout, type MlpOptions } from './mlp-layout.ts';
 
@@ -21,7 +22,7 @@ export class MlpPolicy {
   /** Copies a flat weight vector in, such as a version taken from the mailbox. */
   load(parameters: Float32Array): this {
     if (!(parameters instanceof Float32Array))
-      throw typeError(`parameters must be a Float32Array, got ${String(parameters)}`);
+      throw typeError(`parameters must be a Float32Array, got ${shown(parameters)}`);
     if (parameters.length !== this.parameters.length) {
       throw rangeError(
         `parameters must be ${this.parameters.length} floats for [${this.layout.sizes}], got ${parameters.length}`,

@@ -5,9 +5,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../addon.ts';
-import type { DeviceFamily } from '../device/device.ts';
+import { checkCount, checkKeys } from '../checks.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import { native } from '../device/native.ts';
-import { checkCount, checkKeys, fromPlain, stateError, toPlain, UnifiedMemoryCompileTimeoutError } from '../errors.ts';
+import { stateError, UnifiedMemoryCompileTimeoutError } from '../errors.ts';
+import { fromPlain, toPlain } from '../plain-error.ts';
 import { notStarted, type Outcome, probe, probeSync, type Reasons } from './probe-process.ts';
 
 /** Megatron's UNATTEMPTED, SUCCESS and FAILURE. */

@@ -1,14 +1,16 @@
 /** Moving and advising all parameters of a module: each byte once, however many names it has, and all checks first. */
+
+import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { CpuTensor } from '../device/cpu-tensor.ts';
-import type { Stream } from '../device/device.ts';
-import { Tensor } from '../device/tensor.ts';
-import { checkKeys, shown, stateError, typeError } from '../errors.ts';
+import { type Stream, Tensor } from '../device/device.ts';
+import { hasParameters } from '../device/parameters.ts';
+import { closedError, typeError } from '../errors.ts';
 import {
-  checkPlace,
-  from,
+  checkLocation,
   inWords,
   isNothing,
   type MaybeTensor,
+  poolAdvice,
   prefer,
   prefetch,
   shapeOf,
@@ -74,11 +76,10 @@ function partsOf(
   what: string,
   { device, includeBuffers = false }: { device: number; includeBuffers?: boolean },
 ): Part[] {
-  if (typeof module !== 'object' || typeof module.namedParameters !== 'function')
+  if (!hasParameters(module))
     throw typeError(`${what} takes a module with namedParameters(), or null; got ${shown(module)}`);
   if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
-  if (typeof includeBuffers !== 'boolean')
-    throw typeError(`includeBuffers must be a boolean, got ${shown(includeBuffers)}`);
+  checkFlag('includeBuffers', includeBuffers);
   const byStorage = new Map<number, Part[]>();
   const add = (kind: string, name: string, t: MaybeTensor) => {
     const part = partOf(what, `${kind} '${name}'`, t, device);
@@ -109,13 +110,13 @@ function* pairs(what: string, method: string, given: unknown): Iterable<readonly
 function partOf(what: string, name: string, t: MaybeTensor, device: number): Part | null {
   if (isNothing(t) || t instanceof CpuTensor || ArrayBuffer.isView(t)) return null;
   if (!(t instanceof Tensor)) throw typeError(`${what}: ${name} must be a tensor or null, got ${shown(t)}`);
-  if (t.closed) throw stateError('CLOSED', `${what}: the memory of ${name}, ${shapeOf(t)} ${t.dtype}, is closed`);
+  if (t.closed) throw closedError(`${what}: the memory of ${name}, ${shapeOf(t)} ${t.dtype},`);
   if (t.storage.host) return null;
   if (!t.storage.managed)
     throw typeError(
-      `${what}: ${name}, ${shapeOf(t)} ${t.dtype} on ${t.device.name}, is not in managed memory: ${from}`,
+      `${what}: ${name}, ${shapeOf(t)} ${t.dtype} on ${t.device.name}, is not in managed memory: ${poolAdvice}`,
     );
-  checkPlace(t.device.family, device, -1);
+  checkLocation(t.device.family, device, -1);
   return { name, tensor: t, start: t.byteOffset, end: t.byteOffset + t.spanBytes };
 }
 

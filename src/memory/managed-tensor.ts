@@ -1,10 +1,12 @@
 /** Moving and advising one tensor in managed memory, and the checks and errors that whole modules share with it. */
+
+import { checkKeys, shown } from '../checks.ts';
 import { CpuTensor } from '../device/cpu-tensor.ts';
-import type { Device, DeviceFamily, Stream } from '../device/device.ts';
+import { type Device, type Stream, Tensor } from '../device/device.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import { native } from '../device/native.ts';
-import { Tensor } from '../device/tensor.ts';
 import type { TypedArray } from '../dtype.ts';
-import { checkKeys, DeviceError, rangeError, shown, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
+import { DeviceError, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
 
 /** What stands where a tensor may stand: null, undefined and whatever has no elements are passed over. */
 export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
@@ -29,7 +31,7 @@ export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions):
   const tensor = checkManaged('prefetchManagedTensor', t);
   checkKeys('prefetchManagedTensor', options, ['device', 'stream']);
   const { device, stream } = options;
-  checkPlace(tensor.device.family, device, -1);
+  checkLocation(tensor.device.family, device, -1);
   prefetch(tensor, device, streamFor(tensor.device, stream), () => inWords(tensor));
 }
 
@@ -38,7 +40,7 @@ export function adviseManagedTensorPreferredLocation(t: MaybeTensor, options: { 
   if (isNothing(t)) return;
   const tensor = checkManaged('adviseManagedTensorPreferredLocation', t);
   checkKeys('adviseManagedTensorPreferredLocation', options, ['device']);
-  checkPlace(tensor.device.family, options.device, -1);
+  checkLocation(tensor.device.family, options.device, -1);
   prefer(tensor, options.device, () => inWords(tensor));
 }
 
@@ -48,7 +50,7 @@ export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device:
   const tensor = checkManaged('adviseManagedTensorAccessedBy', t);
   checkKeys('adviseManagedTensorAccessedBy', options, ['device']);
   const { device: accessedBy } = options;
-  checkPlace(tensor.device.family, accessedBy, 0);
+  checkLocation(tensor.device.family, accessedBy, 0);
   named(
     () => tensor.device.advise(tensor, { accessedBy }),
     () => `advice that device ${accessedBy} accesses ${inWords(tensor)}`,
@@ -80,25 +82,16 @@ function checkManaged(what: string, t: unknown): Tensor {
   t.checkOpen();
   if (!t.storage.managed)
     throw typeError(
-      `${what} takes a tensor in managed memory, got ${shapeOf(t)} ${t.dtype} on ${t.device.name}: ${from}`,
+      `${what} takes a tensor in managed memory, got ${shapeOf(t)} ${t.dtype} on ${t.device.name}: ${poolAdvice}`,
     );
   return t;
 }
-export const from = 'allocate it from a unified memory pool (createUnifiedMempool)';
-
-/** How many devices a family has does not change. */
-const counts = new Map<DeviceFamily, number>();
+export const poolAdvice = 'allocate it from a unified memory pool (createUnifiedMempool)';
 
 /** Throws unless `device` is a whole number from `least` to the family's last device. */
-export function checkPlace(family: DeviceFamily, device: unknown, least: -1 | 0): void {
+export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
   if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
-  const count = counts.get(family) ?? native().deviceCount(family);
-  counts.set(family, count);
-  if (Number.isInteger(device) && device >= least && device < count) return;
-  const cpu = least < 0 ? '-1 (the CPU) or ' : '';
-  throw rangeError(
-    `device must be ${cpu}the index of one of the ${count} ${family} devices, 0 to ${count - 1}; got ${device}`,
-  );
+  native().checkLocation(family, device, least);
 }
 
 /** The stream to use for a tensor of `device`. */

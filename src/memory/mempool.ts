@@ -1,10 +1,13 @@
 /** Tensors in managed memory of one device: counted, and closed together. */
-import type { Device, DeviceFamily } from '../device/device.ts';
+
+import { checkKeys, shown } from '../checks.ts';
+import type { Device, Tensor } from '../device/device.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import { openDevice } from '../device/open.ts';
+import { Owner } from '../device/owner.ts';
 import type { MemoryStorage } from '../device/storage.ts';
-import type { Tensor } from '../device/tensor.ts';
 import type { DType } from '../dtype.ts';
-import { checkKeys, shown, stateError, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
+import { closedError, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
 import { compilationError, compileAllocatorSync, familyReason } from './compilation.ts';
 
 export interface MempoolStats {
@@ -18,20 +21,23 @@ export interface MempoolStats {
   allocations: number;
 }
 
-export class UnifiedMempool implements Disposable {
+export class UnifiedMempool extends Owner {
   readonly device: Device;
-  /** whether the pool opened its device, and closes it */
-  readonly #owned: boolean;
   readonly #open = new Set<MemoryStorage>();
   #bytes = 0;
   #peakBytes = 0;
   #allocations = 0;
-  #closed = false;
 
-  /** From createUnifiedMempool() alone. */
+  /** From createUnifiedMempool() alone; with `owned` the device closes with the pool. */
   constructor(device: Device, owned: boolean) {
+    super(`this unified memory pool of ${device.name}`, 'make another');
     this.device = device;
-    this.#owned = owned;
+    if (owned) this.own(device);
+    this.own({
+      close: () => {
+        for (const storage of this.#open) storage.close();
+      },
+    });
   }
 
   /**
@@ -39,8 +45,7 @@ export class UnifiedMempool implements Disposable {
    * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
    */
   allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
-    if (this.#closed)
-      throw stateError('CLOSED', `this unified memory pool of ${this.device.name} is closed; make another`);
+    this.checkOpen();
     checkKeys('allocate', options, ['shape', 'dtype']);
     const tensor = this.device.allocateManaged(options);
     const storage = tensor.storage as MemoryStorage;
@@ -59,19 +64,6 @@ export class UnifiedMempool implements Disposable {
     const { size: tensors } = this.#open;
     return { tensors, bytes: this.#bytes, peakBytes: this.#peakBytes, allocations: this.#allocations };
   }
-
-  get closed(): boolean {
-    return this.#closed;
-  }
-  /** Closes every tensor that is still open; may be called again when one of them is in use (ERR_HOTSLOT_STATE_BUSY). */
-  close(): void {
-    this.#closed = true;
-    for (const storage of this.#open) storage.close();
-    if (this.#owned) this.device.close();
-  }
-  [Symbol.dispose](): void {
-    this.close();
-  }
 }
 
 /**
@@ -87,7 +79,7 @@ export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   const named = typeof device === 'string';
   if (!named && typeof device?.allocateManaged !== 'function')
     throw typeError(`createUnifiedMempool takes a device or its name, got ${shown(device)}`);
-  if (!named && device.closed) throw stateError('CLOSED', `device ${device.name} is closed; open it again`);
+  if (!named && device.closed) throw closedError(`device ${device.name}`, 'open it again');
   compileAllocatorSync();
   const cause = compilationError();
   if (cause) throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, { cause });

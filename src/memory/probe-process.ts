@@ -1,7 +1,7 @@
 /** Starts the probe as a child process, bounded in time, and says in words how it ended. Both ways give the same outcome. */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { DeviceFamily } from '../device/device.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../errors.ts';
 
 /** What the probe says of a family: why there is no managed memory, null where there is. */
@@ -47,7 +47,7 @@ export function probe(timeoutMs: number): Promise<Outcome> {
     };
     const limit = setTimeout(() => {
       child.kill('SIGKILL');
-      // Stuck in a driver it may die late, or never: nobody waits for that.
+      // Stuck in a driver it may die late, or never: this process does not wait for that.
       for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[]) part.unref?.();
       child.stdout.destroy();
       child.stderr.destroy();

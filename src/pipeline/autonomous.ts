@@ -1,8 +1,9 @@
 /** An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and reads the journal. */
-import { native } from '../device/native.ts';
-import { Mode, Run } from '../ring/ring.ts';
+import { checkCount, checkKeys } from '../checks.ts';
+import { nowMs } from '../clock.ts';
+import { checkSignal } from '../wait/wait.ts';
+import type { PipelineParts } from './parts.ts';
 import { Statistics, type Summary } from './summary.ts';
-import type { Works } from './works.ts';
 
 export interface RunOptions {
   /** ticks to run; until the signal when left out */
@@ -13,37 +14,50 @@ export interface RunOptions {
   publishEvery?: number;
 }
 
-/** Reads the journal into statistics and to listeners; null, or what a listener threw. */
-export type Tell = (statistics: Statistics | null) => { error: unknown } | null;
+export function checkRun(options: RunOptions): void {
+  checkKeys('run', options, ['ticks', 'signal', 'publishEvery']);
+  const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0 } = options;
+  checkSignal(signal);
+  if (ticks !== Number.POSITIVE_INFINITY) checkCount('ticks', ticks, 1);
+  checkCount('publishEvery', publishEvery, 0);
+}
 
-export interface RunPlan extends RunOptions {
+/** Reads the journal into statistics and to listeners; null, or what a listener threw. */
+type Tell = (statistics: Statistics | null) => { error: unknown } | null;
+
+interface RunPlan extends RunOptions {
   firstTick: number;
   rows: number;
   scalarNames: readonly string[];
 }
 
 /** Resolves once every tick of the run is over and both roles that start work have paused. Throws what a listener threw. */
-export async function runTicks(works: Works, plan: RunPlan, tell: Tell): Promise<Summary> {
-  const { ring } = works;
+export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+  const { signal } = plan;
+  // The signal ends the run and rejects no wait of it.
+  const wake = () => parts.ring.bells.client.ring();
+  signal?.addEventListener('abort', wake);
+  try {
+    return await toTheEnd(parts, plan, tell);
+  } finally {
+    signal?.removeEventListener('abort', wake);
+  }
+}
+
+async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+  const { ring } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
-  await tailOver(works, first, signal);
+  await tailOver(parts, first, signal);
   // What is told so far belongs to manual ticks.
   let thrown = tell(null);
   const statistics = new Statistics(plan.scalarNames);
   const look = () => {
     thrown ??= tell(statistics);
   };
-  const { run } = ring;
-  run[Run.firstSequence] = first;
-  run[Run.firstTick] = plan.firstTick;
-  run[Run.ticks] = signal?.aborted ? 0 : ticks;
-  run[Run.runRows] = rows;
-  run[Run.publishEvery] = publishEvery;
-  const begin = native().nowMs();
-  ring.setGoal(ticks < 2 ** 28 ? first + ticks : null);
-  ring.setMode(Mode.autonomous);
-  ring.ringAll();
+  const begin = nowMs();
+  const firstSequence = first;
+  ring.startRun({ firstSequence, firstTick: plan.firstTick, ticks: signal?.aborted ? 0 : ticks, rows, publishEvery });
   let aborted = false;
   let pausing = false;
   // Ends in three steps: the ticks are through (or the signal or a listener ends it), requester and replay have paused,
@@ -52,26 +66,23 @@ export async function runTicks(works: Works, plan: RunPlan, tell: Tell): Promise
     aborted ||= signal?.aborted ?? false;
     if (!pausing && (aborted || thrown !== null || ring.finished - first >= ticks)) {
       pausing = true;
-      ring.pause();
-      works.step();
+      ring.header.pause();
+      parts.step();
     }
     if (!pausing) return false;
     // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
-    const answered = ring.paused;
+    const answered = ring.header.paused;
     if (!ring.idle) return false;
-    // Replay answers once nothing is under way, which nobody but the client looks at.
-    if (!answered) ring.bellOf('replay').ring();
+    // Replay answers once nothing is under way; only the client reads the answer.
+    if (!answered) ring.bells.of('replay').ring();
     return answered;
   };
   try {
-    await works.until(over, { look, wakeOn: signal });
+    await parts.until(over, { look });
   } finally {
-    ring.setGoal(null);
-    ring.ask(ring.next);
-    ring.setMode(Mode.manual);
-    ring.ringAll();
+    ring.endRun();
   }
-  const seconds = (native().nowMs() - begin) / 1000;
+  const seconds = (nowMs() - begin) / 1000;
   look();
   if (thrown !== null) throw (thrown as { error: unknown }).error;
   const done = ring.finished - first;
@@ -88,8 +99,8 @@ export async function runTicks(works: Works, plan: RunPlan, tell: Tell): Promise
 }
 
 /** The tail of manual ticks, whose work may still be under way. */
-async function tailOver(works: Works, sequence: number, signal: AbortSignal | undefined): Promise<void> {
-  const { ring } = works;
-  ring.setGoal(sequence);
-  await works.until(() => ring.finished >= sequence || signal?.aborted === true, { wakeOn: signal });
+async function tailOver(parts: PipelineParts, sequence: number, signal: AbortSignal | undefined): Promise<void> {
+  const { ring } = parts;
+  ring.header.setGoal(sequence);
+  await parts.until(() => ring.finished >= sequence || signal?.aborted === true);
 }

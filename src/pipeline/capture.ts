@@ -1,10 +1,14 @@
 /** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
-import type { GraphExec, Stream } from '../device/device.ts';
-import { Tensor } from '../device/tensor.ts';
-import { checkKeys, rangeError, stateError, typeError } from '../errors.ts';
+
+import { checkKeys, shown } from '../checks.ts';
+import { type GraphExec, type HostMemory, type Stream, Tensor } from '../device/device.ts';
+import { allOrNothing } from '../device/owner.ts';
+import { OpenedStream } from '../device/stream.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
 import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
+import type { Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
-import { type Batch, lendStream, type Slots } from './slots.ts';
+import type { Batch, Slots } from './slots.ts';
 
 export interface CaptureContext {
   /** enqueue here; it is also the device's current stream while the function runs */
@@ -34,9 +38,9 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
   const { scalars = [], weights } = options;
   if (scalars.length > MOST_SCALARS)
     throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
-  for (const name of scalars) if (typeof name !== 'string') throw typeError(`scalars are names, got ${String(name)}`);
+  for (const name of scalars) if (typeof name !== 'string') throw typeError(`scalars are names, got ${shown(name)}`);
   if (weights === undefined) return;
-  if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${String(weights)}`);
+  if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${shown(weights)}`);
   weights.checkOpen();
   if (weights.device.name !== device)
     throw typeError(`weights must be on ${device}, got a tensor on ${weights.device.name}`);
@@ -49,14 +53,29 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
   }
 }
 
+/** What replay has to know of a capture. */
+export function learnerOf(
+  graphs: readonly GraphExec[],
+  weights: Tensor | undefined,
+  mailbox: HostMemory | null,
+): Learner {
+  const published = weights &&
+    mailbox && {
+      weights: weights.handle,
+      weightsOffset: weights.byteOffset,
+      weightsBytes: weights.bytes,
+      mailbox: mailbox.handle,
+    };
+  return { graphs: graphs.map((graph) => graph.handle), published: published ?? null };
+}
+
 /** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */
 export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
-  const made: GraphExec[] = [];
-  let nodes = -1;
-  try {
-    for (const [slot, batch] of slots.batches.entries()) {
+  return allOrNothing((own) => {
+    let nodes = -1;
+    return slots.batches.map((batch, slot) => {
       const { nodeCount, exec } = captureSlot(slots, slot, batch, fn);
-      made.push(exec);
+      own(exec);
       if (nodes >= 0 && nodeCount !== nodes) {
         throw stateError(
           'CAPTURE',
@@ -64,12 +83,9 @@ export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
         );
       }
       nodes = nodeCount;
-    }
-  } catch (error) {
-    for (const exec of made) exec.close();
-    throw error;
-  }
-  return made;
+      return exec;
+    });
+  });
 }
 
 function captureSlot(
@@ -80,7 +96,8 @@ function captureSlot(
 ): { nodeCount: number; exec: GraphExec } {
   const pool = getSharedGraphPool(slots.device);
   return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
-    const lent = lendStream(stream);
+    // Closing it is refused.
+    const lent = new OpenedStream(stream.device, stream.handle, stream.priority, 'pipeline', stream);
     const [params, out] = [slots.params[slot] as Tensor, slots.scalars[slot] as Tensor];
     const result = slots.device.withStream(lent, () => fn(batch, { stream: lent, params, out, slot, pool }));
     slots.finishCapture(slot, stream);

@@ -2,9 +2,10 @@
  * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and 'tick' listeners. Called by
  * the opener between other work; never by an actor.
  */
+import type { PipelineError } from '../errors.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import type { Ring } from '../ring/ring.ts';
-import { Field } from '../ring/slot.ts';
+import { Field, type Role } from '../ring/slot.ts';
 import type { Statistics } from './summary.ts';
 
 /** A finished tick. */
@@ -22,15 +23,27 @@ export interface Tick {
   version: number;
 }
 
-export interface Audience {
-  /** null while nobody listens to single ticks */
+/** What a pipeline emits. */
+export interface PipelineEvents {
+  /** a tick is over; emitted while the opener waits in run(), in afterTick() and on closing */
+  tick: [tick: Tick];
+  /** ticks that went by faster than the journal could be read */
+  missed: [count: number];
+  restart: [roles: readonly Role[], reason: Error];
+  warning: [message: string];
+  error: [error: PipelineError];
+  close: [];
+}
+
+export interface Listeners {
+  /** null while single ticks have no listener */
   tick: ((tick: Tick) => void) | null;
   missed(count: number): void;
   /** null without a trace */
   trace: ((entry: JournalEntry) => void) | null;
 }
 
-/** Entries looked at per turn when nobody wants every single one: enough for percentiles, no load. */
+/** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
 const SAMPLE = 256;
 
 export class History {
@@ -46,9 +59,9 @@ export class History {
   }
 
   /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
-  read(audience: Audience, statistics: Statistics | null): { error: unknown } | null {
+  read(listeners: Listeners, statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
-    const { tick, trace } = audience;
+    const { tick, trace } = listeners;
     const all = tick !== null || trace !== null;
     const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
     let failed: { error: unknown } | null = null;
@@ -66,7 +79,7 @@ export class History {
       }
     });
     this.#at = next;
-    if (all && missed > 0) audience.missed(missed);
+    if (all && missed > 0) listeners.missed(missed);
     return failed;
   }
 

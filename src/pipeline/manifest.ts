@@ -1,7 +1,7 @@
 /** The frozen facts about how a pipeline's transfer really happens. */
-import type { DeviceFamily } from '../device/device.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import type { H2dSubmitter, HostMemoryKind, ReplayTransferBackend } from '../transfer/backend.ts';
-import type { Definite } from './options.ts';
+import type { CheckedOptions } from './options.ts';
 
 export interface TransferManifest {
   readonly backend: string;
@@ -21,7 +21,7 @@ export interface TransferManifest {
   readonly deviceReason: string;
 }
 
-export function manifestOf(backend: ReplayTransferBackend, { device, placed }: Definite): TransferManifest {
+export function manifestOf(backend: ReplayTransferBackend, { device, placement }: CheckedOptions): TransferManifest {
   const { name } = backend.device;
   return Object.freeze({
     backend: backend.constructor.name,
@@ -34,8 +34,8 @@ export function manifestOf(backend: ReplayTransferBackend, { device, placed }: D
     supportsTimingEvents: backend.supportsTimingEvents,
     h2dSubmitter: backend.h2dSubmitter,
     ringDepth: backend.ringDepth,
-    placement: placed.name,
-    placementReason: placed.reason,
+    placement: placement.name,
+    placementReason: placement.reason,
     deviceReason: device === name ? 'as asked' : `'${device}' means ${name} here`,
   });
 }

@@ -2,9 +2,13 @@
  * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in the caller's hands), and
  * which moments are wrong. The semantics are UniLab's replay pipeline's; see docs/pipeline.md.
  */
-import { checkCount, rangeError, stateError } from '../errors.ts';
-import { type Ring, Run } from '../ring/ring.ts';
-import { SlotState } from '../ring/slot.ts';
+import { checkCount, shown } from '../checks.ts';
+import { nowMs } from '../clock.ts';
+import type { DeviceEvent, Stream } from '../device/device.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
+import type { Ring } from '../ring/ring.ts';
+import { Field, SlotState } from '../ring/slot.ts';
+import type { Batch, Slots } from './slots.ts';
 
 interface Asked {
   tick: number;
@@ -14,14 +18,19 @@ interface Asked {
 
 export class ManualTicks {
   readonly #ring: Ring;
+  readonly #slots: Slots;
   readonly #sampleCount: number;
   #pending: Asked | null = null;
   #hot: Asked | null = null;
   /** the last tick that was asked for; ticks only go up */
   #last = -1;
 
-  constructor(ring: Ring, sampleCount: number) {
+  /** the stream the hot batch was ordered on */
+  #sampledOn: Stream | null = null;
+
+  constructor({ ring, slots }: { ring: Ring; slots: Slots }, sampleCount: number) {
     this.#ring = ring;
+    this.#slots = slots;
     this.#sampleCount = sampleCount;
   }
 
@@ -58,14 +67,11 @@ export class ManualTicks {
     if (tickId <= this.#last)
       throw stateError('TICK', `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`);
     const ring = this.#ring;
-    const slot = ring.place(SlotState.Free);
+    const slot = ring.seatOf(SlotState.Free);
     const sequence = ring.next;
-    ring.run[Run.tick] = tickId;
-    ring.run[Run.rows] = this.#sampleCount;
-    ring.run[Run.leastPtr] = leastPtr;
     this.#pending = { tick: tickId, slot, sequence };
     this.#last = tickId;
-    ring.ask(sequence + 1);
+    ring.askTick({ tick: tickId, rows: this.#sampleCount, leastPtr }, sequence);
     return true;
   }
 
@@ -78,17 +84,49 @@ export class ManualTicks {
     return this.#pending?.tick === tickId && this.ready(this.#pending);
   }
 
-  /** The pending tick, whose rows have arrived, becomes the hot one. */
-  heat(): Asked {
+  /** Throws while another tick is hot. */
+  checkSample(tickId: number): void {
+    const hot = this.#hot;
+    if (!hot || hot.tick === tickId) return;
+    throw stateError('TICK', `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`);
+  }
+
+  /** The batch of the hot tick, or of the pending one, whose rows have arrived and which becomes hot; `stream` goes on behind it. */
+  sample(tickId: number, stream: Stream): Batch {
+    const hot = this.#hot ?? this.#sampled();
+    if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
+    this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
+    this.#sampledOn = stream;
+    return this.#slots.batches[hot.slot] as Batch;
+  }
+  #sampled(): Asked {
     const hot = this.#pending as Asked;
     this.#hot = hot;
     this.#pending = null;
     return hot;
   }
 
-  /** The hot slot was given on to poll. */
-  spend(): void {
+  /** The caller's work on the hot batch is on a stream, the current one by default: records `spent` behind it and gives the slot on. */
+  spend(given: Stream | undefined): void {
+    const { slot } = this.#hot as Asked;
+    const { device, spent, last } = this.#slots;
+    const stream = given ?? device.currentStream;
+    if (typeof stream?.record !== 'function')
+      throw typeError(`afterTick: stream must be a stream of ${device.name}, got ${shown(given)}`);
+    if (stream.device.name !== device.name)
+      throw typeError(`afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`);
+    if (this.#sampledOn && stream.handle !== this.#sampledOn.handle) {
+      // A deferred copy may have been made on another stream: `spent` must not come before it (I5).
+      this.#sampledOn.record(last);
+      stream.wait(last);
+    }
+    const record = this.#ring.record(slot);
+    record[Field.updateMs] = -1;
+    record[Field.replayBegin] = nowMs();
+    stream.record(spent[slot] as DeviceEvent);
+    record[Field.replayEnd] = nowMs();
     this.#hot = null;
+    this.#ring.handOver(slot, SlotState.Replaying, 'poll');
   }
 
   /** After an autonomous run: its ticks are over. */

@@ -2,10 +2,11 @@
 import { availableParallelism } from 'node:os';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, checkKeys, rangeError, typeError } from '../errors.ts';
-import { MOST_SLOTS } from '../ring/ring.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
-import type { TransferName } from '../transfer/build.ts';
+import type { TransferMode } from '../transfer/native.ts';
 
 /** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
 export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
@@ -34,12 +35,12 @@ export interface PipelineOptions {
   /** where the learner's weights are published for collectors */
   mailbox?: WeightMailbox;
   /** how the host device copies; 'immediate' by default */
-  transfer?: TransferName;
+  transfer?: TransferMode;
   /** finished ticks the journal remembers, a power of two; 8192 by default */
   journal?: number;
 }
 
-export interface Placed {
+interface RolePlacement {
   /** roles per thread; empty when inline */
   threads: readonly (readonly Role[])[];
   name: string;
@@ -47,7 +48,7 @@ export interface Placed {
 }
 
 /** Decides the threads. Throws unless every role has exactly one. */
-export function place(placement: Placement = 'auto'): Placed {
+export function placementOf(placement: Placement = 'auto'): RolePlacement {
   const cores = availableParallelism();
   if (placement === 'inline') {
     return { threads: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
@@ -61,17 +62,17 @@ export function place(placement: Placement = 'auto'): Placed {
     return { threads, name: print(threads), reason };
   }
   if (!Array.isArray(placement))
-    throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${String(placement)}`);
+    throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`);
   for (const hosted of placement) {
     if (!Array.isArray(hosted))
       throw typeError(
-        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${String(hosted)} in it`,
+        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${shown(hosted)} in it`,
       );
   }
   const seen = placement.flat();
   for (const role of seen)
     if (!roles.includes(role))
-      throw typeError(`placement names an unknown role ${String(role)}; roles: ${roles.join(', ')}`);
+      throw typeError(`placement names an unknown role ${shown(role)}; roles: ${roles.join(', ')}`);
   for (const role of roles) {
     const times = seen.filter((other) => other === role).length;
     if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
@@ -84,10 +85,10 @@ function print(threads: readonly (readonly Role[])[]): string {
   return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
 }
 
-export type Definite = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'placement'>> & {
+export type CheckedOptions = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'placement'>> & {
   mailbox: WeightMailbox | null;
   trace: false | Required<TraceOptions>;
-  placed: Placed;
+  placement: RolePlacement;
 };
 
 const known = [
@@ -104,7 +105,7 @@ const known = [
   'journal',
 ];
 
-export function checkOptions(options: PipelineOptions): Definite {
+export function checkOptions(options: PipelineOptions): CheckedOptions {
   checkKeys('ReplayPipeline.open', options, known);
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
@@ -118,11 +119,11 @@ export function checkOptions(options: PipelineOptions): Definite {
   if (trace !== false) {
     checkKeys('trace', trace, ['file', 'deviceEvents']);
     if (typeof trace.file !== 'string')
-      throw typeError(`trace.file must name the file to write, got ${String(trace.file)}`);
+      throw typeError(`trace.file must name the file to write, got ${shown(trace.file)}`);
   }
-  const placed = place(options.placement);
+  const placement = placementOf(options.placement);
   const restart = checkCount('restart', options.restart ?? 0, 0);
-  if (restart > 0 && placed.threads.length === 0)
+  if (restart > 0 && placement.threads.length === 0)
     throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
   return {
     buffer,
@@ -130,7 +131,7 @@ export function checkOptions(options: PipelineOptions): Definite {
     sampleCount,
     depth: checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS),
     baseSeed: checkCount('baseSeed', options.baseSeed ?? 0, 0),
-    placed,
+    placement,
     restart,
     trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },
     mailbox,

@@ -3,31 +3,39 @@
  * events. Made and freed by the opener only.
  */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import { Made } from '../device/made.ts';
+import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
-import { type Storage, Tensor } from '../device/tensor.ts';
+import { Owner } from '../device/owner.ts';
+import { MemoryStorage } from '../device/storage.ts';
 import { dtypes } from '../dtype.ts';
-import { rangeError, stateError } from '../errors.ts';
-import { hostStride, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, outAt, PAGE, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
-import { allocateShared } from '../shared-memory.ts';
-import type { ReplayTransferBackend } from '../transfer/backend.ts';
-import { buildReplayTransferBackend, type TransferName } from '../transfer/build.ts';
+import { rangeError } from '../errors.ts';
+import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
+import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
+import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
+import { buildReplayTransferBackend } from '../transfer/build.ts';
+import type { TransferMode } from '../transfer/native.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch = Readonly<Record<string, Tensor>>;
 
-export class Slots {
+/** What actors need of the slots: shared memory and handles, no objects. */
+export interface SharedSlots {
+  readonly host: HostHalvesShare;
+  readonly backend: SharedTransferBackend;
+  readonly computeStream: number;
+  readonly spent: readonly number[];
+  /** recorded before each update; empty when nothing is timed */
+  readonly updateBegins: readonly number[];
+}
+
+export class Slots extends Owner {
   readonly backend: ReplayTransferBackend;
   readonly device: Device;
   readonly compute: Stream;
   readonly spent: readonly DeviceEvent[];
   /** recorded before each update; empty unless updates are timed */
   readonly updateBegins: readonly DeviceEvent[];
-  /** every slot's host half */
-  readonly host: Uint8Array;
-  readonly hostStride: number;
-  readonly out: number;
+  readonly host: HostHalves;
   readonly batches: readonly Batch[];
   /** float64[32] per slot, by `Param` of src/ring/slot.ts */
   readonly params: readonly Tensor[];
@@ -36,25 +44,21 @@ export class Slots {
   /** for the last drain: made now, because closing must not fail for want of it */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
-  /** what is closed with the slots, whole or half made */
-  readonly #made = new Made();
   readonly #hostOuts: readonly Tensor[];
-  #closed = false;
 
   constructor(options: {
     buffer: ReplayBuffer;
     device: string;
     depth: number;
     sampleCount: number;
-    transfer: TransferName;
+    transfer: TransferMode;
     /** measure copies and updates on the device, where it can */
     timed: boolean;
   }) {
+    super('this pipeline');
     const { buffer, depth, sampleCount, timed } = options;
     const batchBytes = sampleCount * buffer.layout.rowBytes;
-    this.hostStride = hostStride(batchBytes);
-    this.out = outAt(batchBytes);
-    const total = depth * this.hostStride;
+    const total = HostHalves.bytes(depth, batchBytes);
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
@@ -62,42 +66,50 @@ export class Slots {
       timed,
     });
     this.device = this.backend.device;
-    try {
-      const { free } = this.device.memoryInfo();
-      if (2 * total > free) {
-        throw rangeError(
-          `${depth} slots of ${sampleCount} rows × ${buffer.layout.rowBytes} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
-          'ERR_HOTSLOT_MEMORY',
-        );
-      }
-      const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, total, PAGE);
-      this.host = new Uint8Array(place.memory, place.offset, total);
-      const halves = Array.from({ length: depth }, (_, i) =>
-        this.host.subarray(i * this.hostStride, (i + 1) * this.hostStride),
+    using making = this.making();
+    const { free } = this.device.memoryInfo();
+    if (2 * total > free) {
+      throw rangeError(
+        `${depth} slots of ${sampleCount} rows × ${buffer.layout.rowBytes} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
+        'ERR_HOTSLOT_MEMORY',
       );
-      this.backend.registerHostSlots(halves);
-      const bytes = PARAMS_BYTES + batchBytes;
-      const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
-      this.compute = this.#made.keep(this.device.createStream());
-      this.last = this.#made.keep(this.device.createEvent());
-      const timing = timed && this.backend.supportsTimingEvents;
-      this.spent = halves.map(() => this.#made.keep(this.device.createEvent({ timing })));
-      this.updateBegins = timing ? halves.map(() => this.#made.keep(this.device.createEvent({ timing }))) : [];
-      // What callers get to see is lent, on a device object of their own: closing either harms nobody.
-      const shown = this.#made.keep(openDevice(options.device));
-      const lent = slots.map((slot) => lend(slot.storage, shown));
-      this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
-      this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
-      this.#outs = halves.map(() => this.#made.keep(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
-      this.scalars = this.#outs.map(
-        (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
-      );
-      const hosts = this.backend.share().hosts;
-      this.#hostOuts = halves.map((_, i) => this.#hostTensor(hosts[i] as number));
-    } catch (error) {
-      this.close();
-      throw error;
     }
+    this.host = HostHalves.allocate(depth, batchBytes);
+    const halves = this.host.each();
+    this.backend.registerHostSlots(halves);
+    const bytes = PARAMS_BYTES + batchBytes;
+    const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
+    this.compute = this.own(this.device.createStream());
+    this.last = this.own(this.device.createEvent());
+    const timing = timed && this.backend.supportsTimingEvents;
+    this.spent = halves.map(() => this.own(this.device.createEvent({ timing })));
+    this.updateBegins = timing ? halves.map(() => this.own(this.device.createEvent({ timing }))) : [];
+    // What callers get to see is lent, on a device object of their own: closing either leaves the pipeline whole.
+    const shown = this.own(openDevice(options.device));
+    const lent = slots.map((slot) => lend(slot.storage, shown));
+    this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
+    this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
+    this.#outs = halves.map(() => this.own(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
+    this.scalars = this.#outs.map(
+      (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
+    );
+    const hosts = this.backend.share().hosts;
+    this.#hostOuts = hosts.map((handle) => {
+      const half = new MemoryStorage(this.device, handle, this.host.stride, { host: true, owner: 'pipeline' });
+      return new Tensor(half, [OUT_BYTES], 'uint8', this.host.out);
+    });
+    making.done();
+  }
+
+  share(): SharedSlots {
+    const handles = (events: readonly DeviceEvent[]) => events.map((event) => event.handle);
+    return {
+      host: this.host.share(),
+      backend: this.backend.share(),
+      computeStream: this.compute.handle,
+      spent: handles(this.spent),
+      updateBegins: handles(this.updateBegins),
+    };
   }
 
   /** The graph's last two nodes: the sequence to the mark, then mark and scalars to the host half. */
@@ -109,66 +121,17 @@ export class Slots {
     stream.copy(this.#hostOuts[slot] as Tensor, out);
   }
 
-  close(): void {
-    if (this.#closed) return;
+  /** The backend first: it refuses while copies run, and then nothing is closed. */
+  override close(): void {
     this.backend.close();
-    this.#made.close();
-    this.#closed = true;
-  }
-
-  /** `out` in a registered host half, as a copy's target: borrowed from the backend, which owns the registration. */
-  #hostTensor(handle: number): Tensor {
-    const { device, hostStride: bytes } = this;
-    const nothing = () => {
-      throw stateError('BUSY', 'a host half is copied to and from by the pipeline only');
-    };
-    const borrowed = {
-      handle,
-      device,
-      bytes,
-      host: true,
-      managed: false,
-      closed: false,
-      close: nothing,
-      read: nothing,
-      write: nothing,
-    };
-    return new Tensor(borrowed, [OUT_BYTES], 'uint8', this.out);
+    super.close();
   }
 }
 
-/** The compute stream as a capture sees it: everything but closing it. */
-export function lendStream(stream: Stream): Stream {
-  return new Proxy(stream, {
-    get(target, key) {
-      if (key === 'close' || key === Symbol.dispose) {
-        return () => {
-          throw stateError('BUSY', 'this stream belongs to the pipeline: close the pipeline instead');
-        };
-      }
-      const value: unknown = Reflect.get(target, key, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
-/** A storage that its borrower cannot close. */
-function lend(storage: Storage, device: Device): Storage {
-  return {
-    handle: storage.handle,
-    device,
-    bytes: storage.bytes,
-    host: storage.host,
-    managed: storage.managed,
-    get closed() {
-      return storage.closed;
-    },
-    read: (...how) => storage.read(...how),
-    write: (...how) => storage.write(...how),
-    close() {
-      throw stateError('BUSY', 'this tensor belongs to the pipeline: close the pipeline instead');
-    },
-  };
+/** What callers get to see of a slot: closing it is refused, and closing its device leaves the pipeline whole. */
+function lend(storage: Storage, device: Device): MemoryStorage {
+  const { handle, bytes, host, managed } = storage;
+  return new MemoryStorage(device, handle, bytes, { host, managed, owner: 'pipeline', lender: storage });
 }
 
 function batchOf(slot: Storage, buffer: ReplayBuffer, rows: number): Batch {

@@ -2,11 +2,11 @@
  * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn here and nowhere else;
  * `Ring` is the only one that writes the state word.
  *
- * I1  the state names the owner; nobody else writes the slot (record, host half, device half).
+ * I1  the state names the owner; no other role writes the slot (record, host half, device half).
  * I2  one store of the state word hands the slot on, after every write it publishes. What native code was to write counts
  *     only once its call has answered: a thread that is being ended may still run JavaScript whose native calls do nothing.
  * I3  every role passes slots in sequence order.
- * I4  whoever changes something another thread may wait for rings that thread's bell afterwards.
+ * I4  a thread that changes something another thread may wait for rings that thread's bell afterwards.
  * I5  Free means the device is done with the slot too: `spent` was seen before the store.
  * I6  stopping wakes and releases every waiter, whatever it waits for.
  * I7  a failure lives in the ring's header; the first one wins and every waiter throws it.
@@ -32,11 +32,16 @@ export const SlotState = {
 } as const;
 export type SlotState = (typeof SlotState)[keyof typeof SlotState];
 
-export const stateNames = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'] as const;
-
 /** The roles, in the order of a slot's life; the requester always lives on pack's thread. */
 export const roles = ['pack', 'submit', 'poll', 'replay'] as const;
 export type Role = (typeof roles)[number];
+/** The state in which a slot waits for a role. */
+export const serves = {
+  pack: SlotState.Requested,
+  submit: SlotState.Packed,
+  poll: SlotState.Submitted,
+  replay: SlotState.Ready,
+} as const satisfies Record<Role, SlotState>;
 
 /** The state word is sequence × 8 + state in an Int32, wrapping. */
 const SEQUENCE_BITS = 29;
@@ -99,15 +104,5 @@ export const OUT_BYTES = 256;
 export const OUT_SCALARS = 64;
 export const MOST_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
 
-/** A slot's host half: params │ rows │ out, page-aligned. Params and rows move to the device half in one copy. */
+/** Where the rows begin in a slot's host half, which is params │ rows │ out: params and rows move to the device in one copy. */
 export const ROWS_AT = PARAMS_BYTES;
-export const PAGE = 4096;
-
-/** Where `out` lies in a host half whose rows take `batchBytes`. */
-export function outAt(batchBytes: number): number {
-  return Math.ceil((ROWS_AT + batchBytes) / 64) * 64;
-}
-/** Bytes from one slot's host half to the next. */
-export function hostStride(batchBytes: number): number {
-  return Math.ceil((outAt(batchBytes) + OUT_BYTES) / PAGE) * PAGE;
-}

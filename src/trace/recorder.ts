@@ -1,5 +1,5 @@
 /**
- * Writes finished ticks as a Chrome/Perfetto trace: a lane per actor, one for the copy stream and one for the learner's. It
+ * Writes finished ticks as a Chrome/Perfetto trace: a track per actor, one for the copy stream and one for the learner's. It
  * reads only what the journal recorded.
  */
 import { once } from 'node:events';
@@ -17,8 +17,8 @@ interface Shape {
   baseSeed: number;
 }
 
-const lanes = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
-type Lane = (typeof lanes)[number];
+const tracks = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
+type Track = (typeof tracks)[number];
 
 export class TraceRecorder {
   /** null once finished */
@@ -36,7 +36,7 @@ export class TraceRecorder {
     });
     this.#file.write('{"displayTimeUnit":"ms","traceEvents":[\n');
     this.#file.write('{"ph":"M","pid":1,"name":"process_name","args":{"name":"hotslot"}}');
-    for (const [i, name] of lanes.entries()) {
+    for (const [i, name] of tracks.entries()) {
       this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
       this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
     }
@@ -93,16 +93,16 @@ export class TraceRecorder {
   }
 
   /** As long as the device's own events say; it ends when poll saw it done, which is a little late. */
-  #deviceSpan(lane: Lane, name: string, ms: number, seenMs: number, args: object): void {
-    if (ms >= 0) this.#span(lane, name, seenMs - ms, seenMs, args);
+  #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
+    if (ms >= 0) this.#span(track, name, seenMs - ms, seenMs, args);
   }
 
-  #span(lane: Lane, name: string, beginMs: number, endMs: number, args: object): void {
+  #span(track: Track, name: string, beginMs: number, endMs: number, args: object): void {
     const ts = (beginMs * 1000).toFixed(3);
     const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
     const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
     this.#file?.write(
-      `,\n{${shape},"pid":1,"tid":${lanes.indexOf(lane) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
+      `,\n{${shape},"pid":1,"tid":${tracks.indexOf(track) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
     );
   }
 }

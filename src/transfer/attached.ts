@@ -38,13 +38,11 @@ export function waitArmed(
 
 export class AttachedTransferBackend {
   readonly device: Device;
-  readonly readyEvents: readonly number[];
   readonly #submitter: Submitter;
   readonly #armed: Int32Array;
   readonly #mode: TransferMode;
   constructor(shared: SharedTransferBackend) {
     this.device = openDevice(shared.device);
-    this.readyEvents = shared.copied;
     this.#armed = shared.armed;
     this.#mode = shared.mode;
     this.#submitter = newSubmitter(shared);

@@ -2,8 +2,8 @@
  * The contract of a transfer backend: how a slot's rows get from shared host memory to the device, and when they are
  * there. Names and meanings follow UniLab's ReplayTransferBackend; the submit and poll actors use it like any caller.
  */
-import type { Device, DeviceFamily, Stream } from '../device/device.ts';
-import type { Tensor } from '../device/tensor.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import type { DeviceFamily } from '../device/facts.ts';
 import type { DType } from '../dtype.ts';
 import type { TransferMode } from './native.ts';
 
@@ -79,7 +79,7 @@ export interface ReplayTransferBackend extends Disposable {
   submitH2d(options: SubmitH2dOptions): number;
   /** The same without checks, for the submit actor: `bytes` from the start of the slot's host half. */
   submitSlot(slot: number, bytes: number): number;
-  /** The slot's next tick begins: not submitted, and a deferred copy nobody waited for is dropped. */
+  /** The slot's next tick begins: not submitted, and a deferred copy that was not waited for is dropped. */
   clearReady(slot: number): void;
   /** True when the slot was submitted and its copy is done (deferred: as soon as it was submitted). */
   readyQuery(slot: number): boolean;
@@ -87,7 +87,7 @@ export interface ReplayTransferBackend extends Disposable {
   synchronizeReady(slot: number): Promise<void>;
   /** Orders `stream` (the current one by default) behind the slot's copy; never waits on the host. */
   waitCurrentStreamForReady(slot: number, stream?: Stream): void;
-  /** The slots' `copied` events, for poll. */
+  /** The slots' `copied` events. */
   readonly readyEvents: readonly number[];
   /** For another thread; see AttachedTransferBackend. */
   share(): SharedTransferBackend;

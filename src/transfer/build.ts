@@ -1,13 +1,12 @@
 /** Chooses the backend for a device. */
-import { openDevice } from '../device/open.ts';
-import { checkKeys, typeError } from '../errors.ts';
-import type { ReplayTransferBackend } from './backend.ts';
-import { CudaLikeReplayTransferBackend } from './cuda-like.ts';
-import { HostCopyReplayTransferBackend } from './host-copy.ts';
-import { TransferMode } from './native.ts';
-import { XpuReplayTransferBackend } from './xpu.ts';
 
-export type TransferName = 'immediate' | 'deferred' | 'direct';
+import { checkKeys, shown } from '../checks.ts';
+import { openDevice } from '../device/open.ts';
+import { allOrNothing } from '../device/owner.ts';
+import { typeError } from '../errors.ts';
+import type { ReplayTransferBackend } from './backend.ts';
+import { CudaLikeReplayTransferBackend, HostCopyReplayTransferBackend, XpuReplayTransferBackend } from './families.ts';
+import { TransferMode } from './native.ts';
 
 /**
  * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the host device copies:
@@ -18,18 +17,18 @@ export type TransferName = 'immediate' | 'deferred' | 'direct';
 export function buildReplayTransferBackend(options: {
   device: string;
   ringDepth: number;
-  transfer?: TransferName;
+  transfer?: TransferMode;
   timed?: boolean;
 }): ReplayTransferBackend {
   checkKeys('buildReplayTransferBackend', options, ['device', 'ringDepth', 'transfer', 'timed']);
   const { device: name, transfer = 'immediate', ...slots } = options;
   if (!Object.hasOwn(TransferMode, transfer)) {
-    throw typeError(`transfer must be one of ${Object.keys(TransferMode).join(', ')}, got ${String(transfer)}`);
+    throw typeError(`transfer must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`);
   }
-  const device = openDevice(name);
-  try {
+  return allOrNothing((own) => {
+    const device = own(openDevice(name));
     if (device.family === 'host')
-      return new HostCopyReplayTransferBackend(device, { ...slots, mode: TransferMode[transfer] }).keep(device);
+      return new HostCopyReplayTransferBackend(device, { ...slots, mode: transfer }).keep(device);
     if (transfer !== 'immediate')
       throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
     const gpu =
@@ -37,8 +36,5 @@ export function buildReplayTransferBackend(options: {
         ? new XpuReplayTransferBackend(device, slots)
         : new CudaLikeReplayTransferBackend(device, slots);
     return gpu.keep(device);
-  } catch (error) {
-    device.close();
-    throw error;
-  }
+  });
 }

@@ -14,7 +14,7 @@ export interface Poller {
   check(ns: number): number;
   /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
   wait(seen: number, ms: number): number;
-  /** The thread goes to sleep in JavaScript: completions no longer ring it, and nobody counts on its help. */
+  /** The thread goes to sleep in JavaScript: completions no longer ring it, and the device does not count on its help. */
   away(): void;
   back(): void;
   close(): void;
@@ -29,14 +29,16 @@ export interface Replayer {
   close(): void;
 }
 
-/** How host bytes reach the device half. */
+/** How host bytes reach the device half; submit.node numbers them in this order. */
+// No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs the negated arming words, a mode
+// of submit.node, poll's branch without `copied`, and a second event behind a manual tick.
 export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
 
 /** What a watch word says; JavaScript writes pending, native code writes done. */
 export const Watch = { idle: 0, pending: 1, done: 2 } as const;
 
-export interface SubmitterOptions {
+interface SubmitterOptions {
   stream: number;
   copied: readonly number[];
   /** one per slot, recorded before its copy; none when nothing is timed */
@@ -47,7 +49,7 @@ export interface SubmitterOptions {
   mode: TransferMode;
 }
 
-export interface PollerOptions {
+interface PollerOptions {
   device: number;
   events: readonly number[];
   watch: Int32Array;
@@ -59,7 +61,7 @@ export interface PollerOptions {
   spinNs: number;
 }
 
-export interface ReplayerOptions {
+interface ReplayerOptions {
   stream: number;
   spent: readonly number[];
   graphs: readonly number[];
@@ -73,12 +75,9 @@ export interface ReplayerOptions {
   mailbox?: number;
 }
 
-/** As submit.node numbers them. */
-const modes = { immediate: 0, deferred: 1, direct: 2 } as const;
-
 export function newSubmitter(options: SubmitterOptions): Submitter {
   const { Submitter } = loadAddon<{ Submitter: new (o: object) => Submitter }>('submit');
-  return new Submitter({ ...options, mode: modes[options.mode] });
+  return new Submitter({ ...options, mode: Object.keys(TransferMode).indexOf(options.mode) });
 }
 export function newPoller(options: PollerOptions): Poller {
   return new (loadAddon<{ Poller: new (o: PollerOptions) => Poller }>('poll').Poller)(options);

@@ -3,8 +3,8 @@
  * only grows and a flag that says how its owner sleeps. Anyone may ring; only the owner parks.
  *
  * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then* parks on the count it
- * read. Whoever changes something publishes first and rings afterwards, so either the owner's look sees the change or
- * the count has moved and the park returns at once.
+ * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
+ * change, or the count has moved and the park returns at once.
  */
 import { loadAddon } from '../addon.ts';
 

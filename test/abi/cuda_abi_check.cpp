@@ -3,19 +3,21 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include "device/cuda_abi.hpp"
+#include "device/cuda/abi.hpp"
 #include "same.hpp"
 
 namespace hotslot::cuda {
 
 using abi::same_function;
 
-#define HOTSLOT_ENTRY(name, symbol, version, parameters) \
-  static_assert(same_function<Status(*) parameters, PFN_##symbol##_v##version>, #symbol " of version " #version " has another signature");
+#define HOTSLOT_ENTRY(name, symbol, version, parameters)                        \
+  static_assert(same_function<Status(*) parameters, PFN_##symbol##_v##version>, \
+                #symbol " of version " #version " has another signature");
 HOTSLOT_CUDA_ENTRIES(HOTSLOT_ENTRY, HOTSLOT_ENTRY)
 #undef HOTSLOT_ENTRY
 static_assert(same_function<Init, PFN_cuInit_v2000>, "cuInit has another signature");
-static_assert(same_function<DriverGetVersion, PFN_cuDriverGetVersion_v2020>, "cuDriverGetVersion has another signature");
+static_assert(same_function<DriverGetVersion, PFN_cuDriverGetVersion_v2020>,
+              "cuDriverGetVersion has another signature");
 static_assert(same_function<GetProcAddress, PFN_cuGetProcAddress_v12000>, "cuGetProcAddress has another signature");
 
 SAME_NUMBER(status::success, CUDA_SUCCESS);
@@ -102,8 +104,9 @@ struct Shifted {
 };
 static_assert(same_function<Status (*)(StreamHandle), PFN_cuStreamBeginCapture_v10010>, "wrong: a parameter too few");
 #if CUDA_VERSION >= 12020
-static_assert(same_function<Status (*)(DevicePtr, size_t, void*, unsigned, StreamHandle), PFN_cuMemPrefetchAsync_v12020>,
-              "wrong: a structure by address");
+static_assert(
+    same_function<Status (*)(DevicePtr, size_t, void*, unsigned, StreamHandle), PFN_cuMemPrefetchAsync_v12020>,
+    "wrong: a structure by address");
 #else
 static_assert(false, "wrong: a structure by address");
 #endif

@@ -4,7 +4,7 @@
 #define __HIP_DISABLE_CPP_FUNCTIONS__  // overloads would hide the functions themselves
 #include <hip/hip_runtime_api.h>
 
-#include "device/hip_abi.hpp"
+#include "device/hip/abi.hpp"
 #include "same.hpp"
 
 namespace hotslot::hip {
@@ -18,7 +18,7 @@ struct Declared<cuda::Call<R(P...)>> {
   using Pointer = R (*)(P...);
 };
 
-#define SAME(entry, symbol)                                                                                                  \
+#define SAME(entry, symbol)                                                                                         \
   static_assert(same_function<typename Declared<decltype(cuda::Table::entry)>::Pointer, decltype(&::symbol), true>, \
                 #symbol " is not cuda::Table::" #entry);
 // What older headers lack is checked by newer ones.
@@ -106,9 +106,11 @@ SAME_NUMBER(attribute_managed_memory, hipDeviceAttributeManagedMemory);
 SAME_NUMBER(attribute_multiprocessor_count, hipDeviceAttributeMultiprocessorCount);
 
 #ifdef NEGATIVE
-static_assert(same_function<Status (*)(cuda::StreamHandle), decltype(&::hipStreamWaitEvent), true>, "wrong: two parameters too few");
-static_assert(same_function<Status (*)(DevicePtr, unsigned, size_t, cuda::StreamHandle), decltype(&::hipMemsetD8Async), true>,
-              "wrong: a byte as a word");
+static_assert(same_function<Status (*)(cuda::StreamHandle), decltype(&::hipStreamWaitEvent), true>,
+              "wrong: two parameters too few");
+static_assert(
+    same_function<Status (*)(DevicePtr, unsigned, size_t, cuda::StreamHandle), decltype(&::hipMemsetD8Async), true>,
+    "wrong: a byte as a word");
 SAME_NUMBER(attribute_integrated, cuda::attribute_integrated);
 #endif
 

@@ -1,18 +1,20 @@
-// Our declarations of Level Zero against the headers that are installed. What is newer than they are cannot be checked here:
-// each such piece is compared where its own macro exists. -DNEGATIVE adds declarations that are wrong.
+// Our declarations of Level Zero against the headers that are installed. What is newer than they are cannot be checked
+// here: each such piece is compared where its own macro exists. -DNEGATIVE adds declarations that are wrong.
 #include <level_zero/loader/ze_loader.h>
 #include <level_zero/ze_api.h>
 
-#include "device/level_zero_abi.hpp"
+#include "device/level_zero/abi.hpp"
 #include "same.hpp"
 
 namespace hotslot::level_zero {
 
 using abi::same_function;
 
-#define HOTSLOT_ENTRY(symbol, parameters) static_assert(same_function<Status(*) parameters, decltype(&::symbol)>, #symbol " has another signature");
+#define HOTSLOT_ENTRY(symbol, parameters) \
+  static_assert(same_function<Status(*) parameters, decltype(&::symbol)>, #symbol " has another signature");
 HOTSLOT_ZE_ENTRIES(HOTSLOT_ENTRY)
-static_assert(same_function<TranslateHandle, decltype(&::zelLoaderTranslateHandle)>, "zelLoaderTranslateHandle has another signature");
+static_assert(same_function<TranslateHandle, decltype(&::zelLoaderTranslateHandle)>,
+              "zelLoaderTranslateHandle has another signature");
 SAME_NUMBER(HandleKind::driver, ZEL_HANDLE_DRIVER);
 
 SAME_NUMBER(status::success, ZE_RESULT_SUCCESS);
@@ -86,9 +88,9 @@ SAME_NUMBER(ModuleFormat::spirv, ZE_MODULE_FORMAT_IL_SPIRV);
 SAME_NUMBER(MemoryAdvice::prefer_device, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION);
 
 // The first two fields of every extensible structure, then its own.
-#define SAME_DESC(ours, theirs)              \
-  SAME_STRUCT(ours, theirs);                 \
-  SAME_FIELD(ours, type, theirs, stype);     \
+#define SAME_DESC(ours, theirs)          \
+  SAME_STRUCT(ours, theirs);             \
+  SAME_FIELD(ours, type, theirs, stype); \
   SAME_FIELD(ours, next, theirs, pNext)
 
 SAME_STRUCT(Extension, ze_driver_extension_properties_t);
@@ -136,8 +138,10 @@ SAME_FIELD(MemoryProperties, name, ze_device_memory_properties_t, name);
 SAME_DESC(MemoryAccessProperties, ze_device_memory_access_properties_t);
 SAME_FIELD(MemoryAccessProperties, host, ze_device_memory_access_properties_t, hostAllocCapabilities);
 SAME_FIELD(MemoryAccessProperties, device, ze_device_memory_access_properties_t, deviceAllocCapabilities);
-SAME_FIELD(MemoryAccessProperties, shared_one, ze_device_memory_access_properties_t, sharedSingleDeviceAllocCapabilities);
-SAME_FIELD(MemoryAccessProperties, shared_all, ze_device_memory_access_properties_t, sharedCrossDeviceAllocCapabilities);
+SAME_FIELD(MemoryAccessProperties, shared_one, ze_device_memory_access_properties_t,
+           sharedSingleDeviceAllocCapabilities);
+SAME_FIELD(MemoryAccessProperties, shared_all, ze_device_memory_access_properties_t,
+           sharedCrossDeviceAllocCapabilities);
 SAME_FIELD(MemoryAccessProperties, shared_system, ze_device_memory_access_properties_t, sharedSystemAllocCapabilities);
 SAME_DESC(GroupProperties, ze_command_queue_group_properties_t);
 SAME_FIELD(GroupProperties, flags, ze_command_queue_group_properties_t, flags);
@@ -187,7 +191,7 @@ SAME_FIELD(Timestamps, global_end, ze_kernel_timestamp_result_t, global.kernelEn
 SAME_FIELD(Timestamps, context_begin, ze_kernel_timestamp_result_t, context.kernelStart);
 SAME_FIELD(Timestamps, context_end, ze_kernel_timestamp_result_t, context.kernelEnd);
 
-// ---- newer than 1.4 --------------------------------------------------------------------------------------------------
+// ---- newer than 1.4 -------------------------------------------------------------------------------------------------
 
 // Headers from spec 1.10 on say which one they are; before that their extensions' names do.
 #ifdef ZE_API_VERSION_CURRENT_M
@@ -207,7 +211,8 @@ SAME_FIELD(CounterEventDesc, wait, ze_event_counter_based_desc_t, wait);
 #endif
 #endif
 #ifdef ZE_IMMEDIATE_COMMAND_LIST_APPEND_EXP_NAME
-static_assert(same_function<decltype(Newer::zeCommandListImmediateAppendCommandListsExp), decltype(&::zeCommandListImmediateAppendCommandListsExp)>,
+static_assert(same_function<decltype(Newer::zeCommandListImmediateAppendCommandListsExp),
+                            decltype(&::zeCommandListImmediateAppendCommandListsExp)>,
               "zeCommandListImmediateAppendCommandListsExp has another signature");
 #endif
 #ifdef ZE_EXTERNAL_MEMORY_MAPPING_EXT_NAME
@@ -217,7 +222,8 @@ SAME_FIELD(MemmapDesc, memory, ze_external_memmap_sysmem_ext_desc_t, pSystemMemo
 SAME_FIELD(MemmapDesc, bytes, ze_external_memmap_sysmem_ext_desc_t, size);
 #endif
 #ifdef ZE_RECORD_REPLAY_GRAPH_EXT_NAME
-#define SAME_NEWER(symbol) static_assert(same_function<decltype(Newer::symbol), decltype(&::symbol)>, #symbol " has another signature")
+#define SAME_NEWER(symbol) \
+  static_assert(same_function<decltype(Newer::symbol), decltype(&::symbol)>, #symbol " has another signature")
 SAME_NEWER(zeCommandListBeginGraphCaptureExt);
 SAME_NEWER(zeCommandListEndGraphCaptureExt);
 SAME_NEWER(zeGraphInstantiateExt);
@@ -240,8 +246,9 @@ struct Shifted {
 };
 static_assert(same_function<Status (*)(ContextHandle, const PoolDesc*, PoolHandle*), decltype(&::zeEventPoolCreate)>,
               "wrong: two parameters too few");
-static_assert(same_function<Status (*)(ListHandle, uint64_t, EventHandle*), decltype(&::zeCommandListAppendWaitOnEvents)>,
-              "wrong: a count of 8 bytes");
+static_assert(
+    same_function<Status (*)(ListHandle, uint64_t, EventHandle*), decltype(&::zeCommandListAppendWaitOnEvents)>,
+    "wrong: a count of 8 bytes");
 SAME_NUMBER(Priority::low, ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH);
 SAME_FIELD(Shifted, ordinal, ze_command_queue_desc_t, ordinal);
 SAME_STRUCT(KernelDesc, ze_host_mem_alloc_desc_t);

@@ -1,15 +1,17 @@
+/** The four actors in one thread, stepped in whatever order a test wants, checked after every step. */
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/make.ts';
 import { loadAddon, ThreadEnding } from '../../src/addon.ts';
 import { native } from '../../src/device/native.ts';
 import { openDevice, type ReplayBuffer } from '../../src/index.ts';
-import { captureSlots } from '../../src/pipeline/capture.ts';
+import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
 import { Slots } from '../../src/pipeline/slots.ts';
-import { CLIENT, Mode, Ring, Run } from '../../src/ring/ring.ts';
+import { Ring } from '../../src/ring/ring.ts';
+import { CLIENT } from '../../src/ring/role-bells.ts';
 import { Field, roles, SlotState } from '../../src/ring/slot.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 /** The real actors on the real host device, stepped by hand in whatever order a test wants. */
 class Bench {
@@ -39,13 +41,8 @@ class Bench {
       stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
       stream.copy(out.view({ shape: [1] }), this.#count);
     });
-    const { run } = this.ring;
-    this.#graphs.forEach((graph, i) => {
-      run[Run.graphs + i] = graph.handle;
-    });
-    run[Run.runRows] = SAMPLE;
-    run[Run.ticks] = ticks;
-    this.ring.setMode(Mode.autonomous);
+    this.ring.run.setLearner(learnerOf(this.#graphs, undefined, null));
+    this.ring.startRun({ firstSequence: 0, firstTick: 0, ticks, rows: SAMPLE, publishEvery: 0 });
     for (const role of roles) this.actors.push(this.make(role));
   }
 
@@ -57,13 +54,7 @@ class Bench {
         buffer: this.buffer.share(),
         packBell: -1,
         mailbox: null,
-        backend: this.slots.backend.share(),
-        computeStream: this.slots.compute.handle,
-        spent: this.slots.spent.map((event) => event.handle),
-        updateBegins: this.slots.updateBegins.map((event) => event.handle),
-        host: this.slots.host,
-        hostStride: this.slots.hostStride,
-        out: this.slots.out,
+        slots: this.slots.share(),
         spins: 0,
       },
       [role],
@@ -120,7 +111,7 @@ describe('the actors, stepped', () => {
     it(`keep every invariant through every order of six steps, depth ${depth}`, () => {
       const bench = new Bench(depth, Number.POSITIVE_INFINITY);
       for (let order = 0; order < 4 ** 6; order++) {
-        for (let place = 0, rest = order; place < 6; place++, rest >>= 2) bench.step(rest & 3);
+        for (let step = 0, rest = order; step < 6; step++, rest >>= 2) bench.step(rest & 3);
         // Short histories keep the checks quick; sequences go on.
         if (bench.journal.length > 400) break;
       }
@@ -132,21 +123,21 @@ describe('the actors, stepped', () => {
     const bench = new Bench(2, 100);
     const [pack, submit, poll, replay] = [0, 1, 2, 3];
     bench.step(pack);
-    bench.ring.pause();
+    bench.ring.header.pause();
     for (const role of [pack, replay]) bench.step(role);
-    expect([bench.ring.paused, bench.ring.idle]).to.deep.equal([false, false]);
+    expect([bench.ring.header.paused, bench.ring.idle]).to.deep.equal([false, false]);
     for (let n = 0; !bench.ring.idle; n++) {
       expect(n).to.be.lessThan(1000);
       for (const role of [pack, submit, poll, replay]) bench.step(role);
     }
     bench.step(replay);
-    expect(bench.ring.paused).to.equal(true);
-    bench.ring.pause();
-    expect(bench.ring.paused).to.equal(false);
+    expect(bench.ring.header.paused).to.equal(true);
+    bench.ring.header.pause();
+    expect(bench.ring.header.paused).to.equal(false);
     bench.step(replay);
-    expect(bench.ring.paused).to.equal(false);
+    expect(bench.ring.header.paused).to.equal(false);
     bench.step(pack);
-    expect(bench.ring.paused).to.equal(true);
+    expect(bench.ring.header.paused).to.equal(true);
     bench.close();
   });
 
@@ -203,7 +194,7 @@ describe('the actors, stepped', () => {
   it('I8: an update that was launched before its actor died is not launched again', () => {
     const bench = new Bench(2, 10);
     const [pack, submit, poll, replay] = [0, 1, 2, 3];
-    const until = (role: number, state: SlotState) => {
+    const stepTo = (role: number, state: SlotState) => {
       for (let n = 0; bench.ring.state(0) !== state; n++) {
         expect(n).to.be.lessThan(1000);
         bench.step(role);
@@ -211,19 +202,19 @@ describe('the actors, stepped', () => {
     };
     bench.step(pack);
     bench.step(submit);
-    until(poll, SlotState.Ready);
+    stepTo(poll, SlotState.Ready);
     // The launch without the hand-over: what an actor that dies between the two leaves behind.
     bench.slots.compute.replay(captured(bench));
     bench.actors[replay]?.close();
     bench.actors[replay] = bench.make('replay');
-    until(replay, SlotState.Replaying);
-    until(poll, SlotState.Free);
+    stepTo(replay, SlotState.Replaying);
+    stepTo(poll, SlotState.Free);
     expect(bench.journal).to.deep.equal([{ sequence: 0, count: 1 }]);
     bench.close();
   });
 });
 
 function captured(bench: Bench) {
-  const handle = bench.ring.run[Run.graphs] as number;
+  const handle = bench.ring.run.learner.graphs[0] as number;
   return { handle, update: () => false, close() {}, [Symbol.dispose]() {} };
 }

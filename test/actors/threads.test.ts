@@ -1,28 +1,17 @@
+/** The four actors in threads of their own: stopped, lost and replaced at every state of a slot. */
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { Control } from '../../src/control.ts';
-import { native } from '../../src/device/native.ts';
-import {
-  type PipelineError,
-  ReplayBuffer,
-  type ReplayPipeline,
-  type Stream,
-  type Tensor,
-  type Tick,
-} from '../../src/index.ts';
+import { OpenedStream } from '../../src/device/stream.ts';
+import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
 import { roles } from '../../src/ring/slot.ts';
-import { bufferOf, slotsOf, workersOf } from '../pipeline/crew.ts';
 import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
-
-async function refusal(act: Promise<unknown>): Promise<PipelineError> {
-  return act.then(
-    () => {
-      throw new Error('nothing was refused');
-    },
-    (error) => error,
-  );
-}
+import { bufferOf, slotsOf, workersOf } from '../pipeline/inside.ts';
+import { pinnedHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
+import { rejection } from '../rig/refusal.ts';
+import { until } from '../rig/until.ts';
 
 /** The journal's story of an exact run: every tick once, in order, and every update applied once. */
 function expectExact(ticks: Tick[], count: number): void {
@@ -41,7 +30,8 @@ const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>
     made.startPrepare(0, SAMPLE, 1_000_000);
   },
   Submitted: async (made, latch) => {
-    latch.hold('copy');
+    const { backend, device } = slotsOf(made);
+    latch.hold(new OpenedStream(device, backend.share().stream, 0, 'device'));
     made.startPrepare(0, SAMPLE);
     await reached(made, 'Submitted');
   },
@@ -50,41 +40,16 @@ const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>
   },
   Replaying: async (made, latch) => {
     await made.sampleLargeBatch(0, SAMPLE);
-    latch.hold('current');
+    latch.hold(slotsOf(made).device.currentStream);
     made.afterTick();
     await reached(made, 'Replaying');
   },
 };
 
-async function reached(made: ReplayPipeline, state: string): Promise<void> {
-  // The words are all there is to look at; every look lets the event loop turn.
-  while (made.inspect().slots[0]?.state !== state) await new Promise(setImmediate);
-}
+const reached = (made: ReplayPipeline, state: string) =>
+  until(`the slot is ${state}`, () => made.inspect().slots[0]?.state === state, 20_000);
 
-/** Keeps a stream of the pipeline from going on until it is opened. */
-class Latch {
-  readonly #made: ReplayPipeline;
-  readonly #word: Tensor;
-  readonly #key: Stream;
-  constructor(made: ReplayPipeline) {
-    const { device } = slotsOf(made);
-    this.#made = made;
-    this.#word = device.allocate({ shape: [1], dtype: 'int32' });
-    this.#key = device.createStream();
-  }
-  hold(which: 'copy' | 'current'): void {
-    const { backend, device } = slotsOf(this.#made);
-    const stream = which === 'copy' ? backend.share().stream : device.currentStream.handle;
-    native().launch(stream, 'latch', [this.#word.handle, 0, 4, 0x69], [8000], []);
-  }
-  open(): void {
-    this.#key.fill(this.#word, 1);
-  }
-  close(): void {
-    this.#word.close();
-    this.#key.close();
-  }
-}
+const latchOf = (made: ReplayPipeline) => new Latch(slotsOf(made).device);
 
 describe('actors in threads of their own', () => {
   afterEach(closeAll);
@@ -107,20 +72,19 @@ describe('actors in threads of their own', () => {
   for (const state of Object.keys(held)) {
     it(`I6: stop while the slot is ${state}, with a waiter, releases everyone`, async () => {
       const made = await pipeline({ placement: SPREAD });
-      const latch = new Latch(made);
+      using latch = latchOf(made);
       await held[state]?.(made, latch);
-      const waiting = state === 'Requested' || state === 'Submitted' ? refusal(made.waitUntilReady(0, SAMPLE)) : null;
+      const waiting = state === 'Requested' || state === 'Submitted' ? rejection(made.waitUntilReady(0, SAMPLE)) : null;
       const closing = made.close();
       latch.open();
       await closing;
       if (waiting) expect(await waiting).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      latch.close();
     });
 
     for (const [thread, role] of roles.entries()) {
       it(`a lost ${role} thread while the slot is ${state} fails the pipeline, and it can be closed`, async () => {
         const made = await pipeline({ placement: SPREAD });
-        const latch = new Latch(made);
+        using latch = latchOf(made);
         await held[state]?.(made, latch);
         const heard = new Promise<PipelineError>((resolve) => made.once('error', resolve));
         const terminated = workersOf(made)[thread]?.terminate();
@@ -129,14 +93,16 @@ describe('actors in threads of their own', () => {
         const error = await heard;
         expect(error).to.include({ code: 'ERR_HOTSLOT_PIPELINE', actor: role });
         expect(error.cause).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
-        expect(await refusal(made.waitUntilReady(1, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE', actor: role });
+        expect(await rejection(made.waitUntilReady(1, SAMPLE))).to.include({
+          code: 'ERR_HOTSLOT_PIPELINE',
+          actor: role,
+        });
         await made.close();
-        latch.close();
       });
 
       it(`I8: a lost ${role} thread while the slot is ${state} is replaced, and the tick goes on`, async () => {
         const made = await pipeline({ placement: SPREAD, restart: 1, buffer: filled(100) });
-        const latch = new Latch(made);
+        using latch = latchOf(made);
         await held[state]?.(made, latch);
         const restarted = once(made as never, 'restart');
         // The lost thread may be the one that runs the held work: native code ends before its thread does.
@@ -146,7 +112,7 @@ describe('actors in threads of their own', () => {
         await restarted;
         if (state === 'Requested') {
           expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 5 })).to.equal(false);
-          return void latch.close();
+          return;
         }
         if (state !== 'Replaying') await made.sampleLargeBatch(0, SAMPLE);
         made.afterTick();
@@ -155,7 +121,6 @@ describe('actors in threads of their own', () => {
           made.afterTick();
         }
         await made.close();
-        latch.close();
       });
     }
   }
@@ -185,7 +150,7 @@ describe('actors in threads of their own', () => {
 
     it('I6: stop releases everyone', async () => {
       const made = await packed();
-      const waiting = refusal(made.waitUntilReady(0, SAMPLE));
+      const waiting = rejection(made.waitUntilReady(0, SAMPLE));
       const closing = made.close();
       release();
       await closing;
@@ -236,7 +201,7 @@ describe('actors in threads of their own', () => {
     for (let kill = 0; kill < kills; kill++) {
       const thread = (kill * 5 + (kill >> 2)) % 4;
       const goal = made.inspect().finished + 5 + ((kill * 37) % 61);
-      while (made.inspect().finished < goal) await new Promise(setImmediate);
+      await until(`${goal} ticks are done`, () => made.inspect().finished >= goal, 60_000);
       const again = new Promise<void>((resolve) => {
         alive = resolve;
       });
@@ -264,12 +229,11 @@ describe('actors in threads of their own', () => {
   });
 
   it('a terminated thread leaves no pin behind', async () => {
-    const pinned = () => [1, 2, 3, 4, 5, 6].map((kind) => native().handleCount(kind).pinned);
-    const before = pinned();
+    const before = pinnedHandles();
     const made = await pipeline({ placement: SPREAD });
     made.on('error', () => {});
     for (const worker of workersOf(made)) await worker?.terminate();
-    expect(pinned()).to.deep.equal(before);
+    expect(pinnedHandles()).to.equal(before);
     await made.close();
   });
 });

@@ -1,6 +1,7 @@
 /** A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is told "not yet". */
-import { parentPort, workerData } from 'node:worker_threads';
-import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface LimiterWork {
   shared: SharedReplayBuffer;
@@ -11,12 +12,12 @@ export interface LimiterWork {
   times: number;
 }
 
-const work = workerData as LimiterWork;
+const work = givenTask<LimiterWork>();
 const buffer = ReplayBuffer.attach(work.shared);
 const limiter = buffer.limiter!;
 const stop = new Int32Array(work.stop);
 const adds = work.role === 'add';
-const bell = (adds ? limiter.bells : buffer.bells).claim()!;
+const bell = (adds ? insideOfLimiter(limiter).bells : insideOfBuffer(buffer).bells).claim()!;
 const batch = { x: new Float32Array(work.rows) };
 
 function run(): string {
@@ -30,4 +31,4 @@ function run(): string {
   }
 }
 
-parentPort!.postMessage(run());
+await perform(run);

@@ -1,6 +1,6 @@
 /** A thread of the mailbox's stress test: writes versions two deep, or reads them and checks every element. */
-import { parentPort, workerData } from 'node:worker_threads';
-import { type SharedWeightMailbox, WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface MailboxWork {
   shared: SharedWeightMailbox;
@@ -10,12 +10,16 @@ export interface MailboxWork {
   versions: number;
 }
 
-const work = workerData as MailboxWork;
+const work = givenTask<MailboxWork>();
 const box = WeightMailbox.attach(work.shared);
 const ready = new Int32Array(work.ready);
 
 function buffer(index: number): Float32Array {
-  return new Float32Array(box.view.buffer, box.view.byteOffset + index * box.stride, box.length);
+  return new Float32Array(
+    versionsOf(box).view.buffer,
+    versionsOf(box).view.byteOffset + index * versionsOf(box).stride,
+    box.length,
+  );
 }
 
 /** Odd versions by write(), even ones as a device would: begun, filled from outside, published later. */
@@ -23,10 +27,10 @@ function write(): { wrong: string | null; seen: number } {
   const weights = new Float32Array(box.length);
   for (let version = 1; version <= work.versions; version += 2) {
     if (box.write(weights.fill(version)) !== version) return { wrong: `write of ${version} refused`, seen: version };
-    const place = box.begin();
+    const place = versionsOf(box).begin();
     if (place?.version !== version + 1) return { wrong: `begin of ${version + 1} refused`, seen: version };
     buffer(place.buffer).fill(version + 1);
-    box.publish(version + 1);
+    versionsOf(box).publish(version + 1);
   }
   return { wrong: null, seen: work.versions };
 }
@@ -49,4 +53,4 @@ function read(): { wrong: string | null; seen: number } {
 Atomics.add(ready, 0, 1);
 Atomics.notify(ready, 0);
 for (let now = Atomics.load(ready, 0); now < work.together; now = Atomics.load(ready, 0)) Atomics.wait(ready, 0, now);
-parentPort!.postMessage(work.role === 'write' ? write() : read());
+await perform(work.role === 'write' ? write : read);

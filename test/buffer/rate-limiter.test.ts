@@ -1,9 +1,8 @@
-/** Samples per insert stay in their band, the limiter says what it waits for, and nobody waits for each other. */
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+/** Samples per insert stay in their band, the limiter says what it waits for, and no two threads wait for each other. */
 import { expect } from 'chai';
-import { RateLimiter, type RateLimiterOptions } from '../../src/buffer/rate-limiter.ts';
-import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfLimiter, RateLimiter, type RateLimiterOptions } from '../../src/buffer/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { TestThread } from '../rig/test-thread.ts';
 import type { LimiterWork } from './limiter-worker.ts';
 
 const fields = { x: { shape: [] } };
@@ -72,8 +71,8 @@ describe('rate limiter', () => {
 
   it('rings collectors after samples are counted, and waiting samplers after rows are added', () => {
     const { limiter, buffer } = limited();
-    const collector = limiter.bells.claim()!;
-    const sampler = buffer.bells.claim()!;
+    const collector = insideOfLimiter(limiter).bells.claim()!;
+    const sampler = insideOfBuffer(buffer).bells.claim()!;
     limiter.countSamples(1);
     expect([collector.read(), sampler.read()]).to.deep.equal([1, 0]);
     buffer.add(rows(10));
@@ -162,17 +161,18 @@ describe('rate limiter', () => {
     limiter.checkBand({ sampleCount: 16, addCount: 3 });
     const stop = new SharedArrayBuffer(4);
     const start = (work: Omit<LimiterWork, 'shared' | 'stop'>) =>
-      new Worker(new URL('./limiter-worker.js', import.meta.url), {
-        workerData: { shared: buffer.share(), stop, ...work },
+      new TestThread<LimiterWork>(new URL('./limiter-worker.js', import.meta.url), {
+        shared: buffer.share(),
+        stop,
+        ...work,
       });
     const adders = [start({ role: 'add', rows: 3, times: 2000 }), start({ role: 'add', rows: 2, times: 3000 })];
     const sampler = start({ role: 'sample', rows: 16, times: 0 });
-    const answers = await Promise.all(adders.map(async (worker) => (await once(worker, 'message'))[0] as string));
+    const answers = await Promise.all(adders.map((thread) => thread.result()));
     expect(answers).to.deep.equal(['done', 'done']);
     Atomics.store(new Int32Array(stop), 0, 1);
-    buffer.bells.ringAll();
-    expect((await once(sampler, 'message'))[0]).to.equal('done');
-    await Promise.all([...adders, sampler].map((worker) => worker.terminate()));
+    insideOfBuffer(buffer).bells.ringAll();
+    expect(await sampler.result()).to.equal('done');
     expect([limiter.inserts, buffer.ptr]).to.deep.equal([12_000, 12_000]);
     expect(Math.abs(limiter.samples - 4 * (12_000 - 30))).to.be.at.most(40);
   });

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
 import type { OffPolicyRows, SchemaRows } from '../../src/buffer/row-input.ts';
 import type { TypedArray } from '../../src/dtype.ts';
+import { refusal } from '../rig/refusal.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
 describe('the replay buffer refuses at the door, with the values:', () => {
@@ -26,9 +27,9 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       'another dtype',
       { actions: new Float64Array(2 * A) },
       TypeError,
-      'actions must be a Float32Array (float32), got Float64Array',
+      'actions must be a Float32Array (float32), got a Float64Array of 4',
     ],
-    ['plain arrays', { obs: [1, 2, 3, 4, 5, 6] }, TypeError, 'obs must be a Float32Array (float32), got Array'],
+    ['plain arrays', { obs: [1, 2, 3, 4, 5, 6] }, TypeError, 'obs must be a Float32Array (float32), got an array of 6'],
     ['a missing field', { dones: undefined }, TypeError, 'not given dones (float32, 1 elements per row)'],
     ['an unknown field', { reward: count(2, 0) }, TypeError, 'reward, which this buffer does not have; it has obs'],
     [
@@ -145,6 +146,8 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     const memory = new SharedArrayBuffer(shared.memory.byteLength);
     expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(TypeError, 'holds 0 rows of 0 bytes');
     new Uint32Array(memory, shared.offset, 4).set([1, 1, 4, 44]);
-    expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(TypeError, 'not a Hotslot replay buffer');
+    const error = refusal(() => ReplayBuffer.attach({ ...shared, memory }));
+    expect(error).to.include({ name: 'TypeError', code: 'ERR_HOTSLOT_ARGUMENT' });
+    expect(error.message).to.include('not a Hotslot replay buffer of version 1');
   });
 });

@@ -1,14 +1,15 @@
-/** Many writers and readers in real threads: no row torn, none lost, nobody hangs, even when writers are terminated. */
+/** Many writers and readers in real threads: no row torn, none lost, no thread hangs, even when writers are terminated. */
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { TestThread } from '../rig/test-thread.ts';
 import { checkedRows, fault, fields, WORDS } from './checked-rows.ts';
 import type { RowWork } from './row-worker.ts';
 
 type Reading = { checked: number; wrong: string | null };
 
-class Crew {
+/** Threads on one buffer that start together. */
+class RowThreads {
   readonly control = new SharedArrayBuffer(8);
   readonly buffer: ReplayBuffer;
   readonly together: number;
@@ -19,11 +20,11 @@ class Crew {
     this.together = together;
   }
 
-  send(role: RowWork['role'], adds = 0, rowsPerAdd = 1, together = this.together): Worker {
+  send(role: RowWork['role'], adds = 0, rowsPerAdd = 1, together = this.together): TestThread<RowWork> {
     if (role === 'write') Atomics.add(new Int32Array(this.control), 1, 1);
     if (role !== 'read') this.#writers++;
     const writer = this.#writers;
-    const workerData: RowWork = {
+    return new TestThread<RowWork>(new URL('./row-worker.js', import.meta.url), {
       shared: this.buffer.share(),
       control: this.control,
       role,
@@ -31,15 +32,8 @@ class Crew {
       writer,
       adds,
       rowsPerAdd,
-    };
-    return new Worker(new URL('./row-worker.js', import.meta.url), { workerData });
+    });
   }
-}
-
-async function result<T>(worker: Worker): Promise<T> {
-  const [answer] = (await once(worker, 'message')) as [T];
-  await worker.terminate();
-  return answer;
 }
 
 function checkAll(buffer: ReplayBuffer): void {
@@ -60,14 +54,14 @@ describe('replay buffer in many threads', function () {
   ] as const) {
     it(`no row is torn or lost: 2 writers of ${rowsPerAdd}, 1 reader, capacity ${capacity}`, async () => {
       using buffer = ReplayBuffer.create({ capacity, fields });
-      const crew = new Crew(buffer, 3);
+      const threads = new RowThreads(buffer, 3);
       const adds = Math.ceil(24_000 / rowsPerAdd);
-      const writers = [crew.send('write', adds, rowsPerAdd), crew.send('write', adds, rowsPerAdd)];
-      const reader = crew.send('read');
+      const writers = [threads.send('write', adds, rowsPerAdd), threads.send('write', adds, rowsPerAdd)];
+      const reader = threads.send('read');
       const [first, second, reading] = await Promise.all([
-        result<number>(writers[0]!),
-        result<number>(writers[1]!),
-        result<Reading>(reader),
+        writers[0]!.result<number>(),
+        writers[1]!.result<number>(),
+        reader.result<Reading>(),
       ]);
       expect(reading.wrong).to.equal(null);
       expect(reading.checked, 'the reader had its turns').to.be.greaterThan(0);
@@ -78,9 +72,9 @@ describe('replay buffer in many threads', function () {
 
   it('a row below ptr is never unwritten: 3 writers, 1 reader, before the first wrap', async () => {
     using buffer = ReplayBuffer.create({ capacity: 3 * 500 * 5, fields });
-    const crew = new Crew(buffer, 4);
-    const writers = [5, 5, 5].map((rows) => result<number>(crew.send('write', 500, rows)));
-    const reading = await result<Reading>(crew.send('read'));
+    const threads = new RowThreads(buffer, 4);
+    const writers = [5, 5, 5].map((rows) => threads.send('write', 500, rows).result());
+    const reading = await threads.send('read').result<Reading>();
     await Promise.all(writers);
     expect(reading.wrong).to.equal(null);
     expect(buffer.ptr).to.equal(buffer.capacity);
@@ -89,18 +83,18 @@ describe('replay buffer in many threads', function () {
 
   it('a writer terminated anywhere leaves nothing half done, and the others go on', async () => {
     using buffer = ReplayBuffer.create({ capacity: 7, fields });
-    const crew = new Crew(buffer, 2);
-    const survivor = result<number>(crew.send('write', 60_000, 1));
-    const reading = result<Reading>(crew.send('read'));
-    const bell = buffer.bells.claim()!;
+    const threads = new RowThreads(buffer, 2);
+    const survivor = threads.send('write', 60_000, 1).result();
+    const reading = threads.send('read').result<Reading>();
+    const bell = insideOfBuffer(buffer).bells.claim()!;
     const alive = setInterval(() => {}, 1000); // waitAsync alone does not hold the process
     for (let round = 0; round < 8; round++) {
-      const victim = crew.send('write for ever', 0, 1 + (round % 3), 0);
-      await once(victim, 'online');
+      const victim = threads.send('write for ever', 0, 1 + (round % 3), 0);
+      await once(victim.worker, 'online');
       // Not before it writes: a few of its own adds or the survivor's, whichever ring first.
       for (let rings = 0; rings < 5; rings++) {
         const seen = bell.read();
-        if (Atomics.load(new Int32Array(crew.control), 1) === 0) break;
+        if (Atomics.load(new Int32Array(threads.control), 1) === 0) break;
         await bell.parkAsync(seen, 100);
       }
       await victim.terminate();

@@ -1,6 +1,6 @@
 /** One thread's view of the replay buffer: what goes in comes out. */
 import { expect } from 'chai';
-import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
 describe('replay buffer', () => {
@@ -123,13 +123,13 @@ describe('replay buffer', () => {
   it('counts rows exactly beyond 2^32 and goes on wrapping', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row lies at index 2
-    buffer.setCountersForTest(start);
+    insideOfBuffer(buffer).setCounters(start);
     expect([buffer.ptr, buffer.size]).to.deep.equal([start, 3]);
     buffer.add({ x: Float32Array.of(1, 2) });
     expect(buffer.ptr).to.equal(start + 2);
     expect(Array.from(buffer.gather(Uint32Array.of(2, 0, 1), new Float32Array(3)))).to.deep.equal([1, 2, 0]);
     const far = 2 ** 53 - 10;
-    buffer.setCountersForTest(far);
+    insideOfBuffer(buffer).setCounters(far);
     buffer.add({ x: Float32Array.of(7) });
     expect(buffer.ptr).to.equal(far + 1);
   });
@@ -156,10 +156,10 @@ describe('replay buffer', () => {
 
   it('rings every bell that was claimed after an add', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
-    const bell = buffer.bells.claim()!;
+    const bell = insideOfBuffer(buffer).bells.claim()!;
     const seen = bell.read();
     buffer.add({ x: Float32Array.of(1) });
     expect(bell.read()).to.equal(seen + 1);
-    buffer.bells.release(bell);
+    insideOfBuffer(buffer).bells.release(bell);
   });
 });

@@ -1,6 +1,6 @@
 /** A thread of the replay buffer's stress tests: writes checked rows, or reads and checks them. */
-import { parentPort, workerData } from 'node:worker_threads';
 import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
 import { checkedRows, fault, WORDS } from './checked-rows.ts';
 
 export interface RowWork {
@@ -16,7 +16,7 @@ export interface RowWork {
   rowsPerAdd: number;
 }
 
-const work = workerData as RowWork;
+const work = givenTask<RowWork>();
 const buffer = ReplayBuffer.attach(work.shared);
 const control = new Int32Array(work.control);
 /** rows per gather */
@@ -65,5 +65,6 @@ function read(): { checked: number; wrong: string | null } {
 }
 
 startTogether();
-if (work.role === 'read') parentPort!.postMessage(read());
-else parentPort!.postMessage(write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY));
+await perform(() =>
+  work.role === 'read' ? read() : write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY),
+);

@@ -1,9 +1,8 @@
-/** Versions arrive whole, in order and newest first, whoever reads while they are written. */
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+/** Versions arrive whole, in order and newest first, also for threads that read while they are written. */
 import { expect } from 'chai';
-import { rowsAddon } from '../../src/buffer/rows-addon.ts';
-import { WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { loadAddon } from '../../src/addon.ts';
+import { versionsOf, WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { TestThread } from '../rig/test-thread.ts';
 import type { MailboxWork } from './mailbox-worker.ts';
 
 const weights = (length: number, value: number) => new Float32Array(length).fill(value);
@@ -29,23 +28,24 @@ describe('weight mailbox', () => {
   it('M2: begins at most two versions that are not published', () => {
     const box = WeightMailbox.create({ length: 3 });
     box.write(weights(3, 1));
-    expect(box.begin()).to.deep.include({ version: 2, buffer: 2 });
-    expect(box.canBegin()).to.equal(true);
-    expect(box.begin()).to.deep.include({ version: 3, buffer: 0 });
-    expect([box.canBegin(), box.begin(), box.write(weights(3, 9))]).to.deep.equal([false, null, 0]);
+    expect(versionsOf(box).begin()).to.deep.include({ version: 2, buffer: 2 });
+    expect(versionsOf(box).begin()).to.deep.include({ version: 3, buffer: 0 });
+    expect([versionsOf(box).begin(), box.write(weights(3, 9))]).to.deep.equal([null, 0]);
     const into = new Float32Array(3);
     expect([box.read(into), into[0]], 'the published one is untouched').to.deep.equal([1, 1]);
-    box.publish(2);
-    expect(box.begin()).to.deep.include({ version: 4, buffer: 1 });
+    versionsOf(box).publish(2);
+    expect(versionsOf(box).begin()).to.deep.include({ version: 4, buffer: 1 });
   });
 
   it('M1: a version lies where its place says', () => {
     const box = WeightMailbox.create({ length: 100 });
     for (let version = 1; version <= 7; version++) {
-      const place = box.begin()!;
-      expect(place).to.deep.equal({ version, buffer: version % 3, byteOffset: (version % 3) * box.stride });
-      new Float32Array(box.view.buffer, box.view.byteOffset + place.byteOffset, 100).fill(version);
-      box.publish(version);
+      const place = versionsOf(box).begin()!;
+      expect(place).to.deep.equal({ version, buffer: version % 3, byteOffset: (version % 3) * versionsOf(box).stride });
+      new Float32Array(versionsOf(box).view.buffer, versionsOf(box).view.byteOffset + place.byteOffset, 100).fill(
+        version,
+      );
+      versionsOf(box).publish(version);
       const into = new Float32Array(100);
       expect([box.read(into), into[99]]).to.deep.equal([version, version]);
     }
@@ -53,29 +53,33 @@ describe('weight mailbox', () => {
 
   it('publishes in order only, and only what was begun', () => {
     const box = WeightMailbox.create({ length: 1 });
-    expect(() => box.publish(1))
+    expect(() => versionsOf(box).publish(1))
       .to.throw('0 is published and 0 begun')
       .with.property('code', 'ERR_HOTSLOT_STATE_BUSY');
-    box.begin();
-    box.begin();
-    expect(() => box.publish(2)).to.throw('version 2 cannot be published');
-    box.publish(1);
-    expect(() => box.publish(1)).to.throw('version 1 cannot be published');
-    box.publish(2);
+    versionsOf(box).begin();
+    versionsOf(box).begin();
+    expect(() => versionsOf(box).publish(2)).to.throw('version 2 cannot be published');
+    versionsOf(box).publish(1);
+    expect(() => versionsOf(box).publish(1)).to.throw('version 1 cannot be published');
+    versionsOf(box).publish(2);
     expect(box.published).to.equal(2);
-    expect(() => box.publish(0)).to.throw(RangeError, 'version');
+    expect(() => versionsOf(box).publish(0)).to.throw(RangeError, 'version');
   });
 
   it('tells a new writer which versions a dead one left, to be written again', () => {
     const box = WeightMailbox.create({ length: 1 });
-    box.begin();
-    box.begin();
-    box.publish(1);
+    versionsOf(box).begin();
+    versionsOf(box).begin();
+    versionsOf(box).publish(1);
     const successor = WeightMailbox.attach(structuredClone(box.share()));
-    expect(successor.unpublished().map((place) => place.version)).to.deep.equal([2]);
-    successor.publish(2);
-    expect(successor.unpublished()).to.deep.equal([]);
-    expect(successor.begin()?.version).to.equal(3);
+    expect(
+      versionsOf(successor)
+        .unpublished()
+        .map((place) => place.version),
+    ).to.deep.equal([2]);
+    versionsOf(successor).publish(2);
+    expect(versionsOf(successor).unpublished()).to.deep.equal([]);
+    expect(versionsOf(successor).begin()?.version).to.equal(3);
   });
 
   it('M3: a reader that was overtaken does not trust its copy', () => {
@@ -91,19 +95,20 @@ describe('weight mailbox', () => {
 
   it('rings after every publish', () => {
     const box = WeightMailbox.create({ length: 1 });
-    const bell = box.bells.claim()!;
+    const bell = versionsOf(box).bells.claim()!;
     box.write(weights(1, 1));
-    box.begin();
+    versionsOf(box).begin();
     expect(bell.read()).to.equal(1);
-    box.publish(2);
+    versionsOf(box).publish(2);
     expect(bell.read()).to.equal(2);
   });
 
   it('offers whole pages of its own for registration', () => {
+    const { misalignment } = loadAddon<{ misalignment(view: Uint8Array, to: number): number }>('rows');
     const box = WeightMailbox.create({ length: 1500 });
-    expect([rowsAddon().misalignment(box.view, 4096), box.view.byteLength % 4096]).to.deep.equal([0, 0]);
-    expect(box.stride % 256).to.equal(0);
-    expect(box.view.byteLength).to.be.at.least(3 * 1500 * 4);
+    expect([misalignment(versionsOf(box).view, 4096), versionsOf(box).view.byteLength % 4096]).to.deep.equal([0, 0]);
+    expect(versionsOf(box).stride % 256).to.equal(0);
+    expect(versionsOf(box).view.byteLength).to.be.at.least(3 * 1500 * 4);
   });
 
   it('refuses lengths and arrays that are none', () => {
@@ -124,7 +129,7 @@ describe('weight mailbox', () => {
     const control = new Int32Array(box.share().memory, box.share().offset, 32);
     control[0] = 2 ** 31 - 1;
     control[16] = 2 ** 31 - 1;
-    expect(() => box.begin()).to.throw(RangeError, 'versions end at 2147483647');
+    expect(() => versionsOf(box).begin()).to.throw(RangeError, 'versions end at 2147483647');
     expect(() => box.write(weights(1, 0))).to.throw(RangeError, 'versions end');
   });
 
@@ -133,14 +138,15 @@ describe('weight mailbox', () => {
     const box = WeightMailbox.create({ length: 20_000 });
     const ready = new SharedArrayBuffer(4);
     const start = (role: MailboxWork['role']) =>
-      new Worker(new URL('./mailbox-worker.js', import.meta.url), {
-        workerData: { shared: box.share(), ready, together: 3, role, versions: 20_000 },
+      new TestThread<MailboxWork>(new URL('./mailbox-worker.js', import.meta.url), {
+        shared: box.share(),
+        ready,
+        together: 3,
+        role,
+        versions: 20_000,
       });
-    const crew = [start('write'), start('read'), start('read')];
-    const answers = await Promise.all(
-      crew.map(async (worker) => (await once(worker, 'message'))[0] as { wrong: string | null; seen: number }),
-    );
-    await Promise.all(crew.map((worker) => worker.terminate()));
+    const threads = [start('write'), start('read'), start('read')];
+    const answers = await Promise.all(threads.map((thread) => thread.result<{ wrong: string | null; seen: number }>()));
     for (const { wrong, seen } of answers) {
       expect(wrong).to.equal(null);
       expect(seen).to.be.greaterThan(0);

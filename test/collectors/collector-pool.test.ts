@@ -1,6 +1,10 @@
 /** Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all through shared memory. */
+
 import { expect } from 'chai';
+import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
 import { CollectorPool, type CollectorPoolOptions, RateLimiter, ReplayBuffer, WeightMailbox } from '../../src/index.ts';
+import { rejection } from '../rig/refusal.ts';
+import { until } from '../rig/until.ts';
 import type { PlainOptions } from './plain-collector.ts';
 
 const entry = new URL('./plain-collector.js', import.meta.url);
@@ -8,23 +12,6 @@ const fields = { value: { shape: [2] } } as const;
 
 function makeBuffer(limiter?: RateLimiter): ReplayBuffer {
   return ReplayBuffer.create({ capacity: 4096, fields, ...(limiter ? { limiter } : {}) });
-}
-
-/** Resolves when `met`, looked at whenever rows were committed (and every 20 ms, for what no bell tells). */
-async function until(buffer: ReplayBuffer, met: () => boolean): Promise<void> {
-  const bell = buffer.bells.claim();
-  if (!bell) throw new Error('no bell is free');
-  const hold = setInterval(() => {}, 1000);
-  try {
-    for (;;) {
-      const seen = bell.read();
-      if (met()) return;
-      await bell.parkAsync(seen, 20);
-    }
-  } finally {
-    clearInterval(hold);
-    buffer.bells.release(bell);
-  }
 }
 
 function newest(buffer: ReplayBuffer): [number, number] {
@@ -37,23 +24,20 @@ function newest(buffer: ReplayBuffer): [number, number] {
 }
 
 /** What open() rejects with; and it must be the only one to reject. */
-async function refusal(options: CollectorPoolOptions): Promise<Error & { code?: string; cause?: Error }> {
+async function refused(options: CollectorPoolOptions): Promise<Error & { code?: string; cause?: Error }> {
   let unhandled = 0;
   const count = () => {
     unhandled++;
   };
   process.on('unhandledRejection', count);
   try {
-    const pool = await CollectorPool.open(options);
-    await pool.close();
-  } catch (error) {
+    const error = await rejection(async () => (await CollectorPool.open(options)).close());
     await new Promise(setImmediate);
-    expect(unhandled, 'rejections that nobody could handle').to.equal(0);
-    return error as Error & { code?: string; cause?: Error };
+    expect(unhandled, 'rejections that no caller could handle').to.equal(0);
+    return error as Error & { cause?: Error };
   } finally {
     process.off('unhandledRejection', count);
   }
-  throw new Error('it was not refused');
 }
 
 const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPoolOptions => ({ entry, buffer, options });
@@ -63,7 +47,7 @@ describe('collectors/collector-pool', () => {
     const buffer = makeBuffer();
     await using pool = await CollectorPool.open({ entry, buffer, workers: 2 });
     const workers = new Set<number>();
-    await until(buffer, () => {
+    await until('both have added', () => {
       if (buffer.ptr > 0) workers.add(newest(buffer)[1]);
       return buffer.ptr > 2000 && workers.size === 2;
     });
@@ -82,10 +66,10 @@ describe('collectors/collector-pool', () => {
     const mailbox = WeightMailbox.create({ length: 3 });
     mailbox.write(Float32Array.of(7, 0, 0));
     await using pool = await CollectorPool.open({ entry, buffer, mailbox });
-    await until(buffer, () => buffer.ptr > 0 && newest(buffer)[0] === 7);
+    await until('the first weights act', () => buffer.ptr > 0 && newest(buffer)[0] === 7);
     expect(pool.statistics().version).to.equal(1);
     mailbox.write(Float32Array.of(9, 0, 0));
-    await until(buffer, () => newest(buffer)[0] === 9);
+    await until('the second weights act', () => newest(buffer)[0] === 9);
     expect(pool.statistics().version).to.equal(2);
   });
 
@@ -93,11 +77,11 @@ describe('collectors/collector-pool', () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
     const buffer = makeBuffer(limiter);
     const pool = await CollectorPool.open({ entry, buffer });
-    await until(buffer, () => pool.statistics().waits > 0);
+    await until('the collector waits', () => pool.statistics().waits > 0);
     const full = buffer.ptr;
     expect(full).to.be.within(8, 10);
     expect(limiter.takeSamples(4)).to.equal(true);
-    await until(buffer, () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null);
+    await until('it has gone on and waits again', () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null);
     const begin = performance.now();
     await pool.close();
     expect(performance.now() - begin).to.be.lessThan(2000);
@@ -107,24 +91,24 @@ describe('collectors/collector-pool', () => {
   it('closing releases the bells it claimed: sixteen collectors after sixteen others', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
     const buffer = makeBuffer(limiter);
-    const taken = Array.from({ length: 15 }, () => limiter.bells.claim());
+    const taken = Array.from({ length: 15 }, () => insideOfLimiter(limiter).bells.claim());
     await (await CollectorPool.open({ entry, buffer })).close();
-    const error = await refusal({ entry, buffer, workers: 2 });
+    const error = await refused({ entry, buffer, workers: 2 });
     expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-    for (const bell of taken) if (bell) limiter.bells.release(bell);
+    for (const bell of taken) if (bell) insideOfLimiter(limiter).bells.release(bell);
     await (await CollectorPool.open({ entry, buffer, workers: 2 })).close();
   });
 
   it('a module that is not there rejects with the cause', async () => {
     const buffer = makeBuffer();
-    const error = await refusal({ entry: new URL('./not-there.js', import.meta.url), buffer });
+    const error = await refused({ entry: new URL('./not-there.js', import.meta.url), buffer });
     expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
     expect(error.message).to.match(/collector 0 failed: .*not-there\.js/);
     expect(error.cause).to.be.an('error');
   });
 
   it('a factory that throws rejects with the cause, and its cause', async () => {
-    const error = await refusal({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
+    const error = await refused({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
     expect(error.message).to.equal('collector 1 failed: no environment today');
     expect((error.cause as Error).message).to.equal('no environment today');
     expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
@@ -132,9 +116,9 @@ describe('collectors/collector-pool', () => {
 
   it('a module without a factory, and a factory without a collector, are refused in words', async () => {
     const buffer = makeBuffer();
-    const none = await refusal({ entry: new URL('./no-collector.js', import.meta.url), buffer });
+    const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
     expect(none.message).to.match(/no-collector\.js must export a function .* it exports undefined/);
-    const empty = await refusal(withOptions(buffer, { fault: 'not a collector' }));
+    const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
     expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
   });
 
@@ -146,10 +130,7 @@ describe('collectors/collector-pool', () => {
       workers: 2,
     });
     Atomics.store(words, 2, 1);
-    const error = await pool.done.then(
-      () => null,
-      (reason) => reason,
-    );
+    const error = await rejection(pool.done);
     expect(error.message).to.equal('collector 0 failed: the environment broke');
     await pool.close();
     await pool.close();
@@ -162,7 +143,7 @@ describe('collectors/collector-pool', () => {
     const buffer = makeBuffer();
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'stuck', words }));
     const done = pool.done.catch((error) => error);
-    await until(buffer, () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    await until('it is stuck', () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
     const begin = performance.now();
     await pool.close();
     expect(performance.now() - begin).to.be.within(4000, 8000);
@@ -191,7 +172,7 @@ describe('collectors/collector-pool', () => {
   ];
   for (const [what, over, message] of wrong) {
     it(`refused: ${what}`, async () => {
-      expect((await refusal({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message).to.match(
+      expect((await refused({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message).to.match(
         message,
       );
     });

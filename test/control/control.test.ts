@@ -1,20 +1,13 @@
+/** Calls across threads, and how they end when a thread does. */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { Control } from '../../src/control.ts';
-import { Crew } from '../../src/pipeline/crew.ts';
+import { ActorThreads } from '../../src/pipeline/actor-threads.ts';
 import { Ring } from '../../src/ring/ring.ts';
+import { rejection } from '../rig/refusal.ts';
 import type { Answers } from './control-worker.ts';
 
 const start = () => new Control<Answers>(new Worker(new URL('./control-worker.js', import.meta.url)));
-
-async function refusal(act: Promise<unknown>): Promise<Error & { code?: string; cause?: unknown }> {
-  return act.then(
-    () => {
-      throw new Error('nothing was refused');
-    },
-    (error) => error,
-  );
-}
 
 describe('the control plane', () => {
   it('calls across threads, shared memory and all', async () => {
@@ -27,7 +20,7 @@ describe('the control plane', () => {
 
   it('keeps an error’s class, code and cause, and the cause’s code', async () => {
     const control = start();
-    const error = await refusal(control.call('fail'));
+    const error = await rejection(control.call('fail'));
     expect(error).to.be.instanceOf(RangeError);
     expect(error).to.include({ message: 'out of slots', code: 'ERR_OUTER' });
     expect(error.cause).to.include({ message: 'the disk', code: 'ENOSPC' });
@@ -39,7 +32,7 @@ describe('the control plane', () => {
     for (const how of ['hang', 'exit'] as const) {
       const control = start();
       expect(await control.call('add', new Int32Array(1), 1)).to.equal(1);
-      const pending = refusal(control.call(how));
+      const pending = rejection(control.call(how));
       if (how === 'hang') await control.worker.terminate();
       expect(await pending).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
     }
@@ -47,22 +40,22 @@ describe('the control plane', () => {
 
   it('settles a call to a worker whose file does not exist, with the reason', async () => {
     const control = new Control<Answers>(new Worker(new URL('./nowhere.js', import.meta.url)));
-    const error = await refusal(control.call('fail'));
+    const error = await rejection(control.call('fail'));
     expect(error).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
     expect(error.message).to.match(/nowhere\.js/);
   });
 
-  it('a crew whose entry does not exist fails to start and leaves nothing behind', async () => {
+  it('actor threads whose entry does not exist fail to start and leave nothing behind', async () => {
     const ring = Ring.create({ depth: 2, hosts: [0, 0, 0, 0], journalCapacity: 64 });
     const events = { failed() {}, restarted() {} };
-    const crew = new Crew({
+    const threads = new ActorThreads({
       ring,
       threads: [['pack', 'submit', 'poll', 'replay']],
       setup: {} as never,
       restart: 0,
       events,
     });
-    expect((await refusal(crew.start(new URL('./nowhere.js', import.meta.url)))).message).to.match(/nowhere\.js/);
-    await crew.stop();
+    expect((await rejection(threads.start(new URL('./nowhere.js', import.meta.url)))).message).to.match(/nowhere\.js/);
+    await threads.stop();
   });
 });

@@ -4,6 +4,8 @@
  */
 import { expect } from 'chai';
 import { type Device, getSharedCaptureStream, getSharedGraphPool, openDevice } from '../../src/index.ts';
+import { errorScope } from '../rig/error-scope.ts';
+import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { captureContract } from './contract/capture.ts';
 import { errorContract } from './contract/errors.ts';
 import { eventContract } from './contract/events.ts';
@@ -17,8 +19,6 @@ import { memoryContract } from './contract/memory.ts';
 import { poolContract } from './contract/pools.ts';
 import { streamContract } from './contract/streams.ts';
 import { threadContract } from './contract/threads.ts';
-import { errorScope } from './error-scope.ts';
-import { openHandles, pinnedHandles } from './rig.ts';
 
 type Section = (device: () => Device, name: string) => void;
 
@@ -53,7 +53,7 @@ export function deviceContract(name: string): void {
       expect(openHandles(), 'open handles').to.deep.equal(openBefore);
       expect(pinnedHandles(), 'pins').to.equal(0);
     });
-    // What belongs to the device itself is there before handles are counted, whoever else has it open.
+    // What belongs to the device itself is there before handles are counted, also where other threads have it open.
     let held: Device;
     before(() => {
       held = openDevice(name);

@@ -3,7 +3,11 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Device, type DeviceInfo, listDevices, openDevice } from '../../src/index.ts';
-import { add, Latch, openHandles, refusal, tensorOf, until, valuesOf } from './rig.ts';
+import { openHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
+import { until } from '../rig/until.ts';
 
 describe('host devices', () => {
   let device: Device;

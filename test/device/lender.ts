@@ -4,11 +4,11 @@
  * with 'pipeline' that thread has a whole pipeline, whose graph takes longer than its end will wait; with 'closed' and
  * 'collected' the memory itself is closed or dropped while a copy out of it is still queued.
  */
-import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { isMainThread, parentPort } from 'node:worker_threads';
 import { openDevice, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
+import { givenTask, say, TestThread } from '../rig/test-thread.ts';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
@@ -23,7 +23,7 @@ function lend() {
   return stream;
 }
 
-/** A copy that waits behind a latch, out of memory that nobody but the device knows any more. */
+/** A copy that waits behind a latch, out of memory that only the device still knows. */
 async function orphan(close: boolean): Promise<void> {
   const device = openDevice('host:0');
   const bytes = 64 << 20;
@@ -58,23 +58,24 @@ async function learn(): Promise<void> {
     }
   });
   const running = pipeline.run();
-  // The first batch is on its way to the learner; then nobody turns this thread's loop for long.
+  // The first batch is on its way to the learner; then this thread's event loop does not turn for long.
   while (pipeline.inspect().slots.every(({ state }) => state !== 'Replaying')) await new Promise(setImmediate);
-  parentPort?.postMessage(0);
+  say('running');
   await running;
 }
 
-if (!isMainThread && workerData === 'pipeline') {
+if (!isMainThread && givenTask() === 'pipeline') {
   await learn();
 } else if (!isMainThread) {
-  parentPort?.postMessage(lend().handle);
+  say(lend().handle);
+  // Until it is ended.
   parentPort?.on('message', () => undefined);
 } else if (process.argv[2] === 'closed' || process.argv[2] === 'collected') {
   await orphan(process.argv[2] === 'closed');
 } else if (process.argv[2] === 'thread' || process.argv[2] === 'pipeline') {
-  const worker = new Worker(new URL(import.meta.url), { workerData: process.argv[2] });
-  await once(worker, 'message');
-  await worker.terminate();
+  const thread = new TestThread(new URL(import.meta.url), process.argv[2]);
+  await thread.next();
+  await thread.terminate();
   gc();
   // Whatever the thread enqueued has come this far only after it.
   await openDevice('host:0').currentStream.synchronize();

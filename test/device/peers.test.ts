@@ -1,8 +1,10 @@
 /** Two devices of one family: copies between them, ordered by events that cross. */
 import { expect } from 'chai';
 import { type Device, listDevices, openDevice } from '../../src/index.ts';
-import { TESTED } from '../tested-device.ts';
-import { add, Latch, refusal, tensorOf, valuesOf } from './rig.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 const family = TESTED.split(':')[0] as string;
 // The host device lists its first only; it has eight.

@@ -1,10 +1,10 @@
 /** What other threads do with handles that the test's thread made: numbers alone came here. */
-import { parentPort, workerData } from 'node:worker_threads';
 import { native } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
 import { type CpuTensor, DeviceSpec, openDevice, type Tensor, ToDevice } from '../../src/index.ts';
 import { newPoller, newReplayer, newSubmitter, type Poller, TransferMode, Watch } from '../../src/transfer/native.ts';
 import { BELL_WORDS } from '../../src/wait/bell.ts';
+import { givenTask, perform, say } from '../rig/test-thread.ts';
 
 export interface Handles {
   device: string;
@@ -20,12 +20,13 @@ export interface Handles {
   /** word 0: what the test's thread says, and is notified of */
   words?: Int32Array;
 }
-export type Answer = { value: unknown } | { refused: Record<string, unknown> };
+export interface HandleTask {
+  task: TaskName;
+  handles: Handles;
+}
 
-const { task, handles } = workerData as { task: TaskName; handles: Required<Handles> };
+const { task, handles } = givenTask<{ task: TaskName; handles: Required<Handles> }>();
 const { device: name, stream, side, event, fork, memory, host, exec, bytes, words } = handles;
-const port = parentPort!;
-const say = (value: unknown) => port.postMessage({ value } satisfies Answer);
 
 /** With a bell the thread attends: it has promised to help the device. */
 function poller(bell: boolean): Poller {
@@ -161,10 +162,4 @@ const tasks = {
 };
 export type TaskName = keyof typeof tasks;
 
-try {
-  const value = tasks[task]();
-  if (value !== undefined) say(value);
-} catch (error) {
-  const { message, code, status, statusName } = error as Error & Record<string, unknown>;
-  port.postMessage({ refused: { message, code, status, statusName } } satisfies Answer);
-}
+await perform(tasks[task]);

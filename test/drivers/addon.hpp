@@ -1,5 +1,6 @@
-// Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the core has opened already
-// gives { fail(spec | null), calls(), live() }. Node-API is declared here and weak, so that a driver loads without Node too.
+// Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the core has opened
+// already gives { fail(spec | null), calls(), live() }. Node-API is declared here and weak, so that a driver loads
+// without Node too.
 #pragma once
 #include <cstddef>
 

@@ -12,14 +12,19 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
 const flags = ['-std=c++17', '-g1', '-fPIC', '-fvisibility=hidden', '-ffp-contract=off', '-Inative'];
-/** Sanitizers make optimised code slow to compile. */
-const flagsOf = (sanitizer: string) =>
-  sanitizer === '' ? ['-O2'] : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`];
+/** Sanitizers make optimised code slow to compile, and what is only tested with need not be fast. */
+const flagsOf = (sanitizer: string, source: string) =>
+  sanitizer === ''
+    ? [source.startsWith('test/') ? '-O1' : '-O2']
+    : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`];
 
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
 export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas';
 
-const host = ['host', 'host_executor', 'host_managed', 'capture'].map((file) => `native/device/${file}.cpp`);
+const host = [
+  ...['capture', 'device', 'stream'].map((file) => `native/device/core/${file}.cpp`),
+  'native/device/host/all.cpp',
+];
 const drivers: Record<SoftwareDriver, { file: string; source: string; defines: string[]; device: string[] }> = {
   // It has queues of its own, stricter than the host device's, and runs the same kernels.
   level_zero: { file: 'libze_software.so.1', source: 'test/drivers/level_zero.cpp', defines: [], device: [] },
@@ -100,31 +105,47 @@ function run(commands: readonly (readonly string[])[]): void {
   if (done.status !== 0) throw new Error(`what tests need does not build:\n${done.stderr.slice(0, 8000)}`);
 }
 
-/** Builds what is out of date; the objects' paths. */
-function compile(units: readonly Unit[], sanitizer: string): string[] {
-  const folder = join(place(sanitizer), 'objects');
-  mkdirSync(folder, { recursive: true });
-  const stale: { temporary: string; object: string; command: string[] }[] = [];
-  const objects = units.map(({ source, defines }) => {
-    const command = [compiler, ...flags, ...flagsOf(sanitizer), ...defines, source];
-    const object = join(folder, `${[source, ...defines].join('').replaceAll('/', '-')}.o`);
-    const key = existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : null;
-    if (key === null || !existsSync(object) || key !== made(command, `${object}.d`))
-      stale.push({ temporary: `${object}.${process.pid}`, object, command });
-    return object;
-  });
+/** What goes into one library or program: sources under one sanitizer, or none. */
+export interface Part {
+  units: readonly Unit[];
+  sanitizer: string;
+}
+
+const objectOf = ({ source, defines }: Unit, sanitizer: string) =>
+  join(place(sanitizer), 'objects', `${[source, ...defines].join('').replaceAll('/', '-')}.o`);
+
+/** Builds the objects that are out of date, all at once. */
+export function compileAll(parts: readonly Part[]): void {
+  const stale = new Map<string, { temporary: string; command: string[] }>();
+  for (const { units, sanitizer } of parts) {
+    mkdirSync(join(place(sanitizer), 'objects'), { recursive: true });
+    for (const unit of units) {
+      const object = objectOf(unit, sanitizer);
+      const command = [compiler, ...flags, ...flagsOf(sanitizer, unit.source), ...unit.defines, unit.source];
+      const key = existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : null;
+      if (key === null || !existsSync(object) || key !== made(command, `${object}.d`))
+        stale.set(object, { temporary: `${object}.${process.pid}`, command });
+    }
+  }
   const begin = Date.now();
-  if (stale.length > 0)
-    run(stale.map(({ temporary, command }) => [...command, '-c', '-MMD', '-MF', `${temporary}.d`, '-o', temporary]));
+  const commands = [...stale.values()].map(({ temporary, command }) => {
+    return [...command, '-c', '-MMD', '-MF', `${temporary}.d`, '-o', temporary];
+  });
+  if (commands.length > 0) run(commands);
   // Whole or not at all: another process may build the same.
-  for (const { temporary, object, command } of stale) {
+  for (const [object, { temporary, command }] of stale) {
     renameSync(`${temporary}.d`, `${object}.d`);
     renameSync(temporary, object);
     // Something that was changed meanwhile may have been read before: such an object is made again the next time.
     const changed = madeFrom(`${object}.d`).some((file) => statSync(join(root, file)).mtimeMs >= begin);
     writeFileSync(`${object}.key`, changed ? `${begin}` : (made(command, `${object}.d`) ?? ''));
   }
-  return objects;
+}
+
+/** The objects' paths, up to date. */
+function compile(units: readonly Unit[], sanitizer: string): string[] {
+  compileAll([{ units, sanitizer }]);
+  return units.map((unit) => objectOf(unit, sanitizer));
 }
 
 function link(file: string, objects: readonly string[], sanitizer: string, extra: readonly string[]): void {
@@ -137,9 +158,9 @@ function link(file: string, objects: readonly string[], sanitizer: string, extra
   writeFileSync(`${file}.key`, key);
 }
 
-/** The path of the driver's library, built when it is not up to date. */
-export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): string {
-  const { file, source, defines, device } = drivers[driver];
+/** What a driver is made of. */
+export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
+  const { source, defines, device } = drivers[driver];
   const kernels = readdirSync(join(root, 'native/kernels'))
     .filter((name) => name.endsWith('.cpp'))
     .map((name) => `native/kernels/${name}`);
@@ -149,9 +170,15 @@ export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): str
   const door = driver === 'cublas' ? [] : ['-include', 'test/drivers/addon.hpp'];
   const unchecked = sanitizer.includes('undefined') ? ['-fno-sanitize=undefined'] : [];
   const own = { source, defines: [...defines, ...door, ...unchecked] };
-  const units: Unit[] = [own, ...shared.map((path) => ({ source: path, defines: [] }))];
+  return [own, ...shared.map((path) => ({ source: path, defines: [] }))];
+}
+
+/** The path of the driver's library, built when it is not up to date. */
+export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): string {
+  const { file } = drivers[driver];
   const library = join(place(sanitizer), file);
-  link(library, compile(units, sanitizer), sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${file}`]);
+  const objects = compile(unitsOfDriver(driver, sanitizer), sanitizer);
+  link(library, objects, sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${file}`]);
   return library;
 }
 

@@ -1,6 +1,6 @@
-// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose own kernel multiplies. As
-// strict as the real one where it can be: a stream change takes the workspace away, a handle serves one thread at a time, and
-// nothing is created while the thread captures.
+// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose own kernel
+// multiplies. As strict as the real one where it can be: a stream change takes the workspace away, a handle serves one
+// thread at a time, and nothing is created while the thread captures.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-#include "device/cuda_abi.hpp"
+#include "device/cuda/abi.hpp"
 
 using namespace hotslot::cuda;
 
@@ -19,7 +19,8 @@ enum Result : int { done = 0, not_initialized = 1, invalid_value = 7, execution_
 
 constexpr char image[] =
     ".version 6.3\n.target sm_60\n.address_size 64\n.visible .entry gemm(\n"
-    ".param .u64 c, .param .u64 a, .param .u64 b, .param .u64 ta, .param .u64 tb, .param .u64 m, .param .u64 n, .param .u64 k,\n"
+    ".param .u64 c, .param .u64 a, .param .u64 b, .param .u64 ta, .param .u64 tb, .param .u64 m, .param .u64 n, .param "
+    ".u64 k,\n"
     ".param .u64 lda, .param .u64 ldb, .param .u64 ldc, .param .f32 alpha, .param .f32 beta)\n{\nret;\n}\n";
 
 struct Driver {
@@ -88,10 +89,10 @@ EXPORT int cublasSetWorkspace_v2(void* handle, void* at, size_t bytes) {
   return done;
 }
 
-// C = alpha·op(A)·op(B) + beta·C with columns one after another. Read as rows one after another, the same bytes are Cᵀ, Aᵀ and
-// Bᵀ, so the kernel for rows computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
-EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k, const float* alpha, const float* a, int lda, const float* b,
-                          int ldb, const float* beta, float* c, int ldc) {
+// C = alpha·op(A)·op(B) + beta·C with columns one after another. Read as rows one after another, the same bytes are Cᵀ,
+// Aᵀ and Bᵀ, so the kernel for rows computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
+EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k, const float* alpha,
+                          const float* a, int lda, const float* b, int ldb, const float* beta, float* c, int ldc) {
   const Using use(*static_cast<Handle*>(handle));
   if (!use.handle.workspace || !use.handle.stream) return invalid_value;
   if (lda < (trans_a ? k : m) || ldb < (trans_b ? n : k) || ldc < m) return invalid_value;
@@ -104,5 +105,7 @@ EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, 
   for (auto& each : wholes) values[at++] = &each;
   for (auto& each : reals) values[at++] = &each;
   const auto& driver = use.handle.driver;
-  return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values, nullptr) == 0 ? done : execution_failed;
+  return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values, nullptr) == 0
+             ? done
+             : execution_failed;
 }

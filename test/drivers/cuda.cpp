@@ -1,5 +1,5 @@
-// libcuda.so.1 for tests: NVIDIA's driver interface over the host device, with the rules of a real driver and some more. The
-// same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an old or a new ROCm.
+// libcuda.so.1 for tests: NVIDIA's driver interface over the host device, with the rules of a real driver and some
+// more. The same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an old or a new ROCm.
 //   HOTSLOT_SOFTWARE_CUDA=12.0|13.0|11.8, then options with commas between: devices=N, memory=BYTES per device,
 //   sticky=context, register=refuse, ptx=6.3 (newest .version taken), cc=8.0, peer=none, managed=none, or
 //   managed=exclusive (not while the CPU may use it), hang=cuMemAllocManaged (the call that never returns)
@@ -21,18 +21,26 @@ SOFTWARE_EXPORT const char* hotslot_software_calls(void) { return lent_text(call
 SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   Driver& all = driver();
   std::lock_guard guard(all.lock);
-  uint64_t kinds[3] = {}, bytes = 0;
+  uint64_t kinds[3] = {}, bytes[3] = {};
   int retained = 0;
   for (auto& [begin, range] : all.ranges) {
     kinds[range->kind]++;
-    if (range->kind == Range::device) bytes += range->bytes;
+    bytes[range->kind] += range->bytes;
   }
   for (auto& device : all.devices) retained += device->retained;
   const std::pair<const char*, uint64_t> counts[] = {
-      {"streams", all.streams.size()},       {"events", all.events.size()},         {"allocations", kinds[Range::device]},
-      {"allocation_bytes", bytes},           {"host_allocations", kinds[Range::host]}, {"registrations", kinds[Range::registered]},
-      {"graphs", all.graphs.size()},         {"execs", all.execs.size()},           {"modules", all.modules.size()},
-      {"contexts_retained", uint64_t(retained)}, {"violations", desk().complaints.count()},
+      {"streams", all.streams.size()},
+      {"events", all.events.size()},
+      {"allocations", kinds[Range::device]},
+      {"allocation_bytes", bytes[Range::device]},
+      {"host_allocations", kinds[Range::host]},
+      {"host_allocation_bytes", bytes[Range::host]},
+      {"registrations", kinds[Range::registered]},
+      {"graphs", all.graphs.size()},
+      {"execs", all.execs.size()},
+      {"modules", all.modules.size()},
+      {"contexts_retained", uint64_t(retained)},
+      {"violations", desk().complaints.count()},
   };
   std::string text;
   for (auto& [name, count] : counts) text += std::string(name) + " " + std::to_string(count) + "\n";

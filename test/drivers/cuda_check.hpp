@@ -2,28 +2,16 @@
 #pragma once
 #include <dlfcn.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "device/cuda_abi.hpp"
-
-inline int wrong = 0;
-inline void compare(int line, const char* what, long long expected, long long got) {
-  if (expected == got) return;
-  std::printf("line %d: %s gave %lld, not %lld\n", line, what, got, expected);
-  ++wrong;
-}
-#define IS(expected, call) compare(__LINE__, #call, static_cast<long long>(expected), static_cast<long long>(call))
-#define OK(call) IS(0, call)
+#include "../native/check.hpp"
+#include "device/cuda/abi.hpp"
 
 inline void (*fail_next)(const char*);
-inline const char *(*calls_text)(), *(*live_text)(), *(*complaints_text)();
+inline const char* (*calls_text)(), *(*live_text)(), *(*complaints_text)();
 
 template <class F>
 void symbol(void* library, F& to, const char* name) {
@@ -62,21 +50,10 @@ int settled(F&& query) {
   }
 }
 
-struct Group {
-  const char* name;
-  void (*run)();
-};
-
-// Runs the group of that name.
+// A driver's complaints say most about what is wrong.
 template <size_t N>
-int run_group(const Group (&groups)[N], const char* name) {
-  for (auto& group : groups) {
-    if (std::strcmp(group.name, name) != 0) continue;
-    group.run();
-    if (wrong) std::printf("complaints:\n%s", complaints_text());
-    std::fflush(stdout);
-    return wrong ? 1 : 0;
-  }
-  std::printf("no group %s\n", name);
-  return 2;
+int run_group(const Scenario (&groups)[N], const char* name) {
+  const int code = run_scenario(groups, name);
+  if (failures > 0) std::printf("complaints:\n%s", complaints_text());
+  return code;
 }

@@ -4,7 +4,7 @@
 
 namespace hotslot::software::op {
 
-// ---- devices and contexts --------------------------------------------------------------------------------------------
+// ---- devices and contexts -------------------------------------------------------------------------------------------
 
 inline Status device_get_count(int* out) {
   demand(out, status::invalid_value);
@@ -24,7 +24,8 @@ inline Status device_get_name(char* out, int length, DeviceId id) {
 #ifdef HOTSLOT_SOFTWARE_HIP
   snprintf(out, size_t(length), "Hotslot software driver (HIP %d)", HOTSLOT_SOFTWARE_HIP);
 #else
-  snprintf(out, size_t(length), "Hotslot software driver (CUDA %d.%d)", driver().version / 1000, driver().version % 1000 / 10);
+  snprintf(out, size_t(length), "Hotslot software driver (CUDA %d.%d)", driver().version / 1000,
+           driver().version % 1000 / 10);
 #endif
   return 0;
 }
@@ -33,8 +34,12 @@ inline Status device_get_attribute(int* out, Attribute attribute, DeviceId id) {
   device_at(id);
   demand(out && attribute > 0 && attribute < 200, status::invalid_value);
   enum { max_threads_per_block = 1, unified_addressing = 41, stream_priorities = 78, same_host_pointer = 91 };
-  static const std::map<int, int> known{{max_threads_per_block, 1024}, {attribute_multiprocessor_count, 2}, {attribute_async_engine_count, 2},
-                                        {unified_addressing, 1},       {stream_priorities, 1},              {same_host_pointer, 1}};
+  static const std::map<int, int> known{{max_threads_per_block, 1024},
+                                        {attribute_multiprocessor_count, 2},
+                                        {attribute_async_engine_count, 2},
+                                        {unified_addressing, 1},
+                                        {stream_priorities, 1},
+                                        {same_host_pointer, 1}};
   const auto found = known.find(attribute);
   *out = found == known.end() ? 0 : found->second;
   if (attribute == attribute_cc_major) *out = driver().cc / 10;
@@ -64,7 +69,8 @@ inline Status primary_context_retain(Context* out, DeviceId id) {
 inline Status primary_context_release(DeviceId id) {
   Device& device = device_at(id);
   demand(device.retained > 0, status::invalid_context);
-  if (--device.retained == 0) desk().complaints.say("the last release of a primary context, which resets it for the whole process");
+  if (--device.retained == 0)
+    desk().complaints.say("the last release of a primary context, which resets it for the whole process");
   return 0;
 }
 
@@ -109,7 +115,9 @@ inline Status enable_peer_access(Device& peer, unsigned flags) {
   return 0;
 }
 
-inline Status context_enable_peer_access(Context context, unsigned flags) { return enable_peer_access(device_of(context), flags); }
+inline Status context_enable_peer_access(Context context, unsigned flags) {
+  return enable_peer_access(device_of(context), flags);
+}
 
 struct ErrorName {
   Status status;
@@ -127,31 +135,46 @@ inline constexpr ErrorName error_names[] = {
     {101, "CUDA_ERROR_INVALID_DEVICE", "hipErrorInvalidDevice", "invalid device ordinal"},
     {200, "CUDA_ERROR_INVALID_IMAGE", "hipErrorInvalidImage", "device kernel image is invalid"},
     {201, "CUDA_ERROR_INVALID_CONTEXT", "hipErrorInvalidContext", "invalid device context"},
-    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "hipErrorNoBinaryForGpu", "no kernel image is available for execution on the device"},
-    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "hipErrorPeerAccessUnsupported", "peer access is not supported between these two devices"},
+    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "hipErrorNoBinaryForGpu",
+     "no kernel image is available for execution on the device"},
+    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "hipErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
     {218, "CUDA_ERROR_INVALID_PTX", "hipErrorInvalidKernelFile", "a PTX JIT compilation failed"},
-    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", nullptr, "the provided PTX was compiled with an unsupported toolchain."},
+    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", nullptr,
+     "the provided PTX was compiled with an unsupported toolchain."},
     {400, "CUDA_ERROR_INVALID_HANDLE", "hipErrorInvalidHandle", "invalid resource handle"},
     {401, "CUDA_ERROR_ILLEGAL_STATE", "hipErrorIllegalState", "the operation cannot be performed in the present state"},
     {500, "CUDA_ERROR_NOT_FOUND", "hipErrorNotFound", "named symbol not found"},
     {600, "CUDA_ERROR_NOT_READY", "hipErrorNotReady", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress", "an illegal memory access was encountered"},
-    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "hipErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
-    {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "hipErrorHostMemoryAlreadyRegistered", "part or all of the memory is already mapped"},
-    {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "hipErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"},
+    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "hipErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
+    {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "hipErrorHostMemoryAlreadyRegistered",
+     "part or all of the memory is already mapped"},
+    {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "hipErrorHostMemoryNotRegistered",
+     "pointer does not correspond to a registered memory region"},
     {716, "CUDA_ERROR_MISALIGNED_ADDRESS", nullptr, "misaligned address"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure", "unspecified launch failure"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "hipErrorNotSupported", "operation not supported"},
-    {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "hipErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
-    {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "hipErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
-    {902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "hipErrorStreamCaptureMerge", "operation would result in a merge of separate capture sequences"},
-    {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "hipErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"},
+    {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "hipErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "hipErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "hipErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "hipErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
     {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "hipErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
-    {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "hipErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"},
-    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "hipErrorStreamCaptureImplicit", "dependency of the legacy stream on a capturing one"},
-    {907, "CUDA_ERROR_CAPTURED_EVENT", "hipErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"},
-    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "hipErrorStreamCaptureWrongThread", "capture ended in another thread than it began"},
-    {910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "hipErrorGraphExecUpdateFailure", "the graph update violated constraints"},
+    {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "hipErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "hipErrorStreamCaptureImplicit",
+     "dependency of the legacy stream on a capturing one"},
+    {907, "CUDA_ERROR_CAPTURED_EVENT", "hipErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "hipErrorStreamCaptureWrongThread",
+     "capture ended in another thread than it began"},
+    {910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "hipErrorGraphExecUpdateFailure",
+     "the graph update violated constraints"},
     {999, "CUDA_ERROR_UNKNOWN", "hipErrorUnknown", "unknown error"},
 };
 inline const ErrorName* error_name(Status code) {

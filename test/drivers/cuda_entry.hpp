@@ -10,7 +10,8 @@ namespace hotslot::software {
 inline void make_devices(const Options& options) {
   Driver& all = driver();
   for (auto& [name, value] : options.values) {
-    static const char* const known[] = {"devices", "memory", "sticky", "register", "peer", "ptx", "cc", "arch", "managed", "hang"};
+    static const char* const known[] = {"devices", "memory", "sticky", "register", "peer",
+                                        "ptx",     "cc",     "arch",   "managed",  "hang"};
     if (std::none_of(std::begin(known), std::end(known), [name = name](const char* each) { return name == each; }))
       desk().complaints.say("nobody knows the option " + name + "=" + value), throw Refusal{status::unknown};
   }

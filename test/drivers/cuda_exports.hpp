@@ -21,8 +21,9 @@ inline int cuda_version() {
 }
 // The newest PTX a driver's compiler reads.
 inline int ptx_of(int version) {
-  static constexpr int known[][2] = {{13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84},
-                                     {12030, 83}, {12020, 82}, {12010, 81}, {12000, 80}, {11080, 78}, {11000, 70}};
+  static constexpr int known[][2] = {{13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86},
+                                     {12050, 85}, {12040, 84}, {12030, 83}, {12020, 82}, {12010, 81},
+                                     {12000, 80}, {11080, 78}, {11000, 70}};
   for (auto& [driver_version, ptx] : known)
     if (version >= driver_version) return ptx;
   return 63;
@@ -50,82 +51,83 @@ struct Listed {
   void* entrance;
 };
 
-// Those of the table of cuda_abi.hpp have its types; the name's first version where that had another signature. A name with
-// two signatures is there twice, the older first.
-#define SOFTWARE_CUDA_ENTRIES(TABLE, OTHER)                                           \
-  TABLE(get_error_name, cuGetErrorName, 6000, 6000)                                   \
-  TABLE(get_error_string, cuGetErrorString, 6000, 6000)                               \
-  TABLE(device_get_count, cuDeviceGetCount, 2000, 2000)                               \
-  TABLE(device_get, cuDeviceGet, 2000, 2000)                                          \
-  TABLE(device_get_name, cuDeviceGetName, 2000, 2000)                                 \
-  TABLE(device_get_attribute, cuDeviceGetAttribute, 2000, 2000)                       \
-  TABLE(device_total_mem, cuDeviceTotalMem, 2000, 3020)                               \
-  TABLE(primary_context_retain, cuDevicePrimaryCtxRetain, 7000, 7000)                 \
-  TABLE(primary_context_get_state, cuDevicePrimaryCtxGetState, 7000, 7000)            \
-  TABLE(primary_context_set_flags, cuDevicePrimaryCtxSetFlags, 7000, 11000)           \
-  OTHER(primary_context_release, cuDevicePrimaryCtxRelease, 7000, 11000)              \
-  TABLE(context_set_current, cuCtxSetCurrent, 4000, 4000)                             \
-  TABLE(context_get_current, cuCtxGetCurrent, 4000, 4000)                             \
-  TABLE(stream_priority_range, cuCtxGetStreamPriorityRange, 5050, 5050)               \
-  TABLE(device_can_access_peer, cuDeviceCanAccessPeer, 4000, 4000)                    \
-  TABLE(context_enable_peer_access, cuCtxEnablePeerAccess, 4000, 4000)                \
-  TABLE(mem_get_info, cuMemGetInfo, 2000, 3020)                                       \
-  TABLE(mem_alloc, cuMemAlloc, 2000, 3020)                                            \
-  TABLE(mem_free, cuMemFree, 2000, 3020)                                              \
-  TABLE(mem_host_alloc, cuMemHostAlloc, 2020, 2020)                                   \
-  TABLE(mem_free_host, cuMemFreeHost, 2000, 2000)                                     \
-  TABLE(mem_host_register, cuMemHostRegister, 4000, 6050)                             \
-  TABLE(mem_host_unregister, cuMemHostUnregister, 4000, 4000)                         \
-  TABLE(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 2020, 3020)           \
-  TABLE(mem_alloc_managed, cuMemAllocManaged, 6000, 6000)                             \
-  TABLE(mem_prefetch_v1, cuMemPrefetchAsync, 8000, 8000)                              \
-  TABLE(mem_prefetch, cuMemPrefetchAsync, 12020, 12020)                               \
-  TABLE(mem_advise_v1, cuMemAdvise, 8000, 8000)                                       \
-  TABLE(mem_advise, cuMemAdvise, 12020, 12020)                                        \
-  TABLE(mem_range_get_attribute, cuMemRangeGetAttribute, 8000, 8000)                  \
-  TABLE(stream_create, cuStreamCreateWithPriority, 5050, 5050)                        \
-  TABLE(stream_destroy, cuStreamDestroy, 2000, 4000)                                  \
-  TABLE(stream_query, cuStreamQuery, 2000, 2000)                                      \
-  TABLE(stream_synchronize, cuStreamSynchronize, 2000, 2000)                          \
-  TABLE(stream_wait_event, cuStreamWaitEvent, 3020, 3020)                             \
-  OTHER(stream_is_capturing, cuStreamIsCapturing, 10000, 10000)                       \
-  TABLE(event_create, cuEventCreate, 2000, 2000)                                      \
-  TABLE(event_destroy, cuEventDestroy, 2000, 4000)                                    \
-  TABLE(event_record, cuEventRecord, 2000, 2000)                                      \
-  TABLE(event_record_with_flags, cuEventRecordWithFlags, 11010, 11010)                \
-  TABLE(event_query, cuEventQuery, 2000, 2000)                                        \
-  OTHER(event_synchronize, cuEventSynchronize, 2000, 2000)                            \
-  TABLE(event_elapsed_time, cuEventElapsedTime, 2000, 2000)                           \
-  TABLE(memcpy_htod_async, cuMemcpyHtoDAsync, 2000, 3020)                             \
-  TABLE(memcpy_dtoh_async, cuMemcpyDtoHAsync, 2000, 3020)                             \
-  TABLE(memcpy_dtod_async, cuMemcpyDtoDAsync, 3000, 3020)                             \
-  TABLE(memcpy_async, cuMemcpyAsync, 4000, 4000)                                      \
-  TABLE(memcpy_peer_async, cuMemcpyPeerAsync, 4000, 4000)                             \
-  TABLE(memset_d8_async, cuMemsetD8Async, 3020, 3020)                                 \
-  TABLE(memset_d16_async, cuMemsetD16Async, 3020, 3020)                               \
-  TABLE(memset_d32_async, cuMemsetD32Async, 3020, 3020)                               \
-  TABLE(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, 10010)       \
-  TABLE(stream_begin_capture, cuStreamBeginCapture, 10000, 10010)                     \
-  TABLE(stream_end_capture, cuStreamEndCapture, 10000, 10000)                         \
-  TABLE(graph_destroy, cuGraphDestroy, 10000, 10000)                                  \
-  TABLE(graph_get_nodes, cuGraphGetNodes, 10000, 10000)                               \
-  TABLE(graph_instantiate, cuGraphInstantiateWithFlags, 11040, 11040)                 \
-  TABLE(graph_upload, cuGraphUpload, 11010, 11010)                                    \
-  TABLE(graph_launch, cuGraphLaunch, 10000, 10000)                                    \
-  TABLE(graph_exec_update, cuGraphExecUpdate, 10020, 12000)                           \
-  TABLE(graph_exec_destroy, cuGraphExecDestroy, 10000, 10000)                         \
-  TABLE(module_load_data, cuModuleLoadData, 2000, 2000)                               \
-  TABLE(module_unload, cuModuleUnload, 2000, 2000)                                    \
-  TABLE(module_get_function, cuModuleGetFunction, 2000, 2000)                         \
-  TABLE(func_load, cuFuncLoad, 12040, 12040)                                          \
+// Those of the table of cuda/abi.hpp have its types; the name's first version where that had another signature. A name
+// with two signatures is there twice, the older first.
+#define SOFTWARE_CUDA_ENTRIES(TABLE, OTHER)                                     \
+  TABLE(get_error_name, cuGetErrorName, 6000, 6000)                             \
+  TABLE(get_error_string, cuGetErrorString, 6000, 6000)                         \
+  TABLE(device_get_count, cuDeviceGetCount, 2000, 2000)                         \
+  TABLE(device_get, cuDeviceGet, 2000, 2000)                                    \
+  TABLE(device_get_name, cuDeviceGetName, 2000, 2000)                           \
+  TABLE(device_get_attribute, cuDeviceGetAttribute, 2000, 2000)                 \
+  TABLE(device_total_mem, cuDeviceTotalMem, 2000, 3020)                         \
+  TABLE(primary_context_retain, cuDevicePrimaryCtxRetain, 7000, 7000)           \
+  TABLE(primary_context_get_state, cuDevicePrimaryCtxGetState, 7000, 7000)      \
+  TABLE(primary_context_set_flags, cuDevicePrimaryCtxSetFlags, 7000, 11000)     \
+  OTHER(primary_context_release, cuDevicePrimaryCtxRelease, 7000, 11000)        \
+  TABLE(context_set_current, cuCtxSetCurrent, 4000, 4000)                       \
+  TABLE(context_get_current, cuCtxGetCurrent, 4000, 4000)                       \
+  TABLE(stream_priority_range, cuCtxGetStreamPriorityRange, 5050, 5050)         \
+  TABLE(device_can_access_peer, cuDeviceCanAccessPeer, 4000, 4000)              \
+  TABLE(context_enable_peer_access, cuCtxEnablePeerAccess, 4000, 4000)          \
+  TABLE(mem_get_info, cuMemGetInfo, 2000, 3020)                                 \
+  TABLE(mem_alloc, cuMemAlloc, 2000, 3020)                                      \
+  TABLE(mem_free, cuMemFree, 2000, 3020)                                        \
+  TABLE(mem_host_alloc, cuMemHostAlloc, 2020, 2020)                             \
+  TABLE(mem_free_host, cuMemFreeHost, 2000, 2000)                               \
+  TABLE(mem_host_register, cuMemHostRegister, 4000, 6050)                       \
+  TABLE(mem_host_unregister, cuMemHostUnregister, 4000, 4000)                   \
+  TABLE(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 2020, 3020)     \
+  TABLE(mem_alloc_managed, cuMemAllocManaged, 6000, 6000)                       \
+  TABLE(mem_prefetch_v1, cuMemPrefetchAsync, 8000, 8000)                        \
+  TABLE(mem_prefetch, cuMemPrefetchAsync, 12020, 12020)                         \
+  TABLE(mem_advise_v1, cuMemAdvise, 8000, 8000)                                 \
+  TABLE(mem_advise, cuMemAdvise, 12020, 12020)                                  \
+  TABLE(mem_range_get_attribute, cuMemRangeGetAttribute, 8000, 8000)            \
+  TABLE(stream_create, cuStreamCreateWithPriority, 5050, 5050)                  \
+  TABLE(stream_destroy, cuStreamDestroy, 2000, 4000)                            \
+  TABLE(stream_query, cuStreamQuery, 2000, 2000)                                \
+  TABLE(stream_synchronize, cuStreamSynchronize, 2000, 2000)                    \
+  TABLE(stream_wait_event, cuStreamWaitEvent, 3020, 3020)                       \
+  OTHER(stream_is_capturing, cuStreamIsCapturing, 10000, 10000)                 \
+  TABLE(event_create, cuEventCreate, 2000, 2000)                                \
+  TABLE(event_destroy, cuEventDestroy, 2000, 4000)                              \
+  TABLE(event_record, cuEventRecord, 2000, 2000)                                \
+  TABLE(event_record_with_flags, cuEventRecordWithFlags, 11010, 11010)          \
+  TABLE(event_query, cuEventQuery, 2000, 2000)                                  \
+  OTHER(event_synchronize, cuEventSynchronize, 2000, 2000)                      \
+  TABLE(event_elapsed_time, cuEventElapsedTime, 2000, 2000)                     \
+  TABLE(memcpy_htod_async, cuMemcpyHtoDAsync, 2000, 3020)                       \
+  TABLE(memcpy_dtoh_async, cuMemcpyDtoHAsync, 2000, 3020)                       \
+  TABLE(memcpy_dtod_async, cuMemcpyDtoDAsync, 3000, 3020)                       \
+  TABLE(memcpy_async, cuMemcpyAsync, 4000, 4000)                                \
+  TABLE(memcpy_peer_async, cuMemcpyPeerAsync, 4000, 4000)                       \
+  TABLE(memset_d8_async, cuMemsetD8Async, 3020, 3020)                           \
+  TABLE(memset_d16_async, cuMemsetD16Async, 3020, 3020)                         \
+  TABLE(memset_d32_async, cuMemsetD32Async, 3020, 3020)                         \
+  TABLE(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, 10010) \
+  TABLE(stream_begin_capture, cuStreamBeginCapture, 10000, 10010)               \
+  TABLE(stream_end_capture, cuStreamEndCapture, 10000, 10000)                   \
+  TABLE(graph_destroy, cuGraphDestroy, 10000, 10000)                            \
+  TABLE(graph_get_nodes, cuGraphGetNodes, 10000, 10000)                         \
+  TABLE(graph_instantiate, cuGraphInstantiateWithFlags, 11040, 11040)           \
+  TABLE(graph_upload, cuGraphUpload, 11010, 11010)                              \
+  TABLE(graph_launch, cuGraphLaunch, 10000, 10000)                              \
+  TABLE(graph_exec_update, cuGraphExecUpdate, 10020, 12000)                     \
+  TABLE(graph_exec_destroy, cuGraphExecDestroy, 10000, 10000)                   \
+  TABLE(module_load_data, cuModuleLoadData, 2000, 2000)                         \
+  TABLE(module_unload, cuModuleUnload, 2000, 2000)                              \
+  TABLE(module_get_function, cuModuleGetFunction, 2000, 2000)                   \
+  TABLE(func_load, cuFuncLoad, 12040, 12040)                                    \
   TABLE(launch_kernel, cuLaunchKernel, 4000, 4000)
 
 #define SOFTWARE_CALL(operation, symbol, first, ours) inline Call call_of_##operation(#symbol);
 SOFTWARE_CUDA_ENTRIES(SOFTWARE_CALL, SOFTWARE_CALL)
 #undef SOFTWARE_CALL
 
-#define SOFTWARE_SAME(operation, symbol, first, ours) \
-  static_assert(std::is_same_v<decltype(cuda::Table{}.operation.function), decltype(&op::operation)>, #symbol " is not what cuda_abi.hpp says");
+#define SOFTWARE_SAME(operation, symbol, first, ours)                                                 \
+  static_assert(std::is_same_v<decltype(cuda::Table{}.operation.function), decltype(&op::operation)>, \
+                #symbol " is not what cuda/abi.hpp says");
 #define SOFTWARE_NOTHING(operation, symbol, first, ours)
 SOFTWARE_CUDA_ENTRIES(SOFTWARE_SAME, SOFTWARE_NOTHING)
 
@@ -136,7 +138,8 @@ inline const std::vector<Listed>& listed() {
   return list;
 }
 
-inline Call call_cuInit("cuInit"), call_cuDriverGetVersion("cuDriverGetVersion"), call_cuGetProcAddress("cuGetProcAddress");
+inline Call call_cuInit("cuInit"), call_cuDriverGetVersion("cuDriverGetVersion"),
+    call_cuGetProcAddress("cuGetProcAddress");
 
 }  // namespace hotslot::software
 

@@ -5,7 +5,7 @@
 
 namespace hotslot::software::op {
 
-// ---- modules and kernels ---------------------------------------------------------------------------------------------
+// ---- modules and kernels --------------------------------------------------------------------------------------------
 
 // The entries of an image, or why it cannot be loaded.
 inline Entries read_image(const void* image) {
@@ -64,7 +64,8 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
     if (!found->second.known) function.parameters = with(found->second.reals);
     // What it was compiled with is not what its host form takes: there is nothing to launch.
     if (function.parameters != with('f') && function.parameters != with('d')) {
-      desk().complaints.say(std::string("the image's ") + name + " takes (" + function.parameters + "), not (" + with('f') + ")");
+      desk().complaints.say(std::string("the image's ") + name + " takes (" + function.parameters + "), not (" +
+                            with('f') + ")");
       function.kernel = nullptr;
     }
   }
@@ -87,24 +88,30 @@ inline void enqueue_failure(Stream& stream, Status why) {
     stream.host->launch(std::move(launch));
   });
   Capture* capture = stream.capturing();
-  if (capture) capture->contents->illegal |= why == status::illegal_address;
-  else stream.fault->status.store(why);
+  if (capture)
+    capture->contents->illegal |= why == status::illegal_address;
+  else
+    stream.fault->status.store(why);
 }
 
 inline bool reachable(const Ref<Range>& range, const Device& device) {
   if (!range || foreign(*range, device)) return false;
   if (range->kind == Range::registered) return (range->flags & host_register_devicemap) != 0;
-  return range->kind == Range::host || range->managed() || &range->owner == &device || device.peers.count(&range->owner) > 0;
+  return range->kind == Range::host || range->managed() || &range->owner == &device ||
+         device.peers.count(&range->owner) > 0;
 }
 
-inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                            unsigned block_z, unsigned shared_bytes, StreamHandle on, void** parameters, void** extra) {
+inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle on,
+                            void** parameters, void** extra) {
   Device& device = current();
   const Ref<Function> function = driver().functions.get(handle);
   const Ref<Stream> stream = stream_of(on);
   demand(&stream->owner == &device && &function->module->owner == &device, status::invalid_handle);
-  demand(grid_x >= 1 && grid_y >= 1 && grid_z >= 1 && grid_x <= 0x7fffffff && grid_y <= 65535 && grid_z <= 65535, status::invalid_value);
-  demand(block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x <= 1024 && block_y <= 1024 && block_z <= 64, status::invalid_value);
+  demand(grid_x >= 1 && grid_y >= 1 && grid_z >= 1 && grid_x <= 0x7fffffff && grid_y <= 65535 && grid_z <= 65535,
+         status::invalid_value);
+  demand(block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x <= 1024 && block_y <= 1024 && block_z <= 64,
+         status::invalid_value);
   demand(uint64_t(block_x) * block_y * block_z <= 1024 && shared_bytes <= 48 << 10 && !extra, status::invalid_value);
   const Kernel* kernel = function->kernel;
   demand(kernel, invalid_device_function);
@@ -116,9 +123,12 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     const void* value = parameters[i];
     demand(value, status::invalid_value);
     const int whole = i - kernel->pointers, real = whole - kernel->wholes;
-    if (whole < 0) memcpy(&launch.args.pointer[i], value, 8);
-    else if (real < 0) memcpy(&launch.args.whole[whole], value, 8);
-    else if (function->parameters[size_t(i)] == 'd') memcpy(&launch.args.real[real], value, 8);
+    if (whole < 0)
+      memcpy(&launch.args.pointer[i], value, 8);
+    else if (real < 0)
+      memcpy(&launch.args.whole[whole], value, 8);
+    else if (function->parameters[size_t(i)] == 'd')
+      memcpy(&launch.args.real[real], value, 8);
     else {
       float single;
       memcpy(&single, value, 4);
@@ -139,13 +149,17 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   for (int i = 0; i < kernel->pointers; ++i) {
     const auto at = reinterpret_cast<uintptr_t>(launch.args.pointer[i]);
     Ref<Range> range = need[i] ? range_around(at) : nullptr;
-    if (need[i] && (!reachable(range, device) || need[i] > range->end() - at)) fault = status::illegal_address;
-    else if (need[i] && !kernel->aligned(i, at)) fault = misaligned_address;
+    if (need[i] && (!reachable(range, device) || need[i] > range->end() - at))
+      fault = status::illegal_address;
+    else if (need[i] && !kernel->aligned(i, at))
+      fault = misaligned_address;
     launch.spans.push_back({view(stream, at, need[i], fault ? nullptr : range), 0, need[i]});
     touched.push_back(std::move(range));
   }
-  if (fault) enqueue_failure(*stream, fault);
-  else asking(stream->fault, [&] { stream->host->launch(std::move(launch)); });
+  if (fault)
+    enqueue_failure(*stream, fault);
+  else
+    asking(stream->fault, [&] { stream->host->launch(std::move(launch)); });
   add_node(*stream, {'k', 0}, {});
   if (Capture* capture = stream->capturing()) {
     capture->contents->modules.push_back(function->module);
@@ -155,7 +169,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   return 0;
 }
 
-// ---- captures and graphs ---------------------------------------------------------------------------------------------
+// ---- captures and graphs --------------------------------------------------------------------------------------------
 
 inline Status exchange_capture_mode(CaptureMode* mode) {
   demand(mode && *mode >= capture_global && *mode <= capture_relaxed, status::invalid_value);
@@ -187,7 +201,8 @@ inline Status stream_end_capture(StreamHandle handle, GraphHandle* out) {
   demand(stream->capturing(), illegal_state);
   const Ref<Capture> capture = stream->capture;
   const bool origin = capture->origin == stream;
-  if (origin) demand(capture->mode == capture_relaxed || capture->thread == thread_state().id, status::capture_wrong_thread);
+  if (origin)
+    demand(capture->mode == capture_relaxed || capture->thread == thread_state().id, status::capture_wrong_thread);
   // Whatever comes of it, the stream it began on is free afterwards; another one hears that it cannot end it.
   if (origin) close_capture(capture);
   Ref<hotslot::Graph> graph;
@@ -231,7 +246,8 @@ inline Status graph_upload(GraphExecHandle handle, StreamHandle on) {
 // What it touches must still be there: a real device would read and write what now belongs to somebody else.
 inline const char* dead(const Contents& contents) {
   for (auto& range : contents.ranges)
-    if (!range->live.load()) return range->kind == Range::registered ? "host memory that was unregistered" : "memory that was freed";
+    if (!range->live.load())
+      return range->kind == Range::registered ? "host memory that was unregistered" : "memory that was freed";
   for (auto& module : contents.modules)
     if (!module->live.load()) return "a module that was unloaded";
   return nullptr;

@@ -1,4 +1,5 @@
-// Kernel images as a driver reads them: which entries a PTX text or an AMD code object has and what parameters they take.
+// Kernel images as a driver reads them: which entries a PTX text or an AMD code object has and what parameters they
+// take.
 #pragma once
 #include <elf.h>
 
@@ -97,8 +98,8 @@ class Ptx {
   const std::string text_;
 };
 
-// The stand-in for a code object: this line, then one kernel per line, 'name' or 'name f64' where its reals are doubles. A
-// line 'arch gfx90a' says what it was made for.
+// The stand-in for a code object: this line, then one kernel per line, 'name' or 'name f64' where its reals are
+// doubles. A line 'arch gfx90a' says what it was made for.
 constexpr const char* hsaco_header = "HOTSLOT-SOFTWARE-HSACO\n";
 
 struct Hsaco {
@@ -108,8 +109,10 @@ struct Hsaco {
 
   explicit Hsaco(const void* image) {
     const char* text = static_cast<const char*>(image);
-    if (strncmp(text, hsaco_header, strlen(hsaco_header)) == 0) lines(text + strlen(hsaco_header));
-    else if (memcmp(text, ELFMAG, SELFMAG) == 0) elf(static_cast<const unsigned char*>(image));
+    if (strncmp(text, hsaco_header, strlen(hsaco_header)) == 0)
+      lines(text + strlen(hsaco_header));
+    else if (memcmp(text, ELFMAG, SELFMAG) == 0)
+      elf(static_cast<const unsigned char*>(image));
   }
 
  private:
@@ -120,8 +123,10 @@ struct Hsaco {
       const std::string line(text, size_t(end - text));
       const size_t space = line.find(' ');
       const std::string name = line.substr(0, space), word = space == std::string::npos ? "" : line.substr(space + 1);
-      if (name == "arch") arch = word;
-      else if (!name.empty()) entries[name].reals = word == "f64" ? 'd' : 'f';
+      if (name == "arch")
+        arch = word;
+      else if (!name.empty())
+        entries[name].reals = word == "f64" ? 'd' : 'f';
       text = *end ? end + 1 : end;
     }
   }
@@ -130,7 +135,8 @@ struct Hsaco {
     Elf64_Ehdr head;
     memcpy(&head, image, sizeof head);
     constexpr uint16_t em_amdgpu = 224;
-    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != em_amdgpu || head.e_shentsize != sizeof(Elf64_Shdr)) return;
+    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != em_amdgpu || head.e_shentsize != sizeof(Elf64_Shdr))
+      return;
     readable = true;
     arch = arch_of(head.e_flags & 0xff);
     const auto section = [&](unsigned i) {
@@ -151,8 +157,9 @@ struct Hsaco {
     }
   }
   static std::string arch_of(unsigned number) {
-    static const std::map<unsigned, const char*> known{{0x2f, "gfx906"},  {0x30, "gfx908"},  {0x3f, "gfx90a"},  {0x40, "gfx940"}, {0x4c, "gfx942"},
-                                                       {0x36, "gfx1030"}, {0x41, "gfx1100"}, {0x48, "gfx1200"}, {0x4e, "gfx1201"}};
+    static const std::map<unsigned, const char*> known{{0x2f, "gfx906"},  {0x30, "gfx908"},  {0x3f, "gfx90a"},
+                                                       {0x40, "gfx940"},  {0x4c, "gfx942"},  {0x36, "gfx1030"},
+                                                       {0x41, "gfx1100"}, {0x48, "gfx1200"}, {0x4e, "gfx1201"}};
     const auto found = known.find(number);
     return found == known.end() ? "gfx-" + std::to_string(number) : found->second;
   }

@@ -1,6 +1,6 @@
-// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a GPU. Every function runs
-// under the driver's lock and leaves by `Refusal` or by the host device's `Error` when it has to say no. Here: whose turn it
-// is and on what device, what a capture bars, and memory.
+// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a GPU. Every function
+// runs under the driver's lock and leaves by `Refusal` or by the host device's `Error` when it has to say no. Here:
+// whose turn it is and on what device, what a capture bars, and memory.
 #pragma once
 #include <time.h>
 
@@ -12,7 +12,7 @@ namespace hotslot::software::op {
 
 using namespace hotslot::cuda;
 
-// ---- the calling thread and its device -------------------------------------------------------------------------------
+// ---- the calling thread and its device ------------------------------------------------------------------------------
 
 inline Device& device_at(int index) {
   demand(index >= 0 && size_t(index) < driver().devices.size(), status::invalid_device);
@@ -78,14 +78,13 @@ inline Event& event_of(EventHandle handle) {
   return event;
 }
 
-// ---- captures: who is barred -----------------------------------------------------------------------------------------
+// ---- captures: who is barred ----------------------------------------------------------------------------------------
 
 // Asking a capturing stream is what breaks its capture on the host device.
 inline void invalidate(Capture& capture) {
   try {
     capture.origin->host->query();
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
 }
 
 // Before every call that a capture may forbid: in this thread, or in any thread when it captures globally.
@@ -110,7 +109,7 @@ inline void close_capture(const Ref<Capture>& capture) {
   capture->origin.reset();
 }
 
-// ---- memory ----------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 inline Ref<Range> range_around(uintptr_t at) {
   auto above = driver().ranges.upper_bound(at);
@@ -159,8 +158,7 @@ inline bool in_use(Range& range) {
       }
       try {
         working |= !stream->host->query();
-      } catch (const Error&) {
-      }
+      } catch (const Error&) {}
     }
     if (working) return true;
     if (!unclear) break;
@@ -181,7 +179,9 @@ inline void forget(const Ref<Range>& range, const char* call) {
   driver().ranges.erase(range->begin);
 }
 
-inline uint64_t capacity(Device& device) { return driver().memory ? driver().memory : device.host->memory_info().total; }
+inline uint64_t capacity(Device& device) {
+  return driver().memory ? driver().memory : device.host->memory_info().total;
+}
 
 inline Status mem_get_info(size_t* free, size_t* total) {
   Device& device = current();
@@ -196,7 +196,9 @@ inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, uns
   demand(bytes > 0, status::invalid_value);
   if (kind == Range::device) demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
   hotslot::Device& host = *device.host;
-  Ref<Memory> memory = managed ? host.allocate_managed(bytes) : kind == Range::device ? host.allocate(bytes) : host.allocate_host(bytes);
+  Ref<Memory> memory = managed                 ? host.allocate_managed(bytes)
+                       : kind == Range::device ? host.allocate(bytes)
+                                               : host.allocate_host(bytes);
   const auto begin = reinterpret_cast<uintptr_t>(memory->address);
   auto range = std::make_shared<Range>(kind, device, begin, bytes, flags, std::move(memory));
   driver().ranges[begin] = range;
@@ -246,7 +248,8 @@ inline Status mem_host_register(void* at, size_t bytes, unsigned flags) {
   demand(!driver().refuse_register, status::not_supported);
   if (const Ref<Range> other = range_within(uintptr_t(at), bytes))
     throw Refusal{other->kind == Range::device ? status::invalid_value : status::already_registered};
-  driver().ranges[uintptr_t(at)] = std::make_shared<Range>(Range::registered, device, uintptr_t(at), bytes, flags, nullptr);
+  driver().ranges[uintptr_t(at)] =
+      std::make_shared<Range>(Range::registered, device, uintptr_t(at), bytes, flags, nullptr);
   return 0;
 }
 
@@ -269,7 +272,7 @@ inline Status mem_host_get_device_pointer(DevicePtr* out, void* at, unsigned fla
   return 0;
 }
 
-// ---- managed memory --------------------------------------------------------------------------------------------------
+// ---- managed memory -------------------------------------------------------------------------------------------------
 
 inline Status mem_alloc_managed(DevicePtr* out, size_t bytes, unsigned flags) {
   Device& device = current();
@@ -307,14 +310,20 @@ inline Status advise_at(DevicePtr at, size_t bytes, MemoryAdvice advice, int whe
   unsafe();
   demand(advice >= 1 && advice <= 6, status::invalid_value);
   const Ref<Range> range = managed_range(at, bytes);
-  demand(advice == advise_preferred_location || (advice == advise_accessed_by && where != on_cpu), status::not_supported);
+  demand(advice == advise_preferred_location || (advice == advise_accessed_by && where != on_cpu),
+         status::not_supported);
   const bool by = advice == advise_accessed_by;
   if (by) range->reached_by |= 1u << where;
-  range->owner.host->advise({range->memory, at - range->begin, bytes}, by ? Advice::accessed_by : Advice::preferred_location, where);
+  range->owner.host->advise({range->memory, at - range->begin, bytes},
+                            by ? Advice::accessed_by : Advice::preferred_location, where);
   return 0;
 }
-inline Status mem_advise_v1(DevicePtr at, size_t bytes, MemoryAdvice advice, DeviceId to) { return advise_at(at, bytes, advice, place_of(to)); }
-inline Status mem_advise(DevicePtr at, size_t bytes, MemoryAdvice advice, Location to) { return advise_at(at, bytes, advice, place_of(to)); }
+inline Status mem_advise_v1(DevicePtr at, size_t bytes, MemoryAdvice advice, DeviceId to) {
+  return advise_at(at, bytes, advice, place_of(to));
+}
+inline Status mem_advise(DevicePtr at, size_t bytes, MemoryAdvice advice, Location to) {
+  return advise_at(at, bytes, advice, place_of(to));
+}
 
 inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute attribute, DevicePtr at, size_t bytes) {
   current();
@@ -324,7 +333,8 @@ inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute att
   auto& by = found.accessed_by;
   by.erase(std::remove_if(by.begin(), by.end(), [&](int id) { return !(range->reached_by >> id & 1); }), by.end());
   const bool list = attribute == range_accessed_by;
-  demand(list || attribute == range_preferred_location || attribute == range_last_prefetch_location, status::invalid_value);
+  demand(list || attribute == range_preferred_location || attribute == range_last_prefetch_location,
+         status::invalid_value);
   demand(out && (list ? size > 0 && size % 4 == 0 : size == 4), status::invalid_value);
   auto* to = static_cast<int*>(out);
   static_assert(on_cpu == device_cpu && nowhere == device_invalid);

@@ -1,5 +1,5 @@
-// The software driver's objects: what the vendor's handles name, each over an object of the host device, and the books that a
-// real driver keeps or should keep: which memory is live, what queued work and graphs refer to, who captures.
+// The software driver's objects: what the vendor's handles name, each over an object of the host device, and the books
+// that a real driver keeps or should keep: which memory is live, what queued work and graphs refer to, who captures.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "cuda_desk.hpp"
-#include "device/cuda_abi.hpp"
-#include "device/host.hpp"
+#include "device/cuda/abi.hpp"
+#include "device/host/device.hpp"
 
 namespace hotslot::software {
 
@@ -32,8 +32,14 @@ struct Device;
 // A stretch of memory the driver knows: its own or registered.
 struct Range {
   enum Kind : uint8_t { device, host, registered };
-  Range(Kind range_kind, Device& owner_device, uintptr_t start, size_t length, unsigned range_flags, Ref<Memory> backing)
-      : kind(range_kind), owner(owner_device), begin(start), bytes(length), flags(range_flags), memory(std::move(backing)) {}
+  Range(Kind range_kind, Device& owner_device, uintptr_t start, size_t length, unsigned range_flags,
+        Ref<Memory> backing)
+      : kind(range_kind),
+        owner(owner_device),
+        begin(start),
+        bytes(length),
+        flags(range_flags),
+        memory(std::move(backing)) {}
   const Kind kind;
   Device& owner;
   const uintptr_t begin;
@@ -71,7 +77,8 @@ struct Range {
   std::map<Stream*, std::pair<int, std::weak_ptr<Stream>>> users_;
 };
 
-// A part of a range as one piece of work sees it, or of pageable memory. The host device keeps it until that work is done.
+// A part of a range as one piece of work sees it, or of pageable memory. The host device keeps it until that work is
+// done.
 class View final : public Memory {
  public:
   View(hotslot::Device& device, uintptr_t address, size_t bytes, Ref<Range> range, Ref<Stream> stream)
@@ -117,8 +124,8 @@ struct Function {
 // What a graph holds, as far as the driver must know.
 struct Contents {
   struct Node {
-    char type;       // k kernel, m copy, s fill, e event record
-    int memories;    // of a copy: which kinds, which an update may not change
+    char type;     // k kernel, m copy, s fill, e event record
+    int memories;  // of a copy: which kinds, which an update may not change
   };
   std::vector<Node> nodes;
   std::vector<Ref<Range>> ranges;
@@ -211,8 +218,8 @@ class Registry {
   std::unordered_map<uintptr_t, Ref<T>> live_;
 };
 
-// The one thread that begins and ends captures on the host device: there, a capture belongs to its thread and bars it from
-// much. Which thread may do what here is this driver's own business, for it has modes.
+// The one thread that begins and ends captures on the host device: there, a capture belongs to its thread and bars it
+// from much. Which thread may do what here is this driver's own business, for it has modes.
 class Relay {
  public:
   void run(const std::function<void()>& job) {
@@ -261,7 +268,7 @@ struct Driver {
   bool sticky_context = false, refuse_register = false, peer = true;
   bool managed = true, concurrent = true;  // managed memory is there; the CPU may use it at any time
   std::string hang;                        // the call that never returns
-  uint64_t memory = 0;  // per device; 0: the machine's
+  uint64_t memory = 0;                     // per device; 0: the machine's
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;
   Registry<Stream, cuda::StreamHandle> streams;

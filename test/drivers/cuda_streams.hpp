@@ -4,7 +4,7 @@
 
 namespace hotslot::software::op {
 
-// ---- streams and events ----------------------------------------------------------------------------------------------
+// ---- streams and events ---------------------------------------------------------------------------------------------
 
 #ifdef HOTSLOT_SOFTWARE_HIP
 constexpr int least_priority = 1, greatest_priority = -1;
@@ -39,8 +39,7 @@ inline Status stream_destroy(StreamHandle handle) {
   // Its capture goes with it, and whoever joined is free.
   try {
     driver().relay.run([&] { stream->host->end_capture(); });
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   close_capture(stream->capture);
   return 0;
 }
@@ -75,7 +74,8 @@ inline Status event_create(EventHandle* out, unsigned flags) {
   // Events for other processes must not have timing.
   demand(out && flags <= 7 && ((flags & 4) == 0 || flags & event_disable_timing), status::invalid_value);
   const bool timing = (flags & event_disable_timing) == 0;
-  *out = driver().events.add(std::make_shared<Event>(Event{device, device.host->create_event(timing), timing, false, nullptr, nullptr}));
+  *out = driver().events.add(
+      std::make_shared<Event>(Event{device, device.host->create_event(timing), timing, false, nullptr, nullptr}));
   return 0;
 }
 
@@ -151,7 +151,7 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
   return 0;
 }
 
-// ---- copies and fills ------------------------------------------------------------------------------------------------
+// ---- copies and fills -----------------------------------------------------------------------------------------------
 
 inline Ref<Memory> view(const Ref<Stream>& stream, uintptr_t at, size_t bytes, const Ref<Range>& range) {
   return std::make_shared<View>(*stream->owner.host, at, bytes, range, stream->capturing() ? nullptr : stream);
@@ -167,14 +167,16 @@ inline void add_node(Stream& stream, Contents::Node node, std::initializer_list<
 
 inline int memory_kind(const Ref<Range>& range) { return range ? range->kind == Range::device ? 2 : 1 : 0; }
 
-// What is enqueued reads pinned memory when its turn comes. Pageable memory may be used again at once, so it is read now, and
-// a copy to it has arrived when the call returns; a graph's copy reads and writes it at each replay.
-inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to_range, uintptr_t from, const Ref<Range>& from_range, size_t bytes) {
+// What is enqueued reads pinned memory when its turn comes. Pageable memory may be used again at once, so it is read
+// now, and a copy to it has arrived when the call returns; a graph's copy reads and writes it at each replay.
+inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to_range, uintptr_t from,
+                   const Ref<Range>& from_range, size_t bytes) {
   if (bytes == 0) return 0;
   const bool capturing = stream->capturing();
   const Span target{view(stream, to, bytes, to_range), 0, bytes};
-  const Span source{from_range || capturing ? view(stream, from, bytes, from_range)
-                                            : std::make_shared<Snapshot>(*stream->owner.host, reinterpret_cast<void*>(from), bytes),
+  const Span source{from_range || capturing
+                        ? view(stream, from, bytes, from_range)
+                        : std::make_shared<Snapshot>(*stream->owner.host, reinterpret_cast<void*>(from), bytes),
                     0, bytes};
   asking(stream->fault, [&] { stream->host->copy(target, source); });
   add_node(*stream, {'m', memory_kind(to_range) * 3 + memory_kind(from_range)}, {to_range, from_range});
@@ -226,7 +228,8 @@ inline Status memcpy_async(DevicePtr to, DevicePtr from, size_t bytes, StreamHan
   return copy(stream, to, locate(to, bytes, stream->owner), from, locate(from, bytes, stream->owner), bytes);
 }
 
-inline Status copy_between(Device& to_device, DevicePtr to, Device& from_device, DevicePtr from, size_t bytes, StreamHandle on) {
+inline Status copy_between(Device& to_device, DevicePtr to, Device& from_device, DevicePtr from, size_t bytes,
+                           StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   demand(&stream->owner == &to_device || &stream->owner == &from_device, status::invalid_handle);
   if (bytes == 0) return 0;
@@ -235,7 +238,8 @@ inline Status copy_between(Device& to_device, DevicePtr to, Device& from_device,
   return copy(stream, to, target, from, source, bytes);
 }
 
-inline Status memcpy_peer_async(DevicePtr to, Context to_context, DevicePtr from, Context from_context, size_t bytes, StreamHandle on) {
+inline Status memcpy_peer_async(DevicePtr to, Context to_context, DevicePtr from, Context from_context, size_t bytes,
+                                StreamHandle on) {
   return copy_between(device_of(to_context), to, device_of(from_context), from, bytes, on);
 }
 
@@ -250,9 +254,15 @@ inline Status fill(DevicePtr to, const void* pattern, size_t width, size_t count
   add_node(*stream, {'s', memory_kind(target)}, {target});
   return 0;
 }
-inline Status memset_d8_async(DevicePtr to, unsigned char value, size_t count, StreamHandle on) { return fill(to, &value, 1, count, on); }
-inline Status memset_d16_async(DevicePtr to, unsigned short value, size_t count, StreamHandle on) { return fill(to, &value, 2, count, on); }
-inline Status memset_d32_async(DevicePtr to, unsigned value, size_t count, StreamHandle on) { return fill(to, &value, 4, count, on); }
+inline Status memset_d8_async(DevicePtr to, unsigned char value, size_t count, StreamHandle on) {
+  return fill(to, &value, 1, count, on);
+}
+inline Status memset_d16_async(DevicePtr to, unsigned short value, size_t count, StreamHandle on) {
+  return fill(to, &value, 2, count, on);
+}
+inline Status memset_d32_async(DevicePtr to, unsigned value, size_t count, StreamHandle on) {
+  return fill(to, &value, 4, count, on);
+}
 
 inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
@@ -260,10 +270,14 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
   const Ref<Range> range = managed_range(at, bytes);
   // The whole memory is what moves; the view in it is what counts the work.
   const Ref<Memory> used = view(stream, at, bytes, range);
-  asking(stream->fault, [&] { stream->host->prefetch({Ref<Memory>(used, range->memory.get()), at - range->begin, bytes}, where); });
+  asking(stream->fault, [&] {
+    stream->host->prefetch({Ref<Memory>(used, range->memory.get()), at - range->begin, bytes}, where);
+  });
   return 0;
 }
-inline Status mem_prefetch_v1(DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) { return prefetch_to(at, bytes, place_of(to), on); }
+inline Status mem_prefetch_v1(DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) {
+  return prefetch_to(at, bytes, place_of(to), on);
+}
 inline Status mem_prefetch(DevicePtr at, size_t bytes, Location to, unsigned flags, StreamHandle on) {
   demand(flags == 0, status::invalid_value);
   return prefetch_to(at, bytes, place_of(to), on);

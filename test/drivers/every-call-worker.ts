@@ -1,6 +1,7 @@
 /**
  * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
- * a software driver's environment; arguments: how many of each call's occurrences to fail, a placement.
+ * a software driver's environment; arguments: how many of each call's occurrences to fail, or 'few': the first of every tenth
+ * call; a placement.
  */
 import { readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,9 +9,9 @@ import { join } from 'node:path';
 import { openParts } from '../../examples/cartpole-dqn/parts.ts';
 import { defaults } from '../../examples/cartpole-dqn/settings.ts';
 import { type Device, DeviceError, getSharedCaptureStream, openDevice, type Placement } from '../../src/index.ts';
-import { openHandles, pinnedHandles } from '../device/rig.ts';
 import { rows } from '../pipeline/fixture.ts';
-import { TESTED } from '../tested-device.ts';
+import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { counts, software } from './talk.ts';
 
 export interface Outcome {
@@ -117,6 +118,7 @@ function living(): Record<string, number> {
   const all: Record<string, number> = { ...counts(driver.live()), ...openHandles(), pins: pinnedHandles() };
   // Staging memory is kept for the next read or write, up to a limit.
   delete all.host_allocations;
+  delete all.host_allocation_bytes;
   return all;
 }
 
@@ -184,14 +186,17 @@ const made = Object.entries(counts(driver.calls()))
   .filter(([, count]) => count > 0);
 const threadsBefore = threads();
 process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made) })}\n`);
-for (const [call, count] of made) {
-  const tried = new Set([...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1));
-  tried
-    .add(Math.ceil(count / 2))
-    .add(Math.max(1, count - 1))
-    .add(count);
-  for (const nth of [...tried].sort((a, b) => a - b))
-    process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
+const few = most === 'few';
+
+/** Which of a call's occurrences are to fail. */
+function tried(count: number): number[] {
+  if (few) return [1];
+  const first = [...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1);
+  const all = new Set([...first, Math.ceil(count / 2), Math.max(1, count - 1), count]);
+  return [...all].sort((a, b) => a - b);
+}
+for (const [call, count] of few ? made.filter((_, i) => i % 10 === 4) : made) {
+  for (const nth of tried(count)) process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
   process.stdout.write(`${JSON.stringify(await attempt(call, 1, true))}\n`);
 }
 rmSync(trace, { force: true });

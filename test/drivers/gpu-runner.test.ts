@@ -34,7 +34,7 @@ describe('the tests for a GPU', function () {
   });
 
   it('tell a failure with its error and how the test does alone, and end with 1', async () => {
-    const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostUnregister:20:999' };
+    const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostUnregister:20:999:forever' };
     const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json'], fails);
     const [result, summary] = stdout
       .trim()

@@ -1,7 +1,7 @@
-// Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME GROUP. What is CUDA is the
-// same code, and cuda_check shows it.
+// Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME GROUP. What is CUDA
+// is the same code, and cuda_check shows it.
 #include "cuda_check.hpp"
-#include "device/hip_abi.hpp"
+#include "device/hip/abi.hpp"
 
 using namespace hotslot::hip;
 namespace status = hotslot::cuda::status;
@@ -18,7 +18,8 @@ void open(const char* path) {
 #define OWN_SYMBOL(name, text, result, parameters) symbol(library, name, #text);
   HOTSLOT_HIP_OWN(OWN_SYMBOL)
 #define SAME_SYMBOL(name, text) symbol(library, same.name.function, #text);
-#define OPTIONAL_SYMBOL(name, text) same.name.function = reinterpret_cast<decltype(same.name.function)>(dlsym(library, #text));
+#define OPTIONAL_SYMBOL(name, text) \
+  same.name.function = reinterpret_cast<decltype(same.name.function)>(dlsym(library, #text));
   HOTSLOT_HIP_SAME(SAME_SYMBOL, OPTIONAL_SYMBOL)
   symbol(library, get_last_error, "hipGetLastError");
 }
@@ -187,7 +188,8 @@ void kernels() {
   IS(1, live("execs")), IS(2, live("graphs")), IS(0, live("contexts_retained"));
 }
 
-const Group groups[] = {{"old", old_runtime}, {"new", new_runtime}, {"no-device", no_device}, {"devices", devices}, {"kernels", kernels}};
+const Scenario groups[] = {
+    {"old", old_runtime}, {"new", new_runtime}, {"no-device", no_device}, {"devices", devices}, {"kernels", kernels}};
 
 }  // namespace
 

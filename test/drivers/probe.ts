@@ -2,7 +2,7 @@
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { listDevices, openDevice, ReplayPipeline, type Tensor } from '../../src/index.ts';
 import { counter, filled, SAMPLE } from '../pipeline/fixture.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { type Software, software } from './talk.ts';
 
 const refused = (call: () => unknown): Record<string, unknown> => {
@@ -174,7 +174,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     await round();
     settle();
     const before = live();
-    for (let i = 0; i < 20; i++) await round();
+    for (let i = 0; i < Number(process.argv[3]); i++) await round();
     settle();
     const device = openDevice(TESTED);
     using tensor = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3, 4));

@@ -78,28 +78,31 @@ const variables: Partial<Record<SoftwareDriver, string>> = {
   'hip-old': 'HOTSLOT_HIP',
 };
 
-/** The environment in which a process has this mode's device and no other but the host's. */
-export function environment(mode: Mode, more: Record<string, string> = {}): NodeJS.ProcessEnv {
-  const clean = Object.entries(process.env).filter(([name]) => !/^(HOTSLOT_|ZE)/.test(name));
-  const library = libraryOf(mode);
+/** The environment in which a process has this driver's devices and no other but the host's; null: the host's alone. */
+export function driverEnvironment(driver: SoftwareDriver | null, library: string): NodeJS.ProcessEnv {
+  const passed = ['HOTSLOT_ADDONS', 'HOTSLOT_TEST_SETTING'];
+  const own = Object.entries(process.env).filter(([name]) => passed.includes(name) || !/^(HOTSLOT_|ZE)/.test(name));
   const env: NodeJS.ProcessEnv = {
-    ...Object.fromEntries(clean),
-    ...(process.env.HOTSLOT_ADDONS ? { HOTSLOT_ADDONS: process.env.HOTSLOT_ADDONS } : {}),
+    ...Object.fromEntries(own),
     HOTSLOT_CUDA: 'none',
     HOTSLOT_HIP: 'none',
     HOTSLOT_LEVEL_ZERO: 'none',
     HOTSLOT_SOFTWARE_STRICT: 'abort',
-    HOTSLOT_TEST_DEVICE: mode.device,
   };
-  if (mode.driver !== 'level_zero') {
-    env[variables[mode.driver] as string] = library;
-  } else {
+  if (driver === 'level_zero') {
     // Beneath the real loader, in place of the drivers it knows.
     env.ZE_ENABLE_ALT_DRIVERS = library;
     delete env.HOTSLOT_LEVEL_ZERO;
-  }
-  return { ...env, ...mode.told, ...more };
+  } else if (driver !== null) env[variables[driver] as string] = library;
+  return env;
 }
+
+const environment = (mode: Mode, more: Record<string, string>): NodeJS.ProcessEnv => ({
+  ...driverEnvironment(mode.driver, libraryOf(mode)),
+  HOTSLOT_TEST_DEVICE: mode.device,
+  ...mode.told,
+  ...more,
+});
 
 export interface Ended {
   status: number | null;

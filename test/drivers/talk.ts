@@ -1,7 +1,7 @@
 /** Talking to the software driver that this process runs on; see addon.hpp. */
 import { readFileSync } from 'node:fs';
 import { openDevice } from '../../src/index.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 export interface Software {
   /** 'name:nth:status[:forever]'; null: no call fails */

@@ -3,9 +3,8 @@ import { expect } from 'chai';
 import { CartPoles, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../../examples/cartpole-dqn/collector.ts';
 import { evaluate } from '../../examples/cartpole-dqn/evaluate.ts';
-import { Random } from '../../examples/cartpole-dqn/random.ts';
 import { defaults, networkSizes } from '../../examples/cartpole-dqn/settings.ts';
-import { MlpPolicy } from '../../src/index.ts';
+import { MlpPolicy, Random } from '../../src/index.ts';
 
 const settings = { ...defaults, environments: 3, exploreSteps: 1 };
 

@@ -1,7 +1,7 @@
 /** The example's environment against Gymnasium 1.3.0: the numbers below are what its CartPole-v1 computed. */
 import { expect } from 'chai';
 import { CartPoles, EPISODE_LIMIT, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
-import { Random } from '../../examples/cartpole-dqn/random.ts';
+import { Random } from '../../src/index.ts';
 
 /** One pole that begins where it is told. */
 function poleAt(...state: number[]): CartPoles {

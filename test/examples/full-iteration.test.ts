@@ -1,7 +1,7 @@
 /** The example of full-iteration graphs: eager and replayed training agree bit for bit. */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 const script = 'examples/full-iteration/main.js';
 

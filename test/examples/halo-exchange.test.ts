@@ -13,7 +13,7 @@ import type { Summary } from '../../examples/halo-exchange/report.ts';
 import { compare, startParts, startUndivided } from '../../examples/halo-exchange/run.ts';
 import { faces, pointAt } from '../../examples/halo-exchange/sphere.ts';
 import { drawText } from '../../examples/halo-exchange/text-picture.ts';
-import { shareHaloExchange } from '../../src/index.ts';
+import { Random, shareHaloExchange } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 
 const main = 'examples/halo-exchange/main.js';
@@ -131,21 +131,18 @@ describe('examples/halo-exchange', () => {
   }
 
   it('what flows through a side is the same from its other end, bit for bit', () => {
-    let seed = 1;
-    const random = () => {
-      seed = (seed * 48271) % 2147483647;
-      return seed / 2147483647;
-    };
+    const random = new Random(1);
     for (let k = 0; k < 1000; k++) {
-      const [wind, a, b, c, d] = [random() - 0.5, random(), random(), random(), random()] as const;
+      const wind = random.between(-0.5, 0.5);
+      const [a, b, c, d] = Array.from({ length: 4 }, () => random.next()) as [number, number, number, number];
       expect(flux(-wind, d, c, b, a)).to.equal(-flux(wind, a, b, c, d));
     }
   });
 
   it("the net's faces continue where they are drawn side by side", () => {
-    const { places } = layouts.sphere;
+    const { positions } = layouts.sphere;
     for (let face = 0; face < 5; face++) {
-      const [[x, y], [toX, toY]] = [places[face]!, places[face + 1]!];
+      const [[x, y], [toX, toY]] = [positions[face]!, positions[face + 1]!];
       for (const along of [0, 2, 4]) {
         const there = pointAt(4, face + 1, ...((toX > x ? [0, along] : [along, 0]) as [number, number]));
         const here = pointAt(4, face, ...((toX > x ? [4, along] : [along, 4]) as [number, number]));

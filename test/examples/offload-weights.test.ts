@@ -1,7 +1,7 @@
 /** The example with weights beyond a budget: what it prints is checked, and wrong usage is one clear sentence. */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 const example = (...args: string[]) => run('examples/offload-weights/main.js', args);
 const small = ['--device', TESTED, '--width', '64', '--layers', '6', '--steps', '8', '--budget-mib', '0.06'];

@@ -65,7 +65,7 @@ describe('examples/to-device', () => {
     expect(drawSvg(rows)).to.include('<rect x="385.0" y="46" width="194.0" height="40"').and.include('batch 11: 2.00');
   });
 
-  it('a drawing fits its columns, with a mark per batch, and says what it leaves out', () => {
+  it('a drawing fits its columns, with a sign per batch, and says what it leaves out', () => {
     for (const [columns, batches, first] of [
       [60, 25, 25],
       [60, 40, 25],

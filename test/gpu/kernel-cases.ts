@@ -3,8 +3,8 @@
  * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
  */
 import { dtypes, type TypedArray } from '../../src/dtype.ts';
-import { uniformGenerator } from '../../src/learner/random.ts';
-import { encode } from '../../src/operators/halo/moves.ts';
+import { encode } from '../../src/halo/moves.ts';
+import { Random } from '../../src/random.ts';
 
 export interface LaunchCase {
   /** initial values; what is only written starts as something else */
@@ -14,8 +14,8 @@ export interface LaunchCase {
 }
 
 export function random(n: number, seed: number, scale = 1): Float32Array {
-  const next = uniformGenerator(seed);
-  return Float32Array.from({ length: n }, () => scale * (2 * next() - 1));
+  const numbers = new Random(seed);
+  return Float32Array.from({ length: n }, () => scale * numbers.between(-1, 1));
 }
 
 /** Random, with the numbers that rounding and flushing would show in. */
@@ -38,9 +38,10 @@ const acts = ['none', 'relu', 'tanh'];
 
 /** Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a grid is wide. */
 function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pack' | 'unpack'): LaunchCase {
-  const next = uniformGenerator(31);
+  const numbers = new Random(31);
   const elements = 80_021;
-  const filled = (n: number) => new dtypes[dtype].array(Array.from({ length: n }, () => (next() - 0.5) * 65_536));
+  const filled = (n: number) =>
+    new dtypes[dtype].array(Array.from({ length: n }, () => (numbers.next() - 0.5) * 65_536));
   const extents = [19, 37, 85];
   const count = 19 * 37 * 85;
   const moves = Array.from({ length: 10 }, (_, array) => {

@@ -3,8 +3,10 @@ import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 import { allocateShared } from '../../src/shared-memory.ts';
-import { openHandles, refusal, refusesWith, valuesOf } from '../device/rig.ts';
-import { TESTED } from '../tested-device.ts';
+import { openHandles } from '../rig/handles.ts';
+import { refusal, refusesWith } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 const PAGE = 4096;
 const ALREADY = [712, 'HOST_MEMORY_ALREADY_REGISTERED'] as const;

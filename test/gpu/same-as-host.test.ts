@@ -16,7 +16,7 @@ import {
 } from '../../src/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { kernelCases, type LaunchCase, random } from './kernel-cases.ts';
 
 const HOST = 'host:0';

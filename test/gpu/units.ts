@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sections } from '../device/contract.ts';
-import { ALONE } from '../device/error-scope.ts';
+import { ALONE } from '../rig/error-scope.ts';
 import type { Told } from './reporter.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -41,7 +41,7 @@ export interface Result {
 
 const contract = 'dist/test/device/contract.test.js';
 /** What is built on devices and has tests of its own. */
-const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'operators', 'operators/halo'];
+const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'linop', 'halo'];
 
 const tests = (folder: string) =>
   readdirSync(join(root, 'dist/test', folder))

@@ -2,8 +2,9 @@
 import { expect } from 'chai';
 import { captureGraph } from '../../src/graph/shared.ts';
 import { type Device, DeviceGenerator, openDevice } from '../../src/index.ts';
-import { refusal, valuesOf } from '../device/rig.ts';
-import { TESTED } from '../tested-device.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 describe('graph/generator', () => {
   let device: Device;
@@ -87,7 +88,7 @@ describe('graph/generator', () => {
       [-1, 'got -1'],
       [0.5, 'got 0.5'],
       [2n ** 64n, 'got 18446744073709551616'],
-      ['1', 'string (1)'],
+      ['1', "string ('1')"],
     ] as const)
       expect(refusal(() => new DeviceGenerator(device, { seed: seed as number })).message).to.include(words);
     using generator = new DeviceGenerator(device);

@@ -1,6 +1,4 @@
 /** One capture stream and one pool per device, between threads: alike, one at a time, and free again whatever happens. */
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { captureGraph, onCaptureStream } from '../../src/graph/shared.ts';
 import {
@@ -11,9 +9,14 @@ import {
   getSharedGraphPool,
   openDevice,
 } from '../../src/index.ts';
-import { errorScope } from '../device/error-scope.ts';
-import { Latch, refusal, until, valuesOf } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { errorScope } from '../rig/error-scope.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
+import type { Sharing } from './shared-worker.ts';
 
 describe('graph/shared', () => {
   let device: Device;
@@ -24,11 +27,10 @@ describe('graph/shared', () => {
   });
   afterEach(() => device.close());
 
-  const thread = (task: string, more: object = {}) =>
-    new Worker(new URL('./shared-worker.js', import.meta.url), { workerData: { task, name: TESTED, words, ...more } });
-  const there = () => until('the thread is there', () => Atomics.load(words, 0) === 1);
+  const thread = (task: Sharing['task'], more: Partial<Sharing> = {}) =>
+    new TestThread<Sharing>(new URL('./shared-worker.js', import.meta.url), { task, name: TESTED, words, ...more });
   const go = () => {
-    Atomics.store(words, 0, 2);
+    Atomics.store(words, 0, 1);
     Atomics.notify(words, 0);
   };
 
@@ -37,9 +39,8 @@ describe('graph/shared', () => {
     const name = 'host:5';
     const mine = openDevice(name);
     const handles = [getSharedCaptureStream(mine).handle, getSharedGraphPool(mine).handle];
-    const worker = thread('handles', { name });
-    const [message, exit] = [once(worker, 'message'), once(worker, 'exit')];
-    expect((await message)[0]).to.deep.equal(handles);
+    const other = thread('handles', { name });
+    expect(await other.next()).to.deep.equal(handles);
     mine.close();
     mine.close();
     const again = openDevice(name);
@@ -47,7 +48,7 @@ describe('graph/shared', () => {
     expect(stream.handle, 'the other thread still has the device').to.equal(handles[0]);
     again.close();
     go();
-    await exit;
+    await other.result();
     expect(refusal(() => stream.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
     using last = openDevice(name);
     expect(getSharedCaptureStream(last).handle).to.not.equal(handles[0]);
@@ -55,19 +56,15 @@ describe('graph/shared', () => {
 
   it('threads capture and replay at once, over the same temporary, and get their own numbers', async () => {
     const runs = 150;
-    const workers = [1, 10, 100].map((value) => ({ value, worker: thread('run', { value, runs }) }));
-    const ended = workers.map(({ worker }) => once(worker, 'exit'));
-    const sums = await Promise.all(
-      workers.map(async ({ value, worker }) => [value, ((await once(worker, 'message')) as [number[]])[0]]),
-    );
-    expect(sums).to.deep.equal([1, 10, 100].map((value) => [value, [4 * value * runs]]));
-    await Promise.all(ended);
+    const values = [1, 10, 100];
+    const threads = values.map((value) => thread('run', { value, runs }));
+    const sums = await Promise.all(threads.map((each) => each.result()));
+    expect(sums).to.deep.equal(values.map((value) => [4 * value * runs]));
   });
 
   it('the main thread is told when another one has it, and gets it afterwards', async () => {
-    const worker = thread('hold');
-    const exit = once(worker, 'exit');
-    await there();
+    const other = thread('hold');
+    await other.next();
     const begin = performance.now();
     const error = refusal(() => onCaptureStream(device, null, () => {}));
     expect([error.code, error.message]).to.deep.equal([
@@ -80,14 +77,14 @@ describe('graph/shared', () => {
     expect(refusal(() => wrapper.run(options)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
     expect([wrapper.currIter('training'), wrapper.reason.training]).to.deep.equal([0, null]);
     go();
-    await exit;
+    await other.result();
     expect(wrapper.run(options)).to.equal(null);
   });
 
   it('a thread that is killed in the middle of a capture leaves it free', async () => {
-    const worker = thread('hold');
-    await there();
-    await worker.terminate();
+    const other = thread('hold');
+    await other.next();
+    await other.terminate();
     using out = device.allocate({ shape: [4] });
     using exec = captureGraph(device, { what: 'the test', pool: getSharedGraphPool(device) }, (stream) =>
       stream.fill(out, 3),

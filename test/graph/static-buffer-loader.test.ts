@@ -1,8 +1,12 @@
 /** Static buffers: the same tensors for every load, copied on a stream of the loader's with waits both ways. */
 import { expect } from 'chai';
 import { type Device, openDevice, StaticBufferLoader, type Tensor } from '../../src/index.ts';
-import { Latch, openHandles, refusal, tensorOf, valuesOf } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
+import { openHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../rig/tensors.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 describe('graph/static-buffer-loader', () => {
   let device: Device;
@@ -65,7 +69,7 @@ describe('graph/static-buffer-loader', () => {
     using latch = new Latch(device);
     const buffers = device.withStream(stream, () => loader.load({ obs: word }, 'training', 0));
     latch.hold(stream);
-    // Whoever waits for the loader alone does not wait for the latch.
+    // A stream that waits for the loader alone does not wait for the latch.
     using other = device.createStream();
     expect(await valuesOf(buffers.obs as Tensor, other)).to.have.length(1);
     latch.open();
@@ -97,6 +101,29 @@ describe('graph/static-buffer-loader', () => {
     using good = device.createStream();
     const buffers = device.withStream(good, () => loader.load({ obs: new Float32Array([3]) }, 'training', 0));
     expect(await valuesOf(buffers.obs as Tensor, good)).to.deep.equal([3]);
+  });
+
+  it('closes whole or not at all: a buffer that an actor uses refuses, and closing again frees the rest', () => {
+    const { obs } = loader.load({ obs: new Float32Array(2), next: new Float32Array(2) }, 'training', 0) as {
+      obs: Tensor;
+    };
+    using stream = device.createStream();
+    using event = device.createEvent();
+    using host = device.registerHost(new Uint8Array(new SharedArrayBuffer(8)));
+    const submitter = newSubmitter({
+      stream: stream.handle,
+      copied: [event.handle],
+      hosts: [host.handle],
+      hostOffsets: [0],
+      slots: [obs.handle],
+      mode: TransferMode.immediate,
+    });
+    for (let i = 0; i < 2; i++) expect(refusal(() => loader.close()).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    expect([loader.closed, obs.closed]).to.deep.equal([false, false]);
+    expect(refusal(() => loader.load({}, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    submitter.close();
+    loader.close();
+    expect([loader.closed, obs.closed]).to.deep.equal([true, true]);
   });
 
   it('refuses skipped microbatches, other stages, missing keys and other shapes, with the values', () => {

@@ -9,8 +9,10 @@ import {
   openDevice,
   type Tensor,
 } from '../../src/index.ts';
-import { Latch, refusal, tensorOf, valuesOf } from '../device/rig.ts';
-import { TESTED } from '../tested-device.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../rig/tensors.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 describe('graph/struct', () => {
   let device: Device;

@@ -43,9 +43,15 @@ function imagesIn(text: string): Image[] {
 
 const generated = (list: string) => readFileSync(join(sources, `generated/${list}.cpp`), 'utf8');
 const ptx = () => /R"ptx\((.*)\)ptx"/s.exec(generated('ptx'))?.[1] as string;
-/** The words of a generated array: the first of the file. */
-const wordsIn = (text: string) =>
-  Uint32Array.from((/image0\[\] = \{\n([^}]*)\}/.exec(text)?.[1] as string).match(/\w+(?=,)/g) as string[], Number);
+/** The bytes of a generated array: its words are of eight bytes, the last one filled up. */
+const bytesIn = (array: string) =>
+  Buffer.from(BigUint64Array.from(array.match(/\w+(?=,)/g) as string[], BigInt).buffer);
+/** The words of the first array of a file. */
+function wordsIn(text: string): Uint32Array {
+  const [, array] = /image0\[\] = \{\n([^}]*)\}/.exec(text) as unknown as [string, string];
+  const [, size] = /, image0, (\d+)\}/.exec(text) as unknown as [string, string];
+  return new Uint32Array(bytesIn(array).buffer, 0, Number(size) / 4);
+}
 const spirv = () => wordsIn(generated('spirv'));
 
 /** A program by its name or in one of the folders given; undefined where there is none. */
@@ -249,7 +255,7 @@ describe('kernels/images', function () {
     expect(images.length).to.be.at.least(4);
     for (const [i, { format }] of images.entries()) {
       const body = new RegExp(`image${i}\\[\\] = \\{\\n([^}]*)\\}`).exec(text)?.[1] as string;
-      const bytes = Buffer.from(Uint32Array.from(body.match(/\w+(?=,)/g) as string[], Number).buffer);
+      const bytes = bytesIn(body);
       // An ELF of 64 bits for machine 224, AMD's.
       expect([bytes.readUInt32BE(0), bytes[4], bytes.readUInt16LE(18)], format).to.deep.equal([0x7f454c46, 2, 224]);
       for (const name of names) expect(bytes.includes(`\0${name}.kd\0`), `${format}: ${name}`).to.equal(true);

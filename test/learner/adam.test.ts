@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Adam } from '../../src/learner/adam.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, ReferenceAdam, randomRows, rounded } from './reference.ts';
 
 describe('learner/adam', () => {

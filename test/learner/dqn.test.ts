@@ -1,11 +1,10 @@
 /** A DQN update against the same update in float64; eager against captured; minibatches, targets, refusals. */
 import { expect } from 'chai';
-import type { Device, Stream } from '../../src/device/device.ts';
+import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import type { Tensor } from '../../src/device/tensor.ts';
 import { DqnLearner, type DqnOptions } from '../../src/learner/dqn.ts';
-import { Latch } from '../device/rig.ts';
-import { TESTED } from '../tested-device.ts';
+import { Latch } from '../rig/latch.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
 

@@ -1,9 +1,8 @@
 /** Kernels as learners launch them: by name, with counts and sizes checked at the door and the values in the text. */
 import { expect } from 'chai';
-import type { Device } from '../../src/device/device.ts';
+import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import type { Tensor } from '../../src/device/tensor.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, flat, type Rows, randomRows, rounded } from './reference.ts';
 
 const transposed = (rows: Rows): Rows => (rows[0] as number[]).map((_, j) => rows.map((row) => row[j] as number));

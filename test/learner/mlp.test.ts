@@ -4,7 +4,7 @@ import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Mlp } from '../../src/learner/mlp.ts';
 import type { MlpOptions } from '../../src/learner/mlp-layout.ts';
-import { TESTED } from '../tested-device.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
 const nets: (MlpOptions & { rows: number })[] = [

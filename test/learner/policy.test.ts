@@ -41,6 +41,11 @@ describe('learner/policy', () => {
     expect([...policy.act(Float32Array.of(3, -3), 2)]).to.deep.equal([1, 0]);
     expect([...policy.act(Float32Array.of(), 0)]).to.deep.equal([]);
     expect(() => policy.load(new Float32Array(5))).to.throw(RangeError, 'must be 4 floats for [1,2], got 5');
+    const many = new Array(1_000_000).fill(0.5);
+    expect(() => policy.load(many as never)).to.throw(
+      TypeError,
+      /^parameters must be a Float32Array, got an array of 1000000$/,
+    );
     expect(() => policy.act(new Float32Array(1), 2)).to.throw(RangeError, '2 rows of 1 need 2 floats, got 1');
   });
 });

@@ -1,15 +1,15 @@
 /** The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are compared with. */
 import { expect } from 'chai';
 import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
-import { uniformGenerator } from '../../src/learner/random.ts';
+import { Random } from '../../src/random.ts';
 
 /** Row-major [rows][columns]. */
 export type Rows = number[][];
 
 /** Numbers within ±scale by seed. */
 export function randomRows(seed: number, rows: number, columns: number, scale = 1): Rows {
-  const next = uniformGenerator(seed);
-  return Array.from({ length: rows }, () => Array.from({ length: columns }, () => scale * (2 * next() - 1)));
+  const random = new Random(seed);
+  return Array.from({ length: rows }, () => Array.from({ length: columns }, () => scale * random.between(-1, 1)));
 }
 
 export function flat(rows: Rows): Float32Array {

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { CompilationState, compileAllocator } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
-import { rejection } from '../device/rig.ts';
+import { rejection } from '../rig/refusal.ts';
 
 interface Look {
   state: string;

@@ -9,8 +9,8 @@ import {
   openDevice,
   prefetchManagedModuleParameters,
 } from '../../src/index.ts';
-import { refusal } from '../device/rig.ts';
-import { ON_HOST } from '../tested-device.ts';
+import { refusal } from '../rig/refusal.ts';
+import { ON_HOST } from '../rig/tested-device.ts';
 import { noted, pooled } from './managed.ts';
 
 type Named = Record<string, MaybeTensor>;

@@ -1,7 +1,7 @@
 /** Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its values. */
 import { expect } from 'chai';
+import { shown } from '../../src/checks.ts';
 import { native } from '../../src/device/native.ts';
-import { shown } from '../../src/errors.ts';
 import {
   adviseManagedTensorAccessedBy,
   adviseManagedTensorPreferredLocation,
@@ -10,8 +10,9 @@ import {
   openDevice,
   prefetchManagedTensor,
 } from '../../src/index.ts';
-import { refusal, valuesOf } from '../device/rig.ts';
-import { ON_HOST } from '../tested-device.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { ON_HOST } from '../rig/tested-device.ts';
 import { noted, pooled } from './managed.ts';
 
 const calls = {
@@ -66,7 +67,8 @@ describe('memory/managed-tensor', () => {
     it(`${name} refuses devices that do not exist, with the value and how many there are`, () => {
       using tensor = pool().allocate({ shape: [4] });
       const { family } = pool().device;
-      const count = native().deviceCount(family);
+      const last = refusal(() => openDevice(`${family}:99`)).message;
+      const count = Number(/there (?:is|are) (\d+) device/.exec(last)?.[1]);
       for (const device of [-2, count, 99, 0.5, Number.NaN]) {
         const error = refusal(() => call(tensor, { device }));
         expect([error.name, error.code]).to.deep.equal(['RangeError', 'ERR_HOTSLOT_RANGE']);

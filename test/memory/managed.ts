@@ -6,7 +6,7 @@ import {
   type Tensor,
   type UnifiedMempool,
 } from '../../src/index.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** Opens the pool before the suite's tests, and closes it behind them; a driver without managed memory skips them. */
 export function pooled(): () => UnifiedMempool {

@@ -1,10 +1,12 @@
 /** Pools of managed memory: what they count, what they close, and that pages are real on the host device. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { shown } from '../../src/errors.ts';
+import { shown } from '../../src/checks.ts';
 import { createUnifiedMempool, openDevice, prefetchManagedTensor } from '../../src/index.ts';
-import { openHandles, refusal, valuesOf } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { openHandles } from '../rig/handles.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { pooled } from './managed.ts';
 
 const MIB = 2 ** 20;

@@ -1,10 +1,9 @@
 /** One process, one probe: runs the scenario that its first argument names and prints what was seen as JSON. */
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { isMainThread } from 'node:worker_threads';
 import { native } from '../../src/device/native.ts';
 import {
   compilationError,
@@ -14,6 +13,9 @@ import {
   UnifiedMemoryCompileTimeoutError,
   UnifiedMemoryUnsupportedError,
 } from '../../src/index.ts';
+import { refusal } from '../rig/refusal.ts';
+import { givenTask, perform, TestThread } from '../rig/test-thread.ts';
+import { until } from '../rig/until.ts';
 
 const folder = isMainThread ? mkdtempSync(join(tmpdir(), 'hotslot-probe-')) : '';
 const probesFile = join(folder, 'probes');
@@ -27,11 +29,7 @@ function trouble(kind: 'none' | 'hang' | 'hang later' | 'crash' | 'throw'): void
 }
 const probes = () =>
   existsSync(probesFile) ? readFileSync(probesFile, 'utf8').trim().split('\n').filter(Boolean).map(Number) : [];
-async function until(met: () => boolean): Promise<void> {
-  for (const end = performance.now() + 10_000; !met(); await turn())
-    if (performance.now() > end) throw new Error('ten seconds in vain');
-}
-/** Gone, or a body that nobody has asked for yet. */
+/** Gone, or a process that has ended and that its parent has not asked for yet. */
 function dead(pid: number): boolean {
   try {
     return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -63,12 +61,9 @@ function look() {
   };
 }
 
-function thread(task: Task): { worker: Worker; answer: Promise<unknown> } {
-  const worker = new Worker(new URL(import.meta.url), { workerData: task, argv: ['worker'] });
-  return { worker, answer: once(worker, 'message').then(([value]) => value) };
-}
+const thread = (task: Task) => new TestThread<Task>(new URL(import.meta.url), task);
 
-/** What a worker does; the answer is posted. */
+/** What a thread does; the answer is said. */
 const tasks: Record<Task, () => unknown> = {
   look,
   compile: () => compileAllocator({ timeoutMs: 20_000 }),
@@ -79,33 +74,28 @@ const tasks: Record<Task, () => unknown> = {
   },
 };
 
-const refusal = (call: () => unknown) => {
-  try {
-    call();
-  } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
-    return { code, message };
-  }
-  return null;
+const told = (call: () => unknown) => {
+  const { code, message } = refusal(call);
+  return { code, message };
 };
 
 const scenarios: Record<string, () => Promise<unknown>> = {
   async succeeds() {
     const before = [compilationState(), compilationError()];
     const state = await compileAllocator();
-    return { before, state, here: look(), there: await thread('look').answer };
+    return { before, state, here: look(), there: await thread('look').next() };
   },
 
   async 'times out in a worker'() {
-    const state = await thread('compile at once').answer;
-    return { state, again: await compileAllocator(), here: look(), there: await thread('look').answer };
+    const state = await thread('compile at once').next();
+    return { state, again: await compileAllocator(), here: look(), there: await thread('look').next() };
   },
 
   async 'kills what hangs'() {
     trouble('hang');
     const state = await compileAllocator({ timeoutMs: 3000 });
     const [pid] = probes();
-    await until(() => dead(pid as number));
+    await until('the probe is dead', () => dead(pid as number), 10_000);
     return { state, probes: probes().length, message: compilationError()?.message };
   },
 
@@ -117,17 +107,17 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   async 'all at once'() {
     trouble('none');
     const threads = [thread('compile'), thread('compile'), thread('pool')];
-    const states = [compileAllocator(), compileAllocator(), ...threads.map(({ answer }) => answer)];
+    const states = [compileAllocator(), compileAllocator(), ...threads.map((each) => each.next())];
     return { states: await Promise.all(states), probes: probes().length };
   },
 
   async 'a thread dies with its probe'() {
     trouble('hang');
-    const { worker } = thread('compile');
-    await until(() => probes().length === 1);
-    const busy = refusal(() => createUnifiedMempool('host:0'));
-    await worker.terminate();
-    await until(() => dead(probes()[0] as number));
+    const first = thread('compile');
+    await until('it probes', () => probes().length === 1, 10_000);
+    const busy = told(() => createUnifiedMempool('host:0'));
+    await first.terminate();
+    await until('the probe is dead', () => dead(probes()[0] as number), 10_000);
     const between = compilationState();
     trouble('none');
     return { busy, between, state: await compileAllocator(), probes: probes().length };
@@ -136,16 +126,16 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   async 'waits in a worker for another thread'() {
     trouble('hang');
     const first = thread('compile');
-    await until(() => probes().length === 1);
+    await until('it probes', () => probes().length === 1, 10_000);
     trouble('none');
-    const { answer } = thread('pool');
-    await first.worker.terminate();
-    return { answer: await answer, probes: probes().length };
+    const second = thread('pool');
+    await first.terminate();
+    return { answer: await second.next(), probes: probes().length };
   },
 
   async 'asks itself while it probes'() {
     const promise = compileAllocator();
-    return { busy: refusal(() => createUnifiedMempool('host:0')), state: await promise };
+    return { busy: told(() => createUnifiedMempool('host:0')), state: await promise };
   },
 
   async 'probes by itself when a pool is made'() {
@@ -161,7 +151,7 @@ const scenarios: Record<string, () => Promise<unknown>> = {
 
   async crashes() {
     trouble('crash');
-    return { state: await compileAllocator(), here: look(), there: await thread('look').answer };
+    return { state: await compileAllocator(), here: look(), there: await thread('look').next() };
   },
 
   async throws() {
@@ -182,7 +172,7 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   async 'a family failed'() {
     native().claimProbe();
     native().publishProbe(JSON.stringify({ error: null, reasons: { host: 'the test says so', cuda: 'no driver' } }));
-    return { here: look(), gpu: refusal(() => createUnifiedMempool('cuda:0')) };
+    return { here: look(), gpu: told(() => createUnifiedMempool('cuda:0')) };
   },
 };
 
@@ -193,5 +183,5 @@ if (isMainThread) {
   console.log(JSON.stringify({ seen, warnings }));
   rmSync(folder, { recursive: true });
 } else {
-  parentPort?.postMessage(await tasks[workerData as Task]());
+  await perform(tasks[givenTask<Task>()]);
 }

@@ -89,7 +89,7 @@ export function readBell(by: Program): void {
 export function checkStop(by: Program, end: Label): void {
   by.step('looks at the stop word', (state, next) => {
     if (state[STOP] === 0) return next;
-    // Nobody reads the bell of a thread that is gone.
+    // The bell of a thread that is gone has no reader.
     state[BELL + by.agent] = 0;
     return end.at;
   });

@@ -68,7 +68,7 @@ function waitFor(by: Program, setup: Setup, end: Label, what: string, holds: (st
   goal(0);
 }
 
-/** Adds rows, which is what lets the next request through, and rings whoever may wait for them. */
+/** Adds rows, which is what lets the next request through, and rings the threads that may wait for them. */
 export function collector(by: Program, setup: Setup, rings: Ring): void {
   for (let tick = 0; tick < setup.ticks; tick++) {
     by.step('adds rows', (state, next) => {

@@ -1,4 +1,4 @@
-/** A rank's program: starts, waits, leaves; as src/operators/halo/updater.ts does it, each access to shared memory a step. */
+/** A rank's program: starts, waits, leaves; as src/halo/updater.ts does it, each access to shared memory a step. */
 import { park, type Ringing, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
 import type { HaloMutation, HaloSetup } from './halo.ts';
@@ -50,7 +50,7 @@ export class RankProgram {
       return next;
     });
   }
-  /** What nobody else sees goes together with the step before. */
+  /** What no other rank sees goes together with the step before. */
   #quietly(act: (state: State) => void): void {
     const run = (state: State, next: number): number => {
       act(state);
@@ -149,7 +149,7 @@ export class RankProgram {
     if (lateFailure) this.#lookForFailure();
     this.#mind(n);
     if (lateBell) readBell(by);
-    // After a death, which rings nobody, a park ends by itself; only one with something to find is worth modelling.
+    // A death rings no bell. After one a park ends by itself; only one with something to find is worth modelling.
     const limited = !this.#broken('no limit to a park');
     const died = (state: State) => (state[memory.FAULTS]! & Fault.death) !== 0;
     park(by, JAVASCRIPT, (state) => limited && died(state) && memory.findsSomething(state, by.agent, routes));

@@ -1,7 +1,7 @@
 /** The halo exchange's protocol under every interleaving, and its rules broken one by one. */
-import { expect } from 'chai';
-import { explore, type Outcome, shortest } from './checker.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { type HaloMutation, type HaloSetup, haloProtocol } from './halo.ts';
+import { proofsOf } from './proofs.ts';
 
 const TWO = [[0, 1]] as const;
 const TWICE = [
@@ -17,40 +17,15 @@ const CHAIN = [
 const CYCLE = [...CHAIN, [2, 0]] as const;
 const ALL = ['close', 'failure', 'rest', 'death'] as const;
 
-const outcomes = new Map<string, Outcome>();
-
-/** Each setup is explored once, however many tests ask. */
-function outcomeOf(setup: HaloSetup): Outcome {
-  const key = JSON.stringify(Object.entries({ faults: [], grain: 'access', ...setup }).sort());
-  const outcome = outcomes.get(key) ?? explore(haloProtocol(setup));
-  outcomes.set(key, outcome);
-  return outcome;
-}
-
-function holds(setup: HaloSetup): void {
+function inWords(setup: HaloSetup): string {
   const faults = setup.faults?.length ? `with ${setup.faults.join(', ')} at any moment` : 'without faults';
-  const who = setup.pairs.map((pair) => pair.join('–')).join(' ');
-  it(`ranks ${who}, ${setup.exchanges} exchanges, ${faults}`, function () {
-    const { states, ends, violation } = outcomeOf(setup);
-    if (violation) {
-      const trace = shortest(haloProtocol(setup)) ?? violation.trace;
-      expect.fail(`${violation.rule}: ${violation.text}\n${trace.join('\n')}`);
-    }
-    expect(ends).to.be.greaterThan(0);
-    this.test!.title += `: ${states} states`;
-  });
+  const ranks = setup.pairs.map((pair) => pair.join('–')).join(' ');
+  return `ranks ${ranks}, ${setup.exchanges} exchanges, ${faults}`;
 }
 
-/** The broken protocol must be caught, and the same setup unbroken must hold: the rule is what makes the difference. */
-function caught(broken: HaloMutation, rule: string, more: Partial<HaloSetup> = {}): void {
-  const setup = { pairs: TWO, exchanges: 3, ...more };
-  it(`${broken} → ${rule}`, () => {
-    const { violation } = outcomeOf({ ...setup, broken });
-    expect(violation?.rule).to.equal(rule);
-    expect(violation?.trace).to.not.be.empty;
-    expect(outcomeOf(setup).violation).to.equal(undefined);
-  });
-}
+const { holds, caught: caughtIn, explored } = proofsOf(haloProtocol, inWords);
+const caught = (broken: HaloMutation, rule: string, more: Partial<HaloSetup> = {}) =>
+  caughtIn(broken, rule, { pairs: TWO, exchanges: 3, ...more });
 
 describe('the halo exchange protocol', function () {
   this.timeout(60_000);
@@ -60,7 +35,7 @@ describe('the halo exchange protocol', function () {
       holds({ pairs, exchanges: 3 });
       holds({ pairs, exchanges: 3, faults: ALL });
     }
-    holds({ pairs: CHAIN, exchanges: 1, faults: ALL });
+    holds({ pairs: CHAIN, exchanges: 1, faults: ALL }, itAll);
     holds({ pairs: CHAIN, exchanges: 2, faults: ['death'] });
   });
 
@@ -71,18 +46,15 @@ describe('the halo exchange protocol', function () {
 
   describe('holds when every ring and every park is a step', () => {
     for (const faults of [[], ['close'], ['failure'], ['rest'], ['death']] as const)
-      holds({ pairs: CYCLE, exchanges: 3, faults, grain: 'hand-over' });
-    holds({ pairs: CHAIN, exchanges: 2, faults: ALL, grain: 'hand-over' });
+      holds({ pairs: CYCLE, exchanges: setting({ short: 2, all: 3 }), faults, grain: 'hand-over' });
+    holds({ pairs: CHAIN, exchanges: 2, faults: ALL, grain: 'hand-over' }, itAll);
   });
 });
 
 describe('the halo exchange protocol, broken on purpose, is caught', function () {
   this.timeout(60_000);
 
-  after(() => {
-    const states = [...outcomes.values()].reduce((sum, outcome) => sum + outcome.states, 0);
-    console.log(`      ${states} states in ${outcomes.size} setups of the halo exchange protocol`);
-  });
+  after(() => console.log(`      ${explored()} of the halo exchange protocol`));
 
   describe('buffers', () => {
     caught('one half only', 'H2');

@@ -1,9 +1,10 @@
 /** The ring protocol under every interleaving, and its rules broken one by one. */
 import { expect } from 'chai';
-import { explore, type Outcome, shortest } from './checker.ts';
+import { itAll } from '../rig/setting.ts';
+import { proofsOf } from './proofs.ts';
 import { protocol } from './protocol.ts';
 import type { Role } from './roles.ts';
-import type { Mutation, Setup } from './setup.ts';
+import type { Setup } from './setup.ts';
 
 const FOUR: Role[][] = [['pack'], ['submit'], ['poll'], ['replay']];
 const THREE: Role[][] = [['pack'], ['submit', 'poll', 'replay']];
@@ -23,43 +24,13 @@ const DEATH = ['death'] as const;
 const BOTH = ['stop', 'death'] as const;
 const FAULTS = [NONE, STOP, DEATH];
 
-const outcomes = new Map<string, Outcome>();
-
-/** Each setup is explored once, however many tests ask. */
-function outcomeOf(setup: Setup): Outcome {
-  const key = JSON.stringify(Object.entries({ faults: NONE, grain: 'access', ...setup }).sort());
-  const outcome = outcomes.get(key) ?? explore(protocol(setup));
-  outcomes.set(key, outcome);
-  return outcome;
-}
-
 function inWords(setup: Setup): string {
   const faults = setup.faults?.length ? `with one ${setup.faults.join(' and one ')} at any moment` : 'without faults';
   const threads = setup.placement.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
   return `depth ${setup.depth}, ${setup.ticks} ticks, ${threads}, ${faults}`;
 }
 
-function holds(setup: Setup): void {
-  it(inWords(setup), function () {
-    const { states, ends, violation } = outcomeOf(setup);
-    if (violation) {
-      const trace = shortest(protocol(setup)) ?? violation.trace;
-      expect.fail(`${violation.rule}: ${violation.text}\n${trace.join('\n')}`);
-    }
-    expect(ends).to.be.greaterThan(0);
-    this.test!.title += `: ${states} states`;
-  });
-}
-
-/** The broken protocol must be caught, and the same setup unbroken must hold: the rule is what makes the difference. */
-function caught(broken: Mutation, rule: string, setup: Omit<Setup, 'broken'>): void {
-  it(`${broken} → ${rule}`, () => {
-    const { violation } = outcomeOf({ ...setup, broken });
-    expect(violation?.rule).to.equal(rule);
-    expect(violation?.trace).to.not.be.empty;
-    expect(outcomeOf(setup).violation).to.equal(undefined);
-  });
-}
+const { holds, caught, outcomeOf, explored } = proofsOf(protocol, inWords);
 
 describe('the ring protocol', function () {
   this.timeout(60_000);
@@ -68,9 +39,9 @@ describe('the ring protocol', function () {
     for (const placement of [THREE, TWO, ONE]) {
       for (const faults of FAULTS) holds({ depth: 1, ticks: 2, placement, faults });
     }
-    holds({ depth: 1, ticks: 1, placement: FOUR });
+    holds({ depth: 1, ticks: 1, placement: FOUR }, itAll);
     holds({ depth: 2, ticks: 3, placement: THREE });
-    holds({ depth: 2, ticks: 3, placement: TWO, faults: DEATH });
+    holds({ depth: 2, ticks: 3, placement: TWO, faults: DEATH }, itAll);
     for (const faults of FAULTS) holds({ depth: 3, ticks: 4, placement: ONE, faults });
   });
 
@@ -127,10 +98,7 @@ describe('the ring protocol', function () {
 describe('the ring protocol, broken on purpose, is caught', function () {
   this.timeout(60_000);
 
-  after(() => {
-    const states = [...outcomes.values()].reduce((sum, outcome) => sum + outcome.states, 0);
-    console.log(`      ${states} states in ${outcomes.size} setups of the ring protocol`);
-  });
+  after(() => console.log(`      ${explored()} of the ring protocol`));
 
   describe('waiting', () => {
     const shallow = { depth: 1, ticks: 2 } as const;

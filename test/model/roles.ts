@@ -1,4 +1,4 @@
-/** The roles, in the order of a slot's life; each ends by ringing whoever owns the slot now. */
+/** The roles, in the order of a slot's life; each ends by ringing the role that owns the slot now. */
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
 import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, Local, position, queued, Slot, work } from './memory.ts';

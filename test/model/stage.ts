@@ -1,6 +1,6 @@
 /**
  * One role's part of a slot's life: look at the next slot's word, work, store the next state. A look that finds the
- * role's own state goes together with its first payload access, for nobody else may change either; a death between the
+ * role's own state goes together with its first payload access, for no other role may change either; a death between the
  * two leaves what a death before them leaves.
  */
 import { markDone } from './bell.ts';

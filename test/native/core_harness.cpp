@@ -1,12 +1,13 @@
-// Stress of the native core without JavaScript, for the sanitizers: handle table, streams, events, captures, graphs, bells,
-// and what is let go or left open, on the devices of one family. For the host device the net under lost wakes is compiled
-// away, so a lost one stalls and the watchdog says where. Prints the first violation and returns 1. harnesses.ts builds it:
+// Stress of the native core without JavaScript, for the sanitizers: handle table, streams, events, captures, graphs,
+// bells, and what is let go or left open, on the devices of one family. For the host device the net under lost wakes is
+// compiled away, so a lost one stalls and the watchdog says where. Prints the first violation and returns 1.
+// harnesses.ts builds it:
 //   core_harness [host | cuda | rocm | xpu [milliseconds [scenario…]]]
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "device/handles.hpp"
+#include "device/core/handles.hpp"
 #include "stress.hpp"
 
 namespace hotslot::stress {
@@ -29,8 +30,10 @@ void ordering() {
   threads(6, [](int id) {
     Attendant attendant;
     during(second_ns, [&] {
-      if (id % 3 == 0) chain(id, ask);
-      else if (id % 3 == 1) chain(id, wait);
+      if (id % 3 == 0)
+        chain(id, ask);
+      else if (id % 3 == 1)
+        chain(id, wait);
       else {
         chain(id, [&](Event& event) { attendant.until_done(event); });
         attendant.attend(false);  // parks elsewhere: nobody may count on it
@@ -68,8 +71,10 @@ void graphs() {
     during(second_ns / 2, [&] {
       for (int i = 0; i < 5; ++i, ++replays) stream->replay(exec);
       stream->record(event, false);
-      if (id % 2) wait(*event);
-      else ask(*event);
+      if (id % 2)
+        wait(*event);
+      else
+        ask(*event);
     });
   });
   origin->copy(home.span(), sum.span());
@@ -264,8 +269,9 @@ int run(int count, char** words) {
   name_kernels();
   if (devices() == 0) return std::printf("%s\n", family->find().reason.c_str()), 2;
   watchdog();
-  std::vector<Scenario> all{{"ordering", ordering}, {"graphs", graphs},       {"captures", captures}, {"held", held_streams}, {"released", released_late},
-                            {"trapped", not_trapped}, {"failures", failures}};
+  std::vector<Scenario> all{{"ordering", ordering}, {"graphs", graphs},          {"captures", captures},
+                            {"held", held_streams}, {"released", released_late}, {"trapped", not_trapped},
+                            {"failures", failures}};
   const auto join = [&](std::vector<Scenario> more) { all.insert(all.end(), more.begin(), more.end()); };
   if (device()->traits().rings) join(executor_scenarios()), all.push_back({"handles", handles});
   join(lifetime_scenarios());

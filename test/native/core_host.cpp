@@ -131,8 +131,9 @@ void no_starvation() {
 }  // namespace
 
 std::vector<Scenario> executor_scenarios() {
-  return {{"merged", merged_attendants}, {"given", given_back},         {"back", back_to_back},    {"promise", promise_broken},
-          {"leaves", helper_leaves},     {"woken", woken_by_completion}, {"starved", no_starvation}};
+  return {{"merged", merged_attendants}, {"given", given_back},     {"back", back_to_back},
+          {"promise", promise_broken},   {"leaves", helper_leaves}, {"woken", woken_by_completion},
+          {"starved", no_starvation}};
 }
 
 }  // namespace hotslot::stress

@@ -1,5 +1,5 @@
-// Scenarios about lifetimes: memory let go and taken back, streams and captures left with something under way, events and
-// graphs that several threads change. A driver that is told to be strict sees whatever is freed too early.
+// Scenarios about lifetimes: memory let go and taken back, streams and captures left with something under way, events
+// and graphs that several threads change. A driver that is told to be strict sees whatever is freed too early.
 #include <sys/mman.h>
 
 #include "stress.hpp"
@@ -7,8 +7,8 @@
 namespace hotslot::stress {
 namespace {
 
-// Memory under a name that threads share: each uses a part of its own, and whoever puts another there may be the last to know
-// the old one.
+// Memory under a name that threads share: each uses a part of its own, and whoever puts another there may be the last
+// to know the old one.
 class Place {
  public:
   Ref<Memory> get() {
@@ -112,7 +112,8 @@ void taken_back() {
         for (int i = int(draw(200)); i > 0; --i) std::this_thread::yield();
         // Taken from everybody, or when nobody knows it any more.
         const bool revoked = draw(2) > 0;
-        if (revoked) device()->revoke(memory, forever_ns);
+        if (revoked)
+          device()->revoke(memory, forever_ns);
         else {
           places[id].put(nullptr);
           // Graphs that were let go hold it until somebody sweeps.
@@ -171,8 +172,7 @@ void taken_back() {
     }
     try {
       finish(*stream);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   });
 }
 
@@ -230,8 +230,8 @@ void shared_events() {
   for (auto& event : events) event.reset();
 }
 
-// Threads that know nothing of each other's captures and record and wait for the same events. Whatever they are refused, it
-// is by our rules and never by the driver, and all is well again behind it.
+// Threads that know nothing of each other's captures and record and wait for the same events. Whatever they are
+// refused, it is by our rules and never by the driver, and all is well again behind it.
 void tangled() {
   scenario = "captures that draw in whoever waits for an event";
   static Ref<Event> events[2];
@@ -306,7 +306,8 @@ void updated() {
   stream->copy(a.span(), first.span());
   stream->copy(b.span(), second.span());
   finish(*stream);
-  if (a.read()[0] < (1 << 24) && memcmp(a.read(), b.read(), bytes) != 0) violation("replays of one exec overlapped", a.read()[0], b.read()[0]);
+  if (a.read()[0] < (1 << 24) && memcmp(a.read(), b.read(), bytes) != 0)
+    violation("replays of one exec overlapped", a.read()[0], b.read()[0]);
 }
 
 void abandoned() {
@@ -418,8 +419,8 @@ void peers() {
 }  // namespace
 
 std::vector<Scenario> lifetime_scenarios() {
-  return {{"let-go", let_go},   {"taken-back", taken_back}, {"events", shared_events}, {"tangled", tangled}, {"updated", updated},
-          {"abandoned", abandoned}, {"destroyed", destroyed},   {"peers", peers}};
+  return {{"let-go", let_go},   {"taken-back", taken_back}, {"events", shared_events}, {"tangled", tangled},
+          {"updated", updated}, {"abandoned", abandoned},   {"destroyed", destroyed},  {"peers", peers}};
 }
 
 }  // namespace hotslot::stress

@@ -1,9 +1,9 @@
-// Stress of what threads share through the core: the capture stream, graph pools and their turns, memory that is used again,
-// managed pages, and devices that several threads open and close.
+// Stress of what threads share through the core: the capture stream, graph pools and their turns, memory that is used
+// again, managed pages, and devices that several threads open and close.
 #include <set>
 
-#include "device/core.hpp"
-#include "device/pool.hpp"
+#include "device/core/core.hpp"
+#include "device/core/graph_pool.hpp"
 #include "kernels/halo.hpp"
 #include "stress.hpp"
 
@@ -49,7 +49,8 @@ void turns() {
         stream->record(done, false);
         wait(*done);
         for (int at = 0; at < n; ++at)
-          if (reinterpret_cast<const float*>(home->address)[at] != value) violation("a graph of the same pool came in between", value);
+          if (reinterpret_cast<const float*>(home->address)[at] != value)
+            violation("a graph of the same pool came in between", value);
         // A stream that goes, one that fails, an exec that changes: nothing to the others.
         if (id == 0 && i == 2) stream = on->create_stream(0);
         if (id == 1 && i == 3 && on->traits().rings) {
@@ -136,11 +137,12 @@ void opened() {
       // While this thread has the device open, nobody takes it away.
       Pinned<Stream>(stream, Kind::stream, "stream")->query();
       try {
-        core.enter_capture(open.handle, nullptr, &stream, id % 2 ? 0 : forever_ns);
-        Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
-        capture->begin_capture();
-        if (id != 3) capture->end_capture();  // the last one leaves it to the core
-        id == 3 ? core.leave(&stream) : core.leave_capture(open.handle, &stream);
+        if (core.enter_capture(open.handle, nullptr, &stream, id % 2 ? 0 : forever_ns) != 0) {
+          Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
+          capture->begin_capture();
+          if (id != 3) capture->end_capture();  // the last one leaves it to the core
+          id == 3 ? core.leave(&stream) : core.leave_capture(open.handle, &stream);
+        }
       } catch (const Error& error) {
         if (std::strcmp(error.code, "ERR_HOTSLOT_STATE_BUSY") != 0) throw;
       }
@@ -149,7 +151,8 @@ void opened() {
   });
 }
 
-// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold what they were made of.
+// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold what they were made
+// of.
 void lent() {
   scenario = "streams that are lent and tables that are shared";
   Core& core = Core::instance();
@@ -210,6 +213,8 @@ void lent() {
 
 }  // namespace
 
-std::vector<Scenario> shared_scenarios() { return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}, {"lent", lent}}; }
+std::vector<Scenario> shared_scenarios() {
+  return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}, {"lent", lent}};
+}
 
 }  // namespace hotslot::stress

@@ -14,23 +14,28 @@ import {
   type SoftwareDriver,
   type Unit,
 } from '../drivers/build.ts';
+import { driverEnvironment } from '../drivers/software.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
 
-export type Sanitizer = 'thread' | 'address,undefined';
+/** '': built as a driver is, without one. */
+export type Sanitizer = '' | 'thread' | 'address,undefined';
 
 const cpp = (folder: string) =>
   readdirSync(join(root, folder))
     .filter((file) => file.endsWith('.cpp'))
     .map((file) => `${folder}/${file}`);
 const kernels = cpp('native/kernels');
-/** All of the core but its face to JavaScript. */
-const device = cpp('native/device').filter((file) => !/\/binding\w*\.cpp$/.test(file));
-/** Where the host's executor is meant: without the net under lost wakes, see native/device/host.hpp. */
+/** All of the core but its face to JavaScript, a room in one piece each. */
+const device = [
+  ...['core', 'host', 'cuda', 'level_zero'].map((room) => `native/device/${room}/all.cpp`),
+  ...cpp('native/device/hip'),
+];
+/** Where the host's executor is meant: without the net under lost wakes, see native/device/host/executor.hpp. */
 const stressed = ({ source }: Unit): Unit => ({
   source,
-  defines: /\/(host|host_executor|stress_pause)\.cpp$/.test(source) ? ['-DHOTSLOT_STRESS'] : [],
+  defines: /\/(device\/host\/all|stress_pause)\.cpp$/.test(source) ? ['-DHOTSLOT_STRESS'] : [],
 });
 
 const sources = {
@@ -42,13 +47,14 @@ const sources = {
     ...kernels,
     ...cpp('native/kernels/generated'),
   ],
-  rows: ['test/native/rows_harness.cpp', ...['copy', 'rows', 'sampler'].map((file) => `native/rows/${file}.cpp`)],
+  rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
   kernels: ['test/native/kernels_harness.cpp', ...kernels],
 } as const;
 export type Harness = keyof typeof sources;
 
 /** Why programs cannot be built with this sanitizer here, or null. */
 export function missing(sanitizer: Sanitizer): string | null {
+  if (sanitizer === '') return missingForDriver('cuda');
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-probe-'));
   try {
     const source = join(folder, 'probe.cpp');
@@ -68,10 +74,12 @@ export function missing(sanitizer: Sanitizer): string | null {
   }
 }
 
+export const unitsOf = (harness: Harness): Unit[] =>
+  sources[harness].map((source) => stressed({ source, defines: [] }));
+
 /** The program's path. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
-  const units = sources[harness].map((source) => stressed({ source, defines: [] }));
-  return buildDriverProgram(units, ['-ldl'], sanitizer);
+  return buildDriverProgram(unitsOf(harness), ['-ldl'], sanitizer);
 }
 
 /** What a family's devices are here. */
@@ -82,32 +90,24 @@ export interface Rig {
   told: Readonly<Record<string, string>>;
 }
 
-const drivers: Partial<Record<Rig['family'], { driver: SoftwareDriver; variable: string }>> = {
-  cuda: { driver: 'cuda', variable: 'HOTSLOT_CUDA' },
-  rocm: { driver: 'hip', variable: 'HOTSLOT_HIP' },
-  // The loader finds it among the drivers that it is told of.
-  xpu: { driver: 'level_zero', variable: 'ZE_ENABLE_ALT_DRIVERS' },
+const drivers: Readonly<Record<Rig['family'], SoftwareDriver | null>> = {
+  host: null,
+  cuda: 'cuda',
+  rocm: 'hip',
+  xpu: 'level_zero',
 };
 
 /** Why there can be no such devices here, or null. */
-export function missingRig(rig: Rig): string | null {
-  const driver = drivers[rig.family]?.driver;
+export function missingRig({ family }: Rig): string | null {
+  const driver = drivers[family];
   return driver ? missingForDriver(driver) : null;
 }
 
 /** The environment in which a program finds the rig's devices; its driver is built when it is out of date. */
-export function environment(rig: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(HOTSLOT_|ZE)/.test(name));
-  const used = drivers[rig.family];
-  return {
-    ...Object.fromEntries(own),
-    HOTSLOT_CUDA: 'none',
-    HOTSLOT_HIP: 'none',
-    ...(rig.family === 'xpu' ? {} : { HOTSLOT_LEVEL_ZERO: 'none' }),
-    HOTSLOT_SOFTWARE_STRICT: 'abort',
-    ...(used ? { [used.variable]: buildSoftwareDriver(used.driver, sanitizer) } : {}),
-    ...rig.told,
-  };
+export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
+  const driver = drivers[family];
+  const library = driver ? buildSoftwareDriver(driver, sanitizer) : '';
+  return { ...driverEnvironment(driver, library), ...told };
 }
 
 /** Runs a program; rejects with what it printed when it found something. */

@@ -1,30 +1,24 @@
 // Stress of the replay rows' core without JavaScript, for the sanitizers: checksummed rows and weights under many
-// threads, and every copy loop against a plain one. Prints the first violation and returns 1. From the project root:
-//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/{rows,copy,sampler}.cpp
+// threads, and every copy loop against a plain one. Says what is wrong and returns 1. From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/all.cpp
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
-#include <atomic>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "rows/copy.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
+#include "wait/bell.hpp"
 
 using namespace hotslot::rows;
+using hotslot::now_ns;
 
 namespace {
-
-std::atomic<bool> failed{false};
-
-void violation(const char* what, uint64_t a = 0, uint64_t b = 0) {
-  if (!failed.exchange(true)) std::printf("VIOLATION: %s (%llu, %llu)\n", what, (unsigned long long)a, (unsigned long long)b);
-}
 
 uint64_t mix(uint64_t x) {
   x ^= x >> 33;
@@ -66,8 +60,9 @@ void write_rows(const Source& source, uint64_t writer, uint64_t first, uint64_t 
     heads[r] = packed[r * words];
     for (uint64_t k = 1; k < words; ++k) tails[r * (words - 1) + k - 1] = packed[r * words + k];
   }
-  const Field fields[] = {{reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8},
-                          {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8)}};
+  const Field fields[] = {
+      {reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8},
+      {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8)}};
   add(source, fields, 2, nullptr, rows);
 }
 
@@ -77,21 +72,22 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
   std::vector<uint32_t> indices(count);
   std::vector<uint64_t> out(count * words + 2);
   uint64_t last = 0;
-  while (writing.load() > 0 && !failed) {
+  while (writing.load() > 0 && failures == 0) {
     const Snapshot now = snapshot(source);
-    if (now.ptr < last) violation("ptr went backwards", last, now.ptr);
+    if (now.ptr < last) wrong("ptr went backwards", last, now.ptr);
     last = now.ptr;
     if (now.size == 0) continue;
     draw(++seed, static_cast<uint32_t>(now.size), indices.data(), count);
     // The newest rows are where a commit that comes too early would show.
-    for (uint64_t i = 0; i < count; i += 3) indices[i] = static_cast<uint32_t>((now.ptr - 1 - i % now.size) % source.capacity);
+    for (uint64_t i = 0; i < count; i += 3)
+      indices[i] = static_cast<uint32_t>((now.ptr - 1 - i % now.size) % source.capacity);
     std::fill(out.begin(), out.end(), 0xabcd);
     GatherJob job;
     while (gather(source, job, indices.data(), count, reinterpret_cast<uint8_t*>(out.data() + 1), now_ns() + 200'000,
                   (seed & 1) != 0) != GatherResult::Done) {}
-    if (out.front() != 0xabcd || out.back() != 0xabcd) violation("gather wrote outside its rows");
+    if (out.front() != 0xabcd || out.back() != 0xabcd) wrong("gather wrote outside its rows");
     for (uint64_t i = 0; i < count; ++i) {
-      if (!whole(&out[1 + i * words], words)) violation("torn or unwritten row", source.capacity, out[1 + i * words]);
+      if (!whole(&out[1 + i * words], words)) wrong("torn or unwritten row", source.capacity, out[1 + i * words]);
     }
     *gathered += count;
   }
@@ -109,7 +105,7 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
   for (int w = 0; w < kWriters; ++w) {
     threads.emplace_back([&, w] {
       uint64_t first = 0;
-      while (now_ns() < end && !failed) {
+      while (now_ns() < end && failures == 0) {
         const uint64_t rows = rows_per_add < capacity ? rows_per_add : capacity;
         write_rows(source, w + 1, first, rows);
         first += rows;
@@ -118,16 +114,19 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
       --writing;
     });
   }
-  for (int r = 0; r < kReaders; ++r) threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, &gathered[r]); });
+  for (int r = 0; r < kReaders; ++r)
+    threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, &gathered[r]); });
   for (auto& thread : threads) thread.join();
-  if (gathered[0] == 0 || gathered[1] == 0) violation("a reader was locked out", capacity);
-  if (snapshot(source).ptr != added) violation("rows lost or counted twice", snapshot(source).ptr, added);
-  std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n", (unsigned long long)capacity, row_bytes,
-              (unsigned long long)rows_per_add, (unsigned long long)added, (unsigned long long)(gathered[0] + gathered[1]));
+  if (gathered[0] == 0 || gathered[1] == 0) wrong("a reader was locked out", capacity);
+  if (snapshot(source).ptr != added) wrong("rows lost or counted twice", snapshot(source).ptr, added.load());
+  std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n", (unsigned long long)capacity,
+              row_bytes, (unsigned long long)rows_per_add, (unsigned long long)added,
+              (unsigned long long)(gathered[0] + gathered[1]));
 }
 
 void copies() {
-  for (uint32_t row_bytes : {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 1720}) {
+  for (uint32_t row_bytes :
+       {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 1720}) {
     const uint64_t capacity = 37;
     Memory memory(capacity, row_bytes);
     const Source source = open(memory.data, memory.bytes);
@@ -146,10 +145,11 @@ void copies() {
           GatherJob job;
           gather(source, job, indices, count, start, 0, stream);
           for (uint64_t i = 0; i < bytes; ++i) {
-            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * row_bytes + i % row_bytes]) violation("copy differs", row_bytes, count);
+            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * row_bytes + i % row_bytes])
+              wrong("copy differs", row_bytes, count);
           }
           for (uint8_t* p = out.data(); p < out.data() + out.size(); ++p) {
-            if ((p < start || p >= start + bytes) && *p != 0x5a) violation("copy wrote outside", row_bytes, count);
+            if ((p < start || p >= start + bytes) && *p != 0x5a) wrong("copy wrote outside", row_bytes, count);
           }
         }
       }
@@ -170,12 +170,14 @@ void weights(int milliseconds) {
     readers.emplace_back([&] {
       std::vector<uint64_t> into(kWords);
       int32_t last = 0;
-      while (!over && !failed) {
-        const int32_t version = read_version(*box, buffers.data(), kStride, kStride, reinterpret_cast<uint8_t*>(into.data()), last);
+      while (!over && failures == 0) {
+        const int32_t version =
+            read_version(*box, buffers.data(), kStride, kStride, reinterpret_cast<uint8_t*>(into.data()), last);
         if (version == 0) continue;
-        if (version <= last) violation("versions went backwards", last, version);
+        if (version <= last) wrong("versions went backwards", last, version);
         last = version;
-        if (into[0] != static_cast<uint64_t>(version) || !whole(into.data(), kWords)) violation("torn weights", version, into[0]);
+        if (into[0] != static_cast<uint64_t>(version) || !whole(into.data(), kWords))
+          wrong("torn weights", version, into[0]);
         ++reads;
       }
     });
@@ -183,19 +185,19 @@ void weights(int milliseconds) {
   std::vector<uint64_t> value(kWords);
   int32_t ahead = 0;
   const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
-  while (now_ns() < end && !failed) {
+  while (now_ns() < end && failures == 0) {
     const int32_t version = begin_version(*box);
     if (version == 0) {
-      if (!publish_version(*box, ++ahead)) violation("in-order publish refused", ahead);
+      if (!publish_version(*box, ++ahead)) wrong("in-order publish refused", ahead);
       continue;
     }
     fill(value.data(), version, kWords);
     to_shared(buffers.data() + (version % 3) * kStride, reinterpret_cast<uint8_t*>(value.data()), kStride);
-    if (publish_version(*box, version + 1)) violation("a version never begun was published", version + 1);
+    if (publish_version(*box, version + 1)) wrong("a version never begun was published", version + 1);
   }
   over = true;
   for (auto& reader : readers) reader.join();
-  if (reads == 0) violation("no version was ever read");
+  if (reads == 0) wrong("no version was ever read");
   std::printf("mailbox: %d versions, %llu reads\n", box->published.load(), (unsigned long long)reads);
 }
 
@@ -215,17 +217,19 @@ void stuck_writer() {
   });
   uint8_t* const to = reinterpret_cast<uint8_t*>(out);
   for (int i = 0; i < 1000 && !asked; ++i) {
-    if (gather(source, job, &index, 1, to, now_ns() + 1'000'000, false) != GatherResult::More) violation("gathered a row under a pen");
+    if (gather(source, job, &index, 1, to, now_ns() + 1'000'000, false) != GatherResult::More)
+      wrong("gathered a row under a pen");
   }
   over = true;
   watcher.join();
-  if (!asked) violation("the reader never asked to be let pass");
-  if (source.header->readers_waiting != 0) violation("the reader kept asking");
+  if (!asked) wrong("the reader never asked to be let pass");
+  if (source.header->readers_waiting != 0) wrong("the reader kept asking");
   // Readers that ask for ever hold a writer up for a moment only.
   source.header->reserved = 1;
   source.header->readers_waiting = 1;
   write_rows(source, 1, 1, 1);
-  if (gather(source, job, &index, 1, to, 0, false) != GatherResult::Done || !whole(out, 8)) violation("no row after the writer");
+  if (gather(source, job, &index, 1, to, 0, false) != GatherResult::Done || !whole(out, 8))
+    wrong("no row after the writer");
 }
 
 // Threads that take single rows until they are refused: together exactly what there is room for.
@@ -250,8 +254,8 @@ void limits() {
       });
     }
     for (auto& thread : threads) thread.join();
-    if (limiter->admitted != 2010) violation("writers took more than there is room for", limiter->admitted, 2010);
-    if (limiter->samples != 2000) violation("samplers took more than there is room for", limiter->samples, 2000);
+    if (limiter->admitted != 2010) wrong("writers took more than there is room for", limiter->admitted.load(), 2010);
+    if (limiter->samples != 2000) wrong("samplers took more than there is room for", limiter->samples.load(), 2000);
   }
 }
 
@@ -267,5 +271,5 @@ int main() {
   torture(uint64_t{1} << 16, 64, 8, 150);
   weights(300);
   limits();
-  return failed ? 1 : 0;
+  return failures > 0;
 }

@@ -13,15 +13,13 @@ const folder = join(root, 'node_modules/.hotslot/sanitized');
 const compiler = process.env.CXX ?? 'g++';
 const specs = process.argv.slice(2);
 const chosen =
-  specs.length > 0
-    ? specs
-    : ['device', 'transfer', 'buffer', 'wait', 'pipeline', 'operators/halo'].map((name) => `test/${name}`);
+  specs.length > 0 ? specs : ['device', 'transfer', 'buffer', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`);
 
 const { variables } = JSON.parse(readFileSync(join(root, 'native/sources.gypi'), 'utf8'));
 const addons = Object.entries(variables)
   .filter(([name]) => name.endsWith('_sources'))
   .map(([name, sources]) => ({ name: name.slice(0, -'_sources'.length), sources }));
-// Without the net under lost wakes; see native/device/host.hpp.
+// Without the net under lost wakes; see native/device/host/executor.hpp.
 addons.find((addon) => addon.name === 'device').sources.push('test/native/stress_pause.cpp');
 
 // As binding.gyp builds them, except for the optimisation; vptr checks need type information that Node's headers lack.

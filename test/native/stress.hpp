@@ -1,4 +1,5 @@
-// What the stress scenarios of the native core share: the family they run on, threads, things that hold values, ways to wait.
+// What the stress scenarios of the native core share: the family they run on, threads, things that hold values, ways to
+// wait.
 #pragma once
 #include <array>
 #include <cstdio>
@@ -8,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "device/family.hpp"
+#include "device/core/family.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot::stress {
@@ -26,7 +27,8 @@ struct Scenario {
   const char* name;
   void (*run)();
 };
-// Those about the host's executor alone, those about what is let go, taken back or left open, and those about what is shared.
+// Those about the host's executor alone, those about what is let go, taken back or left open, and those about what is
+// shared.
 std::vector<Scenario> executor_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> shared_scenarios();
@@ -54,14 +56,16 @@ inline void during(uint64_t ns, const std::function<void()>& body) {
   for (const uint64_t end = now_ns() + ns; now_ns() < end; progress++) body();
 }
 
-// What `body` is refused with, or 0. What the driver says is no refusal: our own rules come first and know everything it asks.
+// What `body` is refused with, or 0. What the driver says is no refusal: our own rules come first and know everything
+// it asks.
 template <class F>
 int refusal(F&& body) {
   try {
     body();
     return 0;
   } catch (const Error& error) {
-    if (std::strstr(error.what(), "refused with") == nullptr) violation("the driver was asked for what it must not be", error.status, 0, error.what());
+    if (std::strstr(error.what(), "refused with") == nullptr)
+      violation("the driver was asked for what it must not be", error.status, 0, error.what());
     return error.status;
   }
 }
@@ -129,7 +133,8 @@ struct Latch {
   void open() { word_at(reinterpret_cast<int32_t*>(word->address)).store(1); }
 };
 
-// The ways a thread can learn of an event: asking (then the pool must do everything), waiting, or attending with a bell.
+// The ways a thread can learn of an event: asking (then the pool must do everything), waiting, or attending with a
+// bell.
 inline void ask(Event& event) {
   while (!event.query()) std::this_thread::yield();
 }
@@ -142,8 +147,8 @@ inline void finish(Stream& stream) {
   wait(*event);
 }
 
-// A thread with a bell, as poll.node runs it: look, help, sleep on the bell; now and then it parks where only a ring of its
-// own kind would wake it, having said so. Where completions ring nobody it waits natively, as poll.node does then.
+// A thread with a bell, as poll.node runs it: look, help, sleep on the bell; now and then it parks where only a ring of
+// its own kind would wake it, having said so. Where completions ring nobody it waits natively, as poll.node does then.
 struct Attendant {
   Bell bell{0, 0};
   bool attending = false;

@@ -1,6 +1,6 @@
-// Linked into what is built with HOTSLOT_STRESS: the core harness and the sanitized addons. The executor calls it at the
-// moments in which a wake could get lost; now and then they last longer.
-#include "device/host.hpp"
+// Linked into what is built with HOTSLOT_STRESS: the core harness and the sanitized addons. The executor calls it at
+// the moments in which a wake could get lost; now and then they last longer.
+#include "device/host/executor.hpp"
 
 void hotslot::host::stress_pause() {
   static thread_local uint32_t draw = uint32_t(now_ns());

@@ -1,6 +1,8 @@
+/** A pipeline among listeners that throw, threads that die and callers who close what they were lent. */
+
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
+import { versionsOf } from '../../src/buffer/weight-mailbox.ts';
 import {
   buildReplayTransferBackend,
   DeviceError,
@@ -11,11 +13,14 @@ import {
   ReplayBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
-import { itAlone } from '../device/error-scope.ts';
-import { Latch } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
-import { workersOf } from './crew.ts';
-import { closeAll, counter, failingActors, filled, pipeline, refusal, SAMPLE, SPREAD } from './fixture.ts';
+import { itAlone } from '../rig/error-scope.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { closeAll, counter, failingActors, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
+import { workersOf } from './inside.ts';
+import type { LostLearning } from './lost-worker.ts';
 
 describe('a pipeline in adversity', () => {
   afterEach(closeAll);
@@ -30,7 +35,7 @@ describe('a pipeline in adversity', () => {
         if (tickId === 3) throw new Error('a bug in a listener');
       };
       made.on('tick', listener);
-      expect((await refusal(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
+      expect((await rejection(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
       made.off('tick', listener);
       const [before] = await update.count.toArray();
       expect(await made.run({ ticks: 10 })).to.include({ ticks: 10 });
@@ -45,8 +50,8 @@ describe('a pipeline in adversity', () => {
       const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
       one.write(Float32Array.of(1));
       // What a pipeline closed in the middle of a run leaves behind.
-      mailbox.begin();
-      mailbox.begin();
+      versionsOf(mailbox).begin();
+      versionsOf(mailbox).begin();
       const made = await pipeline({ placement, mailbox });
       made.capture((_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }), {
         weights,
@@ -93,7 +98,7 @@ describe('a pipeline in adversity', () => {
       made.capture((_, { stream }) => stream.launch('fail'));
       const heard: PipelineError[] = [];
       made.on('error', (error) => heard.push(error));
-      const error = (await refusal(() => made.run({ ticks: 10 }))) as PipelineError;
+      const error = (await rejection(() => made.run({ ticks: 10 }))) as PipelineError;
       const gone = workersOf(made).map((worker) => worker && once(worker, 'exit'));
       await Promise.all(gone);
       expect(heard.length).to.equal(1);
@@ -107,15 +112,14 @@ describe('a pipeline in adversity', () => {
   );
 
   it('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
-    const workerData = { buffer: filled(0).share(), rows: SAMPLE };
+    const buffer = filled(0).share();
     for (const restart of [0, 3]) {
-      const worker = new Worker(new URL('./lost-worker.js', import.meta.url), {
-        workerData: { ...workerData, restart },
+      const learner = new TestThread<LostLearning>(new URL('./lost-worker.js', import.meta.url), {
+        buffer,
+        rows: SAMPLE,
+        restart,
       });
-      const exit = once(worker, 'exit');
-      const [answer] = await once(worker, 'message');
-      await exit;
-      expect(answer).to.deep.equal({ code: 'ERR_HOTSLOT_PIPELINE', cause: 'ERR_HOTSLOT_THREAD_LOST' });
+      expect(await learner.result()).to.deep.equal({ code: 'ERR_HOTSLOT_PIPELINE', cause: 'ERR_HOTSLOT_THREAD_LOST' });
     }
   });
 
@@ -162,9 +166,9 @@ describe('a pipeline in adversity', () => {
       () => buildReplayTransferBackend({ device: 'cpu', ringDepth: 2, mode: 1 } as never),
       () => new DqnLearner(openDevice(TESTED), { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, lr: 1 } as never),
     ];
-    for (const act of wrong) expect((await refusal(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
+    for (const act of wrong) expect((await rejection(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
     await made.sampleLargeBatch(0, SAMPLE);
-    expect((await refusal(() => made.afterTick({ stream: 3 } as never))).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => made.afterTick({ stream: 3 } as never)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
     made.afterTick();
     expect(await made.sampleLargeBatch(1, SAMPLE, { timeoutMs: 10_000 })).to.have.property('obs');
     await made.close();

@@ -1,5 +1,5 @@
+/** Runs in which the actors ask for batches themselves and replay one captured update per tick. */
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
 import {
   getSharedCaptureStream,
   getSharedGraphPool,
@@ -8,9 +8,11 @@ import {
   type Tick,
   WeightMailbox,
 } from '../../src/index.ts';
-import { itAlone } from '../device/error-scope.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
-import { closeAll, counter, failingActors, filled, pipeline, refusal, rows, SAMPLE, SPREAD } from './fixture.ts';
+import { itAlone } from '../rig/error-scope.ts';
+import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { closeAll, counter, failingActors, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
 
 const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
 
@@ -45,7 +47,7 @@ for (const [name, placement] of Object.entries(placements)) {
       }
       await made.run({ ticks: 7 });
       expect(seen).to.deep.equal(Array.from({ length: 21 }, (_, i) => i));
-      expect((await refusal(() => made.startPrepare(20, SAMPLE))).message).to.match(/tick 20 is over/);
+      expect(refusal(() => made.startPrepare(20, SAMPLE)).message).to.match(/tick 20 is over/);
       expect(await update.count.toArray()).to.deep.equal(Float32Array.of(17));
       await made.close();
       update.close();
@@ -160,11 +162,11 @@ for (const [name, placement] of Object.entries(placements)) {
         ],
       ];
       for (const [reason, fn] of wrong) {
-        const error = await refusal(() => made.capture(fn));
+        const error = refusal(() => made.capture(fn));
         expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
         expect(error.message).to.match(reason);
       }
-      expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
+      expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
       const update = counter(made);
       expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
       await made.close();
@@ -175,18 +177,17 @@ for (const [name, placement] of Object.entries(placements)) {
     itAlone(TESTED, 'a failing update fails the pipeline with the actor, and everything can be closed', async () => {
       const made = await pipeline({ placement });
       made.capture((_, { stream }) => stream.launch('fail', {}));
-      const error = (await refusal(() => made.run({ ticks: 10 }))) as PipelineError;
+      const error = (await rejection(() => made.run({ ticks: 10 }))) as PipelineError;
       expect(error).to.include({ name: 'PipelineError', code: 'ERR_HOTSLOT_PIPELINE' });
       expect(error.message).to.match(ON_HOST ? /'fail' failed as it was asked/ : /failed with [A-Z_]+/);
       expect(error.actor).to.be.oneOf(failingActors);
-      expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
-      expect(await refusal(() => made.startPrepare(99, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
+      expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
+      expect(refusal(() => made.startPrepare(99, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
       await made.close();
     });
 
     it('leaves no handle open', async () => {
-      const kinds = [1, 2, 3, 4, 5, 6];
-      const count = () => kinds.map((kind) => native().handleCount(kind));
+      const count = () => [openHandles(), pinnedHandles()];
       openDevice(TESTED);
       const before = count();
       const made = await pipeline({ placement });
@@ -206,11 +207,11 @@ describe('autonomous runs', () => {
     const made = await pipeline();
     const update = counter(made);
     for (const ticks of [0, -1, 1.5, Number.NaN])
-      expect(await refusal(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
-    expect((await refusal(() => made.step())).message).to.match(/placement 'inline'/);
+      expect(await rejection(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
+    expect(refusal(() => made.step()).message).to.match(/placement 'inline'/);
     made.startPrepare(0, SAMPLE);
-    expect(await refusal(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
-    expect(await refusal(() => made.capture(() => {}))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    expect(refusal(() => made.capture(() => {}))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
     await made.sampleLargeBatch(0, SAMPLE);
     made.afterTick();
     const running = made.run({ ticks: 1000 });
@@ -219,7 +220,7 @@ describe('autonomous runs', () => {
       () => made.run({ ticks: 1 }),
       () => made.capture(() => {}),
     ]) {
-      expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+      expect(await rejection(call)).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
     }
     await running;
     await made.close();
@@ -229,7 +230,7 @@ describe('autonomous runs', () => {
   it('rejects a run when the pipeline is closed under it', async () => {
     const made = await pipeline();
     const update = counter(made);
-    const running = refusal(() => made.run());
+    const running = rejection(() => made.run());
     await made.close();
     expect(await running).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
     update.close();

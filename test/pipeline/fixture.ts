@@ -1,7 +1,7 @@
 /** What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are always closed. */
 import { openDevice, type PipelineOptions, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
-import { errorScope } from '../device/error-scope.ts';
-import { TESTED } from '../tested-device.ts';
+import { errorScope } from '../rig/error-scope.ts';
+import { TESTED } from '../rig/tested-device.ts';
 
 export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
@@ -63,14 +63,4 @@ export function counter(made: ReplayPipeline): { count: Tensor; close(): void } 
       one.close();
     },
   };
-}
-
-/** The error that a call throws or rejects with; fails when it does neither. */
-export async function refusal(act: () => unknown): Promise<Error & { code?: string }> {
-  try {
-    await act();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('nothing was refused');
 }

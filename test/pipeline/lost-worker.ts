@@ -1,25 +1,27 @@
 /** A learner that waits synchronously while one of its actors' threads is lost: its event loop never turns. */
-import { parentPort, workerData } from 'node:worker_threads';
-import { type PipelineError, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { TESTED } from '../tested-device.ts';
-import { workersOf } from './crew.ts';
+import { ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
+import { refusal } from '../rig/refusal.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { workersOf } from './inside.ts';
 
-const { buffer, rows, restart } = workerData as { buffer: never; rows: number; restart: number };
-const made = await ReplayPipeline.open({
-  buffer: ReplayBuffer.attach(buffer),
-  device: TESTED,
-  sampleCount: rows,
-  restart,
-});
-made.startPrepare(0, rows, 10);
-void workersOf(made)[0]?.terminate();
-let code = '';
-let cause = '';
-try {
-  made.waitUntilReadySync(0, rows);
-} catch (error) {
-  code = (error as PipelineError).code;
-  cause = ((error as PipelineError).cause as { code: string }).code;
+export interface LostLearning {
+  buffer: SharedReplayBuffer;
+  rows: number;
+  restart: number;
 }
-made.closeSync();
-parentPort?.postMessage({ code, cause });
+
+await perform(async () => {
+  const { buffer, rows, restart } = givenTask<LostLearning>();
+  const made = await ReplayPipeline.open({
+    buffer: ReplayBuffer.attach(buffer),
+    device: TESTED,
+    sampleCount: rows,
+    restart,
+  });
+  made.startPrepare(0, rows, 10);
+  void workersOf(made)[0]?.terminate();
+  const { code, cause } = refusal(() => made.waitUntilReadySync(0, rows));
+  made.closeSync();
+  return { code, cause: (cause as { code: string }).code };
+});

@@ -1,7 +1,9 @@
+/** Ticks that the caller asks for one by one: what is prepared, waited for, sampled and refused. */
 import { expect } from 'chai';
 import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
-import { ON_HOST } from '../tested-device.ts';
-import { closeAll, filled, pipeline, refusal, rows, SAMPLE, SPREAD } from './fixture.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { ON_HOST } from '../rig/tested-device.ts';
+import { closeAll, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
 
 const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
 
@@ -43,16 +45,16 @@ for (const [name, placement] of Object.entries(placements)) {
     it('refuses wrong moments, naming the ticks', async () => {
       const made = await pipeline({ placement });
       made.startPrepare(5, SAMPLE);
-      expect(await refusal(() => made.startPrepare(6, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
-      expect((await refusal(() => made.startPrepare(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
-      expect((await refusal(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
+      expect(refusal(() => made.startPrepare(6, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+      expect(refusal(() => made.startPrepare(6, SAMPLE)).message).to.match(/tick 6 .* tick 5/);
+      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
       await made.sampleLargeBatch(5, SAMPLE);
-      expect((await refusal(() => made.startPrepare(5, SAMPLE))).message).to.match(/tick 5 is hot/);
-      expect((await refusal(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5 is hot/);
+      expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is hot/);
+      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5 is hot/);
       made.afterTick();
       made.afterTick();
-      expect((await refusal(() => made.startPrepare(5, SAMPLE))).message).to.match(/tick 5 is over/);
-      expect((await refusal(() => made.startPrepare(4, SAMPLE))).message).to.match(/tick 4 is over/);
+      expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is over/);
+      expect(refusal(() => made.startPrepare(4, SAMPLE)).message).to.match(/tick 4 is over/);
       expect(await made.waitUntilReady(6, SAMPLE)).to.equal(true);
     });
 
@@ -65,18 +67,18 @@ for (const [name, placement] of Object.entries(placements)) {
         (n: number) => made.sampleLargeBatch(-1, n),
       ];
       for (const call of calls) {
-        expect((await refusal(() => call(SAMPLE + 1))).message).to.match(/17 differs from the pipeline's 16/);
+        expect((await rejection(() => call(SAMPLE + 1))).message).to.match(/17 differs from the pipeline's 16/);
         for (const bad of [0, -1, Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
-          expect(await refusal(() => call(bad))).to.be.instanceOf(RangeError);
+          expect(await rejection(() => call(bad))).to.be.instanceOf(RangeError);
         }
-        expect((await refusal(() => call(SAMPLE))).message).to.match(/tickId/);
+        expect((await rejection(() => call(SAMPLE))).message).to.match(/tickId/);
       }
     });
 
     it('waits for the rows that were asked for, says so, and add() wakes it', async () => {
       const buffer = filled(0);
       const made = await pipeline({ placement, buffer });
-      expect(await refusal(() => made.startPrepare(0, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
+      expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
       made.startPrepare(0, SAMPLE, 20);
       expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
       buffer.add(rows(10));
@@ -98,13 +100,13 @@ for (const [name, placement] of Object.entries(placements)) {
       const made = await pipeline({ placement, buffer: filled(0) });
       made.startPrepare(0, SAMPLE, 50);
       const abort = new AbortController();
-      const waiting = refusal(() => made.waitUntilReady(0, SAMPLE, { signal: abort.signal }));
+      const waiting = rejection(() => made.waitUntilReady(0, SAMPLE, { signal: abort.signal }));
       abort.abort();
       expect((await waiting).name).to.equal('AbortError');
       for (const timeoutMs of [Number.NaN, -1]) {
-        expect(await refusal(() => made.waitUntilReady(0, SAMPLE, { timeoutMs }))).to.be.instanceOf(RangeError);
+        expect(await rejection(() => made.waitUntilReady(0, SAMPLE, { timeoutMs }))).to.be.instanceOf(RangeError);
       }
-      const held = refusal(() => made.sampleLargeBatch(0, SAMPLE));
+      const held = rejection(() => made.sampleLargeBatch(0, SAMPLE));
       await made.close();
       expect(await held).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
       for (const call of [
@@ -113,7 +115,7 @@ for (const [name, placement] of Object.entries(placements)) {
         () => made.run(),
         () => made.step(),
       ]) {
-        expect(await refusal(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+        expect(await rejection(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
       }
       await made.close();
     });

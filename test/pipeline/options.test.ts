@@ -1,30 +1,24 @@
+/** What opening a pipeline takes and refuses, and what an idle one holds. */
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type PipelineOptions, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { place } from '../../src/pipeline/options.ts';
-import { TESTED } from '../tested-device.ts';
+import { placementOf } from '../../src/pipeline/options.ts';
+import { rejection } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { closeAll, filled, pipeline } from './fixture.ts';
 
-async function refusal(options: object): Promise<Error & { code?: string }> {
-  try {
-    const made = await ReplayPipeline.open({
-      buffer: filled(),
-      device: TESTED,
-      sampleCount: 16,
-      ...options,
-    } as PipelineOptions);
-    await made.close();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error(`nothing was refused: ${JSON.stringify(options)}`);
-}
+/** The error that opening a pipeline with these options rejects with. */
+const refused = (options: object) =>
+  rejection(async () => {
+    const complete = { buffer: filled(), device: TESTED, sampleCount: 16, ...options };
+    await (await ReplayPipeline.open(complete as PipelineOptions)).close();
+  });
 
 describe('opening a pipeline', () => {
   afterEach(closeAll);
 
-  const refused: [object, RegExp, (string | RegExp)?][] = [
+  const wrong: [object, RegExp, (string | RegExp)?][] = [
     [{ buffer: {} }, /buffer must be a ReplayBuffer/],
     [{ sampleCount: 0 }, /sampleCount .* at least 1 and .*, got 0/],
     [{ sampleCount: Number.NaN }, /got NaN/],
@@ -39,17 +33,17 @@ describe('opening a pipeline', () => {
     [{ device: 'tpu:0' }, /unknown device 'tpu:0'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
     [{ device: 'host:99' }, /unknown device 'host:99'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
     [{ device: 0 }, /device must be a string/],
-    [{ transfer: 'teleport' }, /immediate, deferred, direct, got teleport/],
+    [{ transfer: 'teleport' }, /immediate, deferred, direct, got 'teleport'/],
     [{ placement: 'everywhere' }, /'auto', 'inline' or an array/],
     [{ placement: [['pack']] }, /role 'submit' once, it names it 0 times/],
     [{ placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] }, /role 'pack' once, it names it 2 times/],
-    [{ placement: [['pack', 'dance']] }, /unknown role dance/],
+    [{ placement: [['pack', 'dance']] }, /unknown role 'dance'/],
     [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, device/],
     [{ sampleCount: 2 ** 30 }, /ask for \d+ bytes in all, \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
   ];
-  for (const [options, reason, code] of refused) {
+  for (const [options, reason, code] of wrong) {
     it(`refuses ${JSON.stringify(options)} with the value and the rule`, async () => {
-      const error = await refusal(options);
+      const error = await refused(options);
       expect(error.message).to.match(reason);
       expect(error.code).to.match(typeof code === 'string' ? new RegExp(`^${code}$`) : (code ?? /./));
       expect(error.code).to.match(/^ERR_HOTSLOT_/);
@@ -59,7 +53,7 @@ describe('opening a pipeline', () => {
   it('refuses a limiter whose band is smaller than one batch plus one add', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8 });
     const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
-    expect(await refusal({ buffer })).to.be.instanceOf(RangeError);
+    expect(await refused({ buffer })).to.be.instanceOf(RangeError);
   });
 
   it('refuses weights without a mailbox or of another length', async () => {
@@ -70,14 +64,14 @@ describe('opening a pipeline', () => {
   });
 
   it('chooses threads by cores and says why', () => {
-    expect(place('auto').reason).to.match(/core/);
-    expect(place('inline')).to.deep.include({ threads: [], name: 'inline' });
+    expect(placementOf('auto').reason).to.match(/core/);
+    expect(placementOf('inline')).to.deep.include({ threads: [], name: 'inline' });
   });
 
   it('takes as many pipelines on one buffer as there are waiting places, and says when they are full', async () => {
     const buffer = filled();
     for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
-    expect((await refusal({ buffer })).message).to.match(/waiting places .* taken/);
+    expect((await refused({ buffer })).message).to.match(/waiting places .* taken/);
     await closeAll();
     await pipeline({ buffer, placement: 'inline' });
   });

@@ -1,8 +1,9 @@
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+/** The forms that block: refused on the main thread, and all that a learner in a worker needs. */
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { TestThread } from '../rig/test-thread.ts';
 import { closeAll, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
+import type { SyncLearning } from './sync-worker.ts';
 
 describe('the Sync forms', () => {
   afterEach(closeAll);
@@ -23,17 +24,22 @@ describe('the Sync forms', () => {
     expect(made.sampleLargeBatchSync(0, SAMPLE)).to.equal(await made.sampleLargeBatch(0, SAMPLE));
   });
 
-  for (const [name, placement] of Object.entries({ inline: 'inline', auto: 'auto', 'a thread per role': SPREAD })) {
+  for (const [name, placement] of Object.entries({
+    inline: 'inline',
+    auto: 'auto',
+    'a thread per role': SPREAD,
+  } as const)) {
     it(`serve a learner in a worker, ${name}, which closes without its event loop`, async () => {
-      const open = () => [1, 2, 3, 4, 5, 6].map((kind) => native().handleCount(kind));
+      const open = () => [openHandles(), pinnedHandles()];
       const made = await pipeline();
       const before = open();
-      const workerData = { buffer: filled(100).share(), placement, ticks: 50, rows: SAMPLE };
-      const worker = new Worker(new URL('./sync-worker.js', import.meta.url), { workerData });
-      // Listened for at once: a worker that ends soon tells both in one turn.
-      const exit = once(worker, 'exit');
-      const [answer] = await once(worker, 'message');
-      await exit;
+      const learner = new TestThread<SyncLearning>(new URL('./sync-worker.js', import.meta.url), {
+        buffer: filled(100).share(),
+        placement,
+        ticks: 50,
+        rows: SAMPLE,
+      });
+      const answer = await learner.result();
       expect(answer).to.deep.equal({ ticks: 50, refused: 'ERR_HOTSLOT_STATE_CLOSED' });
       expect(open()).to.deep.equal(before);
       await made.close();

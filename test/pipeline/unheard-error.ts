@@ -1,6 +1,7 @@
-/** Loses an actor's thread with nobody waiting and nobody listening: the error must surface as an uncaught exception. */
-import { workersOf } from './crew.ts';
+/** Loses an actor's thread with no waiter and no listener: the error must surface as an uncaught exception. */
+
 import { pipeline } from './fixture.ts';
+import { workersOf } from './inside.ts';
 
 const made = await pipeline();
 const hold = setInterval(() => {}, 1000);

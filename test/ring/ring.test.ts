@@ -1,3 +1,4 @@
+/** The ring's words: states, sequences, journal and failure note, as one thread and its successors see them. */
 import { expect } from 'chai';
 import { PipelineError } from '../../src/errors.ts';
 import { Ring } from '../../src/ring/ring.ts';
@@ -57,7 +58,7 @@ describe('the ring', () => {
       const first = 3 * (SEQUENCE_MASK + 1) - 4;
       const ring = make(depth, first);
       for (let n = 0; n < 20; n++) {
-        const slot = ring.place(SlotState.Free);
+        const slot = ring.seatOf(SlotState.Free);
         expect(ring.sequence(slot)).to.equal(first + n);
         live(ring, slot);
       }
@@ -73,27 +74,27 @@ describe('the ring', () => {
     ring.handOver(1, SlotState.Packed, 'submit');
     ring.record(2)[Field.sequence] = 2;
     ring.handOver(2, SlotState.Requested, 'pack');
-    expect(ring.place(SlotState.Free)).to.equal(0);
-    expect(ring.place(SlotState.Requested)).to.equal(2);
-    expect(ring.place(SlotState.Packed)).to.equal(1);
-    expect(ring.place(SlotState.Replaying)).to.equal(1);
+    expect(ring.seatOf(SlotState.Free)).to.equal(0);
+    expect(ring.seatOf(SlotState.Requested)).to.equal(2);
+    expect(ring.seatOf(SlotState.Packed)).to.equal(1);
+    expect(ring.seatOf(SlotState.Replaying)).to.equal(1);
   });
 
   it('I4: a hand-over rings the bell of the next owner and of nobody else', () => {
     const ring = make(2);
-    const before = hosts.map((thread) => ring.bells.at(thread).read());
+    const before = hosts.map((thread) => ring.bells.board.at(thread).read());
     ring.handOver(0, SlotState.Packed, 'submit');
-    expect(hosts.map((thread) => ring.bells.at(thread).read())).to.deep.equal(
+    expect(hosts.map((thread) => ring.bells.board.at(thread).read())).to.deep.equal(
       before.map((n, i) => n + (i === 1 ? 1 : 0)),
     );
   });
 
   it('I6: stopping rings every bell, the client’s too', () => {
     const ring = make(2);
-    const bells = [...hosts.map((thread) => ring.bells.at(thread)), ring.client];
+    const bells = [...hosts.map((thread) => ring.bells.board.at(thread)), ring.bells.client];
     const before = bells.map((bell) => bell.read());
-    ring.stop();
-    expect(ring.stopping).to.equal(true);
+    ring.header.stop();
+    expect(ring.header.stopping).to.equal(true);
     bells.forEach((bell, i) => {
       expect(bell.read()).to.be.greaterThan(before[i] as number);
     });
@@ -113,12 +114,12 @@ describe('the ring', () => {
 
   it('rings the client when the goal is reached, and not before', () => {
     const ring = make(2);
-    ring.setGoal(5);
-    const seen = ring.client.read();
-    ring.reached(4);
-    expect(ring.client.read()).to.equal(seen);
-    ring.reached(5);
-    expect(ring.client.read()).to.equal(seen + 1);
+    ring.header.setGoal(5);
+    const seen = ring.bells.client.read();
+    ring.header.reached(4);
+    expect(ring.bells.client.read()).to.equal(seen);
+    ring.header.reached(5);
+    expect(ring.bells.client.read()).to.equal(seen + 1);
   });
 });
 

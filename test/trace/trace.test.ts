@@ -1,9 +1,11 @@
+/** The trace file of a run: a lane per actor, a span per stage of every tick, and what the device itself measured. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import type { TransferManifest } from '../../src/index.ts';
 import { closeAll, counter, pipeline, SAMPLE } from '../pipeline/fixture.ts';
+import { rejection } from '../rig/refusal.ts';
 
 interface Span {
   ph: string;
@@ -80,11 +82,8 @@ describe('the trace', () => {
 
   it('a file that cannot be written is refused at the door', async () => {
     const file = join(folder, 'no', 'such', 'folder.json');
-    const told = await pipeline({ trace: { file } }).then(
-      () => null,
-      (error) => error as Error & { code: string },
-    );
-    expect(told?.code).to.equal('ENOENT');
-    expect(told?.message).to.include(file);
+    const { code, message } = await rejection(pipeline({ trace: { file } }));
+    expect(code).to.equal('ENOENT');
+    expect(message).to.include(file);
   });
 });

@@ -1,9 +1,18 @@
 /** Attaches, submits one slot, lets go. */
-import { parentPort, workerData } from 'node:worker_threads';
 import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
 import type { SharedTransferBackend } from '../../src/transfer/backend.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
 
-const { shared, slot, bytes } = workerData as { shared: SharedTransferBackend; slot: number; bytes: number };
-const attached = new AttachedTransferBackend(shared);
-parentPort?.postMessage(attached.submitSlot(slot, bytes));
-attached.close();
+export interface Submitting {
+  shared: SharedTransferBackend;
+  slot: number;
+  bytes: number;
+}
+
+await perform(() => {
+  const { shared, slot, bytes } = givenTask<Submitting>();
+  const attached = new AttachedTransferBackend(shared);
+  const seconds = attached.submitSlot(slot, bytes);
+  attached.close();
+  return seconds;
+});

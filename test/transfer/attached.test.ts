@@ -1,9 +1,11 @@
 /** A backend seen from another thread: the same slots and flags by handle, nothing owned. */
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
-import { pinnedHandles, refusal, valuesOf } from '../device/rig.ts';
+import { pinnedHandles } from '../rig/handles.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import type { Submitting } from './attached-worker.ts';
 import { Bench, BYTES, FLOATS, transfers } from './rig.ts';
 
 describe('attached backend', () => {
@@ -11,13 +13,12 @@ describe('attached backend', () => {
     it(`${transfer}: another thread submits, this one consumes`, async () => {
       using bench = new Bench(transfer);
       bench.pack(1, 6);
-      const worker = new Worker(new URL('./attached-worker.js', import.meta.url), {
-        workerData: { shared: bench.backend.share(), slot: 1, bytes: BYTES },
+      const submitter = new TestThread<Submitting>(new URL('./attached-worker.js', import.meta.url), {
+        shared: bench.backend.share(),
+        slot: 1,
+        bytes: BYTES,
       });
-      const exit = once(worker, 'exit');
-      const [seconds] = (await once(worker, 'message')) as [number];
-      await exit;
-      expect(seconds).to.be.at.least(0);
+      expect(await submitter.result()).to.be.at.least(0);
       expect(pinnedHandles(), 'nothing is left pinned').to.equal(0);
       await bench.backend.synchronizeReady(1);
       expect([bench.backend.readyQuery(1), bench.backend.readyQuery(0)]).to.deep.equal([true, false]);

@@ -3,8 +3,10 @@ import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
 import type { HostMemoryKind } from '../../src/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
-import { refusal, rejection, until, valuesOf } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
 import { Bench, BYTES, DEPTH, FLOATS, floatsOf, sharedSlots, transfers } from './rig.ts';
 
 const ones = (value: number) => Array(FLOATS).fill(value);

@@ -1,9 +1,11 @@
 /** What a backend refuses: at its making, at registration, and at a submit, naming both sides. */
 import { expect } from 'chai';
+import { native } from '../../src/device/native.ts';
 import { buildReplayTransferBackend, listDevices, openDevice } from '../../src/index.ts';
 import type { SubmitH2dOptions } from '../../src/transfer/backend.ts';
-import { openHandles, refusal } from '../device/rig.ts';
-import { TESTED } from '../tested-device.ts';
+import { openHandles } from '../rig/handles.ts';
+import { refusal } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
 import { Bench, BYTES, DEPTH, FLOATS, sharedSlots } from './rig.ts';
 
 describe('transfer backends are built', () => {
@@ -33,6 +35,24 @@ describe('transfer backends are built', () => {
     for (const ringDepth of [0, -1, 1.5, Number.NaN]) expect(build({ ringDepth }).message).to.include(`${ringDepth}`);
     expect(build({ ringDepth: '2' })).to.be.instanceOf(TypeError);
     expect(build({ transfer: 'later' }).message).to.match(/immediate, deferred, direct.*later/);
+    expect(openHandles()).to.deep.equal(before);
+  });
+
+  it('for no device that refuses half-way: what there was is closed', () => {
+    const before = openHandles();
+    const addon = native();
+    const { createEvent } = addon;
+    let made = 0;
+    addon.createEvent = (...given) => {
+      if (++made === 2) throw new Error('no more events');
+      return createEvent(...given);
+    };
+    try {
+      const error = refusal(() => buildReplayTransferBackend({ device: 'host:0', ringDepth: 2 }));
+      expect(error.message).to.equal('no more events');
+    } finally {
+      addon.createEvent = createEvent;
+    }
     expect(openHandles()).to.deep.equal(before);
   });
 });

@@ -2,12 +2,13 @@
 import { native } from '../../src/device/native.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
 import type { ReplayTransferBackend } from '../../src/transfer/backend.ts';
-import { buildReplayTransferBackend, type TransferName } from '../../src/transfer/build.ts';
-import { Latch } from '../device/rig.ts';
-import { ON_HOST, TESTED } from '../tested-device.ts';
+import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
+import type { TransferMode } from '../../src/transfer/native.ts';
+import { Latch } from '../rig/latch.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** The ways of copying that the tested device has. */
-export const transfers: readonly TransferName[] = ON_HOST ? ['immediate', 'deferred', 'direct'] : ['immediate'];
+export const transfers: readonly TransferMode[] = ON_HOST ? ['immediate', 'deferred', 'direct'] : ['immediate'];
 export const DEPTH = 3;
 export const FLOATS = 16;
 export const BYTES = 4 * FLOATS;
@@ -21,7 +22,7 @@ export class Bench implements Disposable {
   readonly stream: Stream;
   readonly #latch: Latch;
 
-  constructor(transfer: TransferName = 'immediate', floats = FLOATS) {
+  constructor(transfer: TransferMode = 'immediate', floats = FLOATS) {
     this.device = openDevice(TESTED);
     this.backend = buildReplayTransferBackend({ device: TESTED, ringDepth: DEPTH, transfer });
     this.hosts = sharedSlots(DEPTH, 4 * floats);

@@ -1,10 +1,16 @@
 /** Answers every odd turn with the next even one, parking on bell 1 until it comes: in JavaScript, or in poll.node. */
-import { workerData } from 'node:worker_threads';
 import { openDevice } from '../../src/device/open.ts';
 import { newPoller } from '../../src/transfer/native.ts';
 import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
 
-const { words, rounds, sleeper } = workerData as { words: Int32Array; rounds: number; sleeper: string };
+export interface Answering {
+  words: Int32Array;
+  rounds: number;
+  sleeper: 'javascript' | 'native';
+}
+
+const { words, rounds, sleeper } = givenTask<Answering>();
 const [theirs, mine, turn] = [new Bell(words, 0), new Bell(words, 1), 2 * BELL_WORDS];
 const poller =
   sleeper === 'native'
@@ -18,14 +24,17 @@ const poller =
         spinNs: 0,
       })
     : null;
-for (let round = 1; round <= rounds; round++) {
-  for (;;) {
-    const seen = mine.read();
-    if (Atomics.load(words, turn) === 2 * round - 1) break;
-    if (poller) poller.wait(seen, 50);
-    else if (!mine.park(seen, 15_000)) throw new Error('a wake was lost');
+
+await perform(() => {
+  for (let round = 1; round <= rounds; round++) {
+    for (;;) {
+      const seen = mine.read();
+      if (Atomics.load(words, turn) === 2 * round - 1) break;
+      if (poller) poller.wait(seen, 50);
+      else if (!mine.park(seen, 15_000)) throw new Error('a wake was lost');
+    }
+    Atomics.store(words, turn, 2 * round);
+    theirs.ring();
   }
-  Atomics.store(words, turn, 2 * round);
-  theirs.ring();
-}
-poller?.close();
+  poller?.close();
+});

@@ -1,6 +1,8 @@
-import { Worker } from 'node:worker_threads';
+/** Bells: no wake is lost between a look and a park, in one thread and between two. */
 import { expect } from 'chai';
 import { BELL_WORDS, Bell, BellBoard } from '../../src/wait/bell.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import type { Answering } from './bell-worker.ts';
 
 function board(count: number): BellBoard {
   return new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
@@ -43,13 +45,11 @@ describe('a bell', () => {
     expect((bells.claim() as Bell).index).to.equal(0);
   });
 
-  for (const sleeper of ['javascript', 'native']) {
+  for (const sleeper of ['javascript', 'native'] as const) {
     it(`loses no wake between two threads, the other one sleeping in ${sleeper}`, async () => {
       const rounds = 3000;
       const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
-      const worker = new Worker(new URL('./bell-worker.js', import.meta.url), {
-        workerData: { words, rounds, sleeper },
-      });
+      const other = new TestThread<Answering>(new URL('./bell-worker.js', import.meta.url), { words, rounds, sleeper });
       const [mine, theirs, turn] = [new Bell(words, 0), new Bell(words, 1), 2 * BELL_WORDS];
       const hold = setInterval(() => {}, 1000);
       for (let round = 1; round <= rounds; round++) {
@@ -63,7 +63,7 @@ describe('a bell', () => {
         }
       }
       clearInterval(hold);
-      await new Promise((resolve) => worker.once('exit', resolve));
+      await other.result();
       expect(Atomics.load(words, turn)).to.equal(2 * rounds);
     }).timeout(30_000);
   }

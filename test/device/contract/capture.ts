@@ -1,7 +1,9 @@
 /** What a capture may and may not do, with CUDA's numbers; after each refusal the stream is usable again. */
 import { expect } from 'chai';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../../src/index.ts';
-import { add, Latch, refusal, refusesWith, tensorOf, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, refusesWith } from '../../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 import { captured } from './graphs.ts';
 
 interface Parts extends Disposable {
@@ -123,8 +125,8 @@ export function captureContract(device: () => Device): void {
     p.origin.fill(p.a, 1);
     p.origin.record(p.fork);
     using graph = p.origin.endCapture();
-    refusesWith(907, 'CAPTURED_EVENT', () => p.fork.query());
-    refusesWith(907, 'CAPTURED_EVENT', () => p.side.wait(p.fork));
+    refusesWith(907, 'CAPTURED_EVENT', () => p.fork.query(), 'eventQuery');
+    refusesWith(907, 'CAPTURED_EVENT', () => p.side.wait(p.fork), 'streamWaitEvent');
     graph.close();
     refusesWith(907, 'CAPTURED_EVENT', () => p.fork.query());
     p.side.record(p.fork);
@@ -132,19 +134,19 @@ export function captureContract(device: () => Device): void {
     expect(p.fork.query()).to.equal(true);
   });
 
-  const unsupported: [string, (p: Parts) => unknown][] = [
-    ['ask for the stream', (p) => p.origin.query()],
-    ['ask for another stream', (p) => p.side.query()],
-    ['ask for an event', (p) => p.join.query()],
-    ['allocate', () => device().allocate({ shape: [1] })],
-    ['register host memory', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(8)))],
+  const unsupported: [string, string, (p: Parts) => unknown][] = [
+    ['ask for the stream', 'streamQuery', (p) => p.origin.query()],
+    ['ask for another stream', 'streamQuery', (p) => p.side.query()],
+    ['ask for an event', 'eventQuery', (p) => p.join.query()],
+    ['allocate', 'memAlloc', () => device().allocate({ shape: [1] })],
+    ['register host memory', 'memHostRegister', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(8)))],
   ];
-  for (const [what, call] of unsupported) {
+  for (const [what, named, call] of unsupported) {
     it(`900: refuses to ${what} while this thread captures; the capture is broken`, async () => {
       using p = await parts(device());
       p.origin.beginCapture();
       p.origin.fill(p.a, 1);
-      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => call(p));
+      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => call(p), named);
       refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.fill(p.a, 1));
       refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
       expect(await valuesOf(p.a)).to.deep.equal([1, 2]);
@@ -156,7 +158,7 @@ export function captureContract(device: () => Device): void {
     using p = await parts(device());
     using exec = captured(p.side, () => p.side.fill(p.b, 0));
     p.origin.beginCapture();
-    refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => p.origin.replay(exec));
+    refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => p.origin.replay(exec), 'graphLaunch');
     refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => p.origin.endCapture());
     await usable(device(), p.origin);
   });

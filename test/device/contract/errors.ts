@@ -1,7 +1,10 @@
-/** A stream's failure: sticky on it, surfacing at the next call, nobody else's business. */
+/** A stream's failure: sticky on it, surfacing at the next call, no other stream's business. */
 import { expect } from 'chai';
 import { type Device, DeviceError, type Stream } from '../../../src/index.ts';
-import { Latch, refusal, rejection, tensorOf, until, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, rejection } from '../../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 import { captured } from './graphs.ts';
 
 /** A stream that has failed: done with everything, and every call throws. */

@@ -1,7 +1,10 @@
 /** Events: points in streams, and the time between them. */
 import { expect } from 'chai';
 import type { Device } from '../../../src/index.ts';
-import { Latch, refusal, refusesWith, until, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, refusesWith } from '../../rig/refusal.ts';
+import { valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 
 export function eventContract(device: () => Device): void {
   it('never recorded, counts as done', async () => {

@@ -1,7 +1,10 @@
 /** Graphs: captured once, replayed as often as wanted. */
 import { expect } from 'chai';
 import type { Device, GraphExec, Stream } from '../../../src/index.ts';
-import { add, Latch, refusesWith, tensorOf, until, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusesWith } from '../../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 
 /** Captures what `work` enqueues and makes it ready; the graph itself is closed at once. */
 export function captured(stream: Stream, work: () => void): GraphExec {
@@ -130,7 +133,7 @@ export function graphContract(device: () => Device): void {
     await latch.shut();
     stream.replay(exec);
     free.fill(tensor, 1);
-    // Asking alone: nobody lends the device a thread.
+    // Asking alone: no thread helps the device.
     await until('the free stream is done', () => free.query());
     expect(await valuesOf(tensor, free)).to.deep.equal([1]);
     expect(stream.query()).to.equal(false);
@@ -166,7 +169,7 @@ export function graphContract(device: () => Device): void {
       if (device().traits.timingEvents) expect(end.elapsedMs(begin)).to.be.at.least(1.9);
       await stream.synchronize();
     }
-    refusesWith(1, 'INVALID_VALUE', () => stream.record(begin, { external: true }));
+    refusesWith(1, 'INVALID_VALUE', () => stream.record(begin, { external: true }), 'eventRecord');
   });
 
   it('free a stream that waits for an event inside, before the graph is over', async () => {

@@ -3,7 +3,8 @@ import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import type { Device } from '../../../src/index.ts';
 import { newPoller, newReplayer, newSubmitter, TransferMode } from '../../../src/transfer/native.ts';
-import { pinnedHandles, refusal } from '../rig.ts';
+import { pinnedHandles } from '../../rig/handles.ts';
+import { refusal } from '../../rig/refusal.ts';
 import { captured } from './graphs.ts';
 
 export function handleContract(device: () => Device): void {

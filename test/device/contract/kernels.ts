@@ -2,7 +2,8 @@
 import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import type { Device } from '../../../src/index.ts';
-import { refusal, tensorOf, valuesOf } from '../rig.ts';
+import { refusal } from '../../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 
 export function kernelContract(device: () => Device): void {
   it('are launched by name, on whole tensors and on views', async () => {

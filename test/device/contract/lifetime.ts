@@ -1,8 +1,11 @@
-/** What is closed goes when no work can touch it any more, however that work hides; and nobody waits for anybody by it. */
+/** What is closed goes when no work can touch it any more, however that work hides; and no thread waits for another because of it. */
 import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import type { Device, Tensor } from '../../../src/index.ts';
-import { Latch, refusal, tensorOf, until, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal } from '../../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 
@@ -85,7 +88,7 @@ export function lifetimeContract(device: () => Device): void {
       memory.close();
       latch.open();
       await until('the stream is closed', () => Atomics.load(words, 2) === round);
-      // The latch is shut again only behind whoever it held.
+      // The latch is shut again only behind the stream that it held.
       await passed.done();
       stream.close();
     }

@@ -5,8 +5,10 @@
 import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import { type Device, DeviceError, type GraphExec, openDevice } from '../../../src/index.ts';
-import { itAlone } from '../error-scope.ts';
-import { add, refusal, rejection, tensorOf, until, valuesOf } from '../rig.ts';
+import { itAlone } from '../../rig/error-scope.ts';
+import { refusal, rejection } from '../../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 

@@ -1,7 +1,9 @@
 /** Managed memory: one address, pages that move. What a family cannot do it says, and refuses by name. */
 import { expect } from 'chai';
 import type { Device } from '../../../src/index.ts';
-import { add, Latch, refusal, refusesWith, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, refusesWith } from '../../rig/refusal.ts';
+import { add, valuesOf } from '../../rig/tensors.ts';
 
 export function managedContract(device: () => Device, name: string): void {
   const index = Number(name.split(':')[1]);
@@ -112,7 +114,7 @@ export function managedContract(device: () => Device, name: string): void {
       using tensor = device().allocateManaged({ shape: [64] });
       using stream = device().createStream();
       stream.beginCapture();
-      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => stream.prefetch(tensor, index));
+      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => stream.prefetch(tensor, index), 'memPrefetchAsync');
       refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => stream.endCapture());
     }),
   );

@@ -2,7 +2,9 @@
 import { expect } from 'chai';
 import { type DType, dtypes, type TypedArray } from '../../../src/dtype.ts';
 import type { Device } from '../../../src/index.ts';
-import { Latch, refusal, rejection, tensorOf, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, rejection } from '../../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 
 /** Values of every dtype that only a bit-exact copy keeps. */
 const samples: Record<DType, TypedArray> = {

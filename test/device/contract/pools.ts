@@ -9,7 +9,9 @@ import {
   onCaptureStream,
 } from '../../../src/graph/shared.ts';
 import { type Device, openDevice, type Tensor } from '../../../src/index.ts';
-import { add, Latch, refusal, tensorOf, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal } from '../../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 
 export function poolContract(device: () => Device, name: string): void {
   it('gives memory that it had before, with what was in it, when nothing needs to be zeroed', async () => {

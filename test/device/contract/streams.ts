@@ -1,7 +1,10 @@
 /** Streams: order within one, independence between several, and the thread's current one. */
 import { expect } from 'chai';
 import { type Device, openDevice } from '../../../src/index.ts';
-import { add, Latch, refusal, tensorOf, until, valuesOf } from '../rig.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal } from '../../rig/refusal.ts';
+import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 
 export function streamContract(device: () => Device): void {
   it('does its work in the order it was enqueued', async () => {
@@ -39,7 +42,7 @@ export function streamContract(device: () => Device): void {
     for (const stream of held) {
       latch.hold(stream);
       free.fill(tensor, 1);
-      // Asking alone: nobody lends the device a thread.
+      // Asking alone: no thread helps the device.
       await until('the free stream is done', () => free.query());
     }
     expect(held.map((stream) => stream.query())).to.deep.equal(held.map(() => false));

@@ -3,7 +3,11 @@ import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import { waitEventSync } from '../../../src/device/open.ts';
 import type { Device } from '../../../src/index.ts';
-import { Latch, pinnedHandles, refusal, rejection, tensorOf, until, valuesOf } from '../rig.ts';
+import { pinnedHandles } from '../../rig/handles.ts';
+import { Latch } from '../../rig/latch.ts';
+import { refusal, rejection } from '../../rig/refusal.ts';
+import { tensorOf, valuesOf } from '../../rig/tensors.ts';
+import { until } from '../../rig/until.ts';
 import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 

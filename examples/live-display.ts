@@ -1,0 +1,37 @@
+/** How an example shows its progress: a terminal's lines are redrawn, a pipe or file gets lines that stay, or none. */
+
+export interface Progress {
+  /** what a terminal shows now; every line is cut to fit */
+  live?: () => readonly string[];
+  /** a line for a pipe, once a second */
+  line?: () => string;
+}
+
+const LIVE_MS = 150;
+const LINE_MS = 1000;
+
+/** A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind it. */
+export function cut(line: string, columns: number): string {
+  const most = columns - 3;
+  return line.length <= most ? line : `${line.slice(0, Math.max(0, most - 1))}…`;
+}
+
+/** Shows the progress until the work is over. The live lines are gone then: what is printed next stands alone. */
+export async function shown<T>(work: Promise<T>, { live, line }: Progress, out = process.stdout): Promise<T> {
+  let height = 0;
+  const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
+  const redraw = (lines: readonly string[]) => {
+    const drawn = lines.map((each) => `${cut(each, out.columns || 80)}\x1b[K`).join('\n');
+    out.write(`${home()}${drawn}`);
+    height = lines.length;
+  };
+  const terminal = live !== undefined && out.isTTY === true;
+  const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
+  const timer = show && setInterval(show, terminal ? LIVE_MS : LINE_MS);
+  try {
+    return await work;
+  } finally {
+    clearInterval(timer);
+    if (height > 0) out.write(`${home()}\x1b[J`);
+  }
+}

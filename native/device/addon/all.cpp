@@ -1,0 +1,8 @@
+// The room in one piece, as the build compiles it: reading the headers takes longer than compiling the code.
+#include "device/addon/device.cpp"
+#include "device/addon/graph.cpp"
+#include "device/addon/halo.cpp"
+#include "device/addon/memory.cpp"
+#include "device/addon/shared.cpp"
+#include "device/addon/stream.cpp"
+#include "device/addon/threads.cpp"

@@ -1,0 +1,46 @@
+// Arguments of device.node's functions as the objects of the core that they name, and what its files export.
+#pragma once
+#include <initializer_list>
+#include <utility>
+
+#include "device/addon/environment.hpp"
+#include "device/addon/napi.hpp"
+#include "device/core/capture.hpp"
+
+namespace hotslot {
+
+inline HandleTable& handles() { return Core::instance().handles; }
+
+// What the calling thread's JavaScript made.
+inline EnvironmentHandles& own(Info info) { return static_cast<EnvironmentHandles&>(environment(info.Env())); }
+
+inline Pinned<Device> device(Info info, size_t i) { return {number(info, i), Kind::device, "device"}; }
+inline Pinned<Stream> stream(Info info, size_t i) { return {number(info, i), Kind::stream, "stream"}; }
+inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
+inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
+
+inline Span span(double handle, uint64_t offset, uint64_t bytes) {
+  auto held = memory(handle);
+  if (offset > held->bytes || bytes > held->bytes - offset)
+    throw range(bytes, " bytes at ", offset, " end beyond a memory of ", held->bytes);
+  return {held.ref(), offset, bytes};
+}
+
+// Throws unless every tensor of the launch is as large as its numbers ask for, and begins where an element may.
+void check_launch(const Launch& call);
+
+using Function = Napi::Value (*)(Info);
+inline void add_functions(Napi::Env env, Napi::Object exports,
+                          std::initializer_list<std::pair<const char*, Function>> functions) {
+  for (auto& [name, function] : functions) exports.Set(name, Napi::Function::New(env, function, name));
+}
+
+// One per file.
+void add_stream_functions(Napi::Env env, Napi::Object exports);
+void add_graph_functions(Napi::Env env, Napi::Object exports);
+void add_memory_functions(Napi::Env env, Napi::Object exports);
+void add_shared_functions(Napi::Env env, Napi::Object exports);
+void add_thread_functions(Napi::Env env, Napi::Object exports);
+void add_halo_functions(Napi::Env env, Napi::Object exports);
+
+}  // namespace hotslot

@@ -1,0 +1,149 @@
+// device.node: the core's face to JavaScript. Everything is a flat function over handles; src/device/ makes objects of
+// them.
+#include "device/addon/arguments.hpp"
+#include "device/gpu/give_back.hpp"
+
+namespace hotslot {
+namespace {
+
+// Closing waits this long for another thread's pins.
+constexpr uint64_t close_ns = 2'000'000'000;
+
+Napi::Value list_devices(Info info) {
+  return guard(info, [&] {
+    auto list = Napi::Array::New(info.Env());
+    uint32_t n = 0;
+    for (auto& facts : Core::instance().list()) {
+      auto entry = Napi::Object::New(info.Env());
+      entry.Set("name", facts.name);
+      entry.Set("family", facts.family);
+      entry.Set("available", facts.available);
+      if (!facts.reason.empty()) entry.Set("reason", facts.reason);
+      if (!facts.description.empty()) entry.Set("description", facts.description);
+      list.Set(n++, entry);
+    }
+    return list;
+  });
+}
+
+Napi::Value open_device(Info info) {
+  return guard(info, [&] {
+    const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+    own(info).opened(open.handle);
+    auto out = Napi::Object::New(info.Env());
+    out.Set("handle", open.handle);
+    out.Set("family", open.device->family);
+    out.Set("index", open.device->index);
+    out.Set("stream", open.stream);
+    return out;
+  });
+}
+
+// The device goes on; what belongs to it goes when no thread has it open any more.
+Napi::Value close_device(Info info) {
+  return guard(info, [&] { own(info).closed(number(info, 0)); });
+}
+
+Napi::Value device_traits(Info info) {
+  return guard(info, [&] {
+    const DeviceTraits traits = device(info, 0)->traits();
+    auto out = Napi::Object::New(info.Env());
+    out.Set("description", traits.description);
+    out.Set("timingEvents", traits.timing_events);
+    out.Set("graphEvents", traits.graph_events);
+    out.Set("rings", traits.rings);
+    out.Set("noManaged", traits.no_managed);
+    out.Set("movesPages", traits.moves_pages);
+    out.Set("submitter", traits.submitter);
+    out.Set("matrixProducts", traits.matrix_products);
+    return out;
+  });
+}
+
+Napi::Value memory_info(Info info) {
+  return guard(info, [&] {
+    const MemoryInfo facts = device(info, 0)->memory_info();
+    auto out = Napi::Object::New(info.Env());
+    out.Set("total", double(facts.total));
+    out.Set("free", double(facts.free));
+    return out;
+  });
+}
+
+// Whether copies between two devices are one operation on either's streams.
+Napi::Value reaches(Info info) {
+  return guard(info, [&] { return device(info, 0)->reaches(*device(info, 1)); });
+}
+
+// Whether streams of one can wait for events of the other.
+Napi::Value orders(Info info) {
+  return guard(info, [&] { return device(info, 0)->orders(*device(info, 1)); });
+}
+
+// ---- handles --------------------------------------------------------------------------------------------------------
+
+// True when it was open. Memory stays until queued work that touches it is done.
+Napi::Value close(Info info) {
+  return guard(info, [&] {
+    const bool open = handles().remove(number(info, 0), close_ns) != nullptr;
+    own(info).forget(number(info, 0));
+    own(info).sweep();
+    return open;
+  });
+}
+
+// Open handles and pins of a kind; leak tests read it.
+Napi::Value handle_count(Info info) {
+  const auto counts = handles().count(Kind(info[0].As<Napi::Number>().Int32Value()));
+  auto out = Napi::Object::New(info.Env());
+  out.Set("open", counts.entries);
+  out.Set("pinned", counts.pinned);
+  return out;
+}
+
+// What could not be given back since the last time, in words.
+Napi::Value release_failures(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& text : ReleaseFailures::instance().take()) list.Set(n++, text);
+  return list;
+}
+
+Napi::Value kernels(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& kernel : all_kernels()) list.Set(n++, kernel.name);
+  return list;
+}
+
+}  // namespace
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+  make_linkable(env, exports, new EnvironmentHandles);
+  exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
+  exports.Set("gemmProvider", gemm_provider());
+  add_functions(env, exports,
+                {
+                    {"listDevices", list_devices},
+                    {"openDevice", open_device},
+                    {"closeDevice", close_device},
+                    {"deviceTraits", device_traits},
+                    {"memoryInfo", memory_info},
+                    {"reaches", reaches},
+                    {"orders", orders},
+                    {"close", close},
+                    {"handleCount", handle_count},
+                    {"releaseFailures", release_failures},
+                    {"kernels", kernels},
+                });
+  add_stream_functions(env, exports);
+  add_graph_functions(env, exports);
+  add_memory_functions(env, exports);
+  add_shared_functions(env, exports);
+  add_thread_functions(env, exports);
+  add_halo_functions(env, exports);
+  return exports;
+}
+NODE_API_MODULE(device, init_addon)
+
+}  // namespace hotslot

@@ -1,0 +1,100 @@
+// What one thread's JavaScript made and lent, and its end.
+#pragma once
+#include <napi.h>
+
+#include <map>
+#include <unordered_set>
+#include <vector>
+
+#include "device/addon/napi.hpp"
+#include "device/core/core.hpp"
+#include "wait/bell.hpp"
+
+namespace hotslot {
+
+// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any
+// queued work or graph refers to it, even when the JavaScript object was collected; see EnvironmentHandles.
+struct Lent {
+  Ref<Memory> memory;
+  double handle;
+  Napi::Reference<Napi::TypedArray> view;
+};
+
+// One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless
+// another thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails
+// instead of touching them.
+class EnvironmentHandles : public Environment {
+ public:
+  ~EnvironmentHandles() {
+    Core::instance().leave(this);
+    Core::instance().probe.leave(this);
+    for (const double handle : made_) {
+      try {
+        handles().remove(handle, 0);
+      } catch (const Error&) {
+        // Pinned by another thread, which goes on with it.
+      }
+    }
+    // One time limit for all of them: a thread that lent much does not hold up its end for longer.
+    const uint64_t deadline = now_ns() + last_drain_ns;
+    const auto left = [&] {
+      const uint64_t now = now_ns();
+      return now < deadline ? deadline - now : 0;
+    };
+    for (auto& lent : lent_) {
+      try {
+        handles().remove(lent.handle, left());
+      } catch (const Error&) {
+        // Pinned by an actor whose own end is under way; what matters is the work below.
+      }
+      lent.memory->device.revoke(lent.memory, left());
+      lent.view.SuppressDestruct();
+    }
+    for (const auto& [device, times] : opened_) Core::instance().close(device, times);
+  }
+
+  void opened(double device) { opened_[device]++; }
+  void closed(double device) {
+    if (opened_[device] == 0) return;
+    opened_[device]--;
+    Core::instance().close(device);
+  }
+
+  double lend(Napi::TypedArray view, Ref<Memory> memory) {
+    sweep();
+    const double handle = handles().add(memory);
+    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
+    return handle;
+  }
+
+  double make(Ref<Object> object) {
+    const double handle = handles().add(std::move(object));
+    made_.insert(handle);
+    return handle;
+  }
+  // A handle that another thread made and this thread has now.
+  double adopt(double handle) {
+    made_.insert(handle);
+    return handle;
+  }
+  void forget(double handle) { made_.erase(handle); }
+
+  // Forgets lent memory that only this list still holds, once its device lets go of it.
+  void sweep() {
+    for (size_t i = lent_.size(); i-- > 0;) {
+      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
+      std::swap(lent_[i], lent_.back());
+      lent_.pop_back();
+    }
+  }
+
+ private:
+  static HandleTable& handles() { return Core::instance().handles; }
+
+  static constexpr uint64_t last_drain_ns = 1'000'000'000;
+  std::vector<Lent> lent_;
+  std::unordered_set<double> made_;
+  std::map<double, int> opened_;  // how often this thread has each device open
+};
+
+}  // namespace hotslot

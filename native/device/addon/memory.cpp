@@ -1,0 +1,144 @@
+// The core's face to JavaScript: memory of a device and of the host, managed memory, and values written and read.
+#include <cstring>
+
+#include "device/addon/arguments.hpp"
+
+namespace hotslot {
+namespace {
+
+Napi::Value allocate(Info info) {
+  return guard(info, [&] { return own(info).make(device(info, 0)->allocate(whole(info, 1))); });
+}
+Napi::Value scratch(Info info) {
+  return guard(info, [&] { return own(info).make(device(info, 0)->scratch(whole(info, 1))); });
+}
+Napi::Value address(Info info) {
+  return guard(info, [&] { return double(uintptr_t(memory(number(info, 0))->address)); });
+}
+
+// ---- host memory ----------------------------------------------------------------------------------------------------
+
+Napi::Value register_host(Info info) {
+  const Bytes bytes = bytes_of(info[1], "the view to register");
+  return guard(info, [&] {
+    return own(info).lend(info[1].As<Napi::TypedArray>(),
+                          device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value()));
+  });
+}
+
+// How the driver reaches it: 0 pageable, 1 registered, 2 imported.
+Napi::Value host_kind(Info info) {
+  return guard(info, [&] { return int(memory(number(info, 0))->host_kind); });
+}
+
+// write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer follows in stream order.
+Napi::Value write(Info info) {
+  const Bytes bytes = bytes_of(info[3], "the values");
+  return guard(info, [&] {
+    Span to = span(number(info, 1), whole(info, 2), bytes.size);
+    Ref<Memory> staging = to.memory->device.allocate_host(bytes.size);
+    memcpy(staging->address, bytes.data, bytes.size);
+    stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
+  });
+}
+
+// read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has come this far.
+Napi::Value read(Info info) {
+  return guard(info, [&] {
+    Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
+    Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
+    stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
+    return own(info).make(staging);
+  });
+}
+Napi::Value copy_out(Info info) {
+  const Bytes to = bytes_of(info[1], "the target");
+  return guard(info, [&] {
+    Span from = span(number(info, 0), 0, to.size);
+    memcpy(to.data, from.address(), to.size);
+  });
+}
+
+// ---- managed memory -------------------------------------------------------------------------------------------------
+
+Napi::Value allocate_managed(Info info) {
+  return guard(info, [&] { return own(info).make(device(info, 0)->allocate_managed(whole(info, 1))); });
+}
+
+Span managed_span(Info info, size_t i) {
+  Span pages = span(number(info, i), whole(info, i + 1), whole(info, i + 2));
+  if (!pages.memory->managed)
+    throw argument("the tensor is not in managed memory: only those of a unified memory pool move");
+  return pages;
+}
+
+// A device of the family by its index, or -1: the CPU, where `least` is that.
+int location(const char* family, const Napi::Value& where, int least) {
+  const double given = number(where);
+  const int count = Core::instance().count(family);
+  if (!(given >= least && given < count) || given != double(int(given)))
+    throw range("device must be ", least < 0 ? "-1 (the CPU) or " : "", "the index of one of the ", count, " ", family,
+                " devices, 0 to ", count - 1, "; got ", where.ToString().Utf8Value());
+  return int(given);
+}
+
+// checkLocation(family, device, least)
+Napi::Value check_location(Info info) {
+  return guard(info, [&] { location(info[0].As<Napi::String>().Utf8Value().c_str(), info[1], int(number(info, 2))); });
+}
+
+// prefetch(stream, memory, offset, bytes, device)
+Napi::Value prefetch(Info info) {
+  return guard(info, [&] {
+    const Span range = managed_span(info, 1);
+    const int where = location(range.memory->family, info[4], on_cpu);
+    stream(info, 0)->prefetch(range, where);
+  });
+}
+
+// advise(memory, offset, bytes, advice: 0 preferred location, 1 accessed by, device)
+Napi::Value advise(Info info) {
+  return guard(info, [&] {
+    const Span range = managed_span(info, 0);
+    const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
+    const int where = location(range.memory->family, info[4], advice == Advice::accessed_by ? 0 : on_cpu);
+    range.memory->device.advise(range, advice, where);
+  });
+}
+
+Napi::Value residency(Info info) {
+  return guard(info, [&] {
+    const Span range = managed_span(info, 0);
+    const Residency found = range.memory->device.residency(range);
+    auto out = Napi::Object::New(info.Env()), by = Napi::Object(Napi::Array::New(info.Env()));
+    uint32_t n = 0;
+    for (const int each : found.accessed_by) by.Set(n++, each);
+    out.Set("location", found.location);
+    out.Set("preferred", found.preferred);
+    out.Set("accessedBy", by);
+    return out;
+  });
+}
+
+}  // namespace
+
+void add_memory_functions(Napi::Env env, Napi::Object exports) {
+  add_functions(env, exports,
+                {
+                    {"allocate", allocate},
+                    {"scratch", scratch},
+                    {"address", address},
+                    {"registerHost", register_host},
+                    {"hostKind", host_kind},
+                    {"write", write},
+                    {"read", read},
+                    {"copyOut", copy_out},
+                    {"allocateManaged", allocate_managed},
+                    {"checkLocation", check_location},
+                    {"prefetch", prefetch},
+                    {"advise", advise},
+                    {"residency", residency},
+                });
+}
+
+}  // namespace hotslot

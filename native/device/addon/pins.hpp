@@ -1,0 +1,51 @@
+// What an actor's native half holds: pins on the handles it borrows, taken once at set-up and dropped when it leaves.
+#pragma once
+#include <vector>
+
+#include "device/addon/napi.hpp"
+
+namespace hotslot {
+
+class Pins {
+ public:
+  explicit Pins(Napi::Env env) : env_(env), api_(environment(env).api) {
+    if (!api_) throw_js(env, wrong_addon("load this addon through Hotslot: it is not linked to device.node"));
+  }
+  ~Pins() { drop(); }
+  Pins(const Pins&) = delete;
+
+  const hotslot_api& api() const { return *api_; }
+
+  void* pin(const Napi::Value& handle, int kind, const char* what) {
+    void* object = api_->pin(number(handle), kind);
+    if (!object) throw_js(env_, stale(what));
+    held_.push_back(number(handle));
+    return object;
+  }
+
+  std::vector<void*> pin_all(const Napi::Value& handles, int kind, const char* what) {
+    auto list = handles.As<Napi::Array>();
+    std::vector<void*> out;
+    for (uint32_t i = 0; i < list.Length(); ++i) out.push_back(pin(list.Get(i), kind, what));
+    return out;
+  }
+
+  void drop() {
+    for (double handle : held_) api_->unpin(handle);
+    held_.clear();
+  }
+
+ private:
+  Napi::Env env_;
+  const hotslot_api* api_;
+  std::vector<double> held_;
+};
+
+// A slot index out of JavaScript, checked.
+inline size_t slot_of(Info info, size_t i, size_t depth) {
+  const int64_t slot = int64_t(whole(info, i));
+  if (slot < 0 || size_t(slot) >= depth) throw_js(info.Env(), range("slot ", slot, " is not one of ", depth));
+  return size_t(slot);
+}
+
+}  // namespace hotslot

@@ -1,0 +1,169 @@
+// The core's face to JavaScript: streams and events, and what is enqueued on them.
+#include "device/addon/arguments.hpp"
+
+namespace hotslot {
+namespace {
+
+// A wait on the thread pool is given back after this long, so that leaving a thread is never held up.
+constexpr uint64_t wait_slice_ns = 40'000'000;
+
+Napi::Value create_stream(Info info) {
+  return guard(info,
+               [&] { return own(info).make(device(info, 0)->create_stream(info[1].As<Napi::Number>().Int32Value())); });
+}
+Napi::Value create_event(Info info) {
+  return guard(info,
+               [&] { return own(info).make(device(info, 0)->create_event(info[1].As<Napi::Boolean>().Value())); });
+}
+Napi::Value record(Info info) {
+  return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref(), info[2].ToBoolean().Value()); });
+}
+Napi::Value wait(Info info) {
+  return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref(), info[2].ToBoolean().Value()); });
+}
+
+// copy(stream, to, toOffset, from, fromOffset, bytes)
+Napi::Value copy(Info info) {
+  return guard(info, [&] {
+    const uint64_t bytes = whole(info, 5);
+    stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes), span(number(info, 3), whole(info, 4), bytes));
+  });
+}
+
+// fill(stream, to, offset, bytes, pattern: Uint8Array of 1, 2, 4 or 8 bytes)
+Napi::Value fill(Info info) {
+  const Bytes pattern = bytes_of(info[4], "the pattern");
+  return guard(info, [&] {
+    stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data, pattern.size);
+  });
+}
+
+std::string kernel_names() {
+  std::string names;
+  for (auto& kernel : all_kernels()) names += std::string(" ") + kernel.name;
+  return names;
+}
+
+// launch(stream, kernel name, [handle, offset, bytes, element type, …], [whole…], [real…]); types as Kernel::types has
+// them
+Napi::Value launch(Info info) {
+  return guard(info, [&] {
+    const std::string name = info[1].As<Napi::String>();
+    const Kernel* kernel = find_kernel(name.c_str());
+    if (!kernel) throw argument("there is no kernel '", name, "'; there are:", kernel_names());
+    auto spans = info[2].As<Napi::Array>(), wholes = info[3].As<Napi::Array>(), reals = info[4].As<Napi::Array>();
+    const auto differ = [&](const char* what, uint32_t got, int want) {
+      if (got != uint32_t(want)) throw argument("kernel '", name, "' takes ", want, " ", what, ", got ", got);
+    };
+    differ("tensors", spans.Length() / 4, kernel->pointers);
+    differ("whole numbers", wholes.Length(), kernel->wholes);
+    differ("reals", reals.Length(), kernel->reals);
+    Launch call;
+    call.kernel = kernel;
+    for (uint32_t i = 0; i < wholes.Length(); ++i) call.args.whole[i] = wholes.Get(i).As<Napi::Number>().Int64Value();
+    for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
+    const auto field = [&](uint32_t i) { return spans.Get(i).As<Napi::Number>().DoubleValue(); };
+    for (uint32_t i = 0; i < spans.Length(); i += 4) {
+      const char type = kernel->types[i / 4];
+      if (type && type != char(field(i + 3)))
+        throw argument("kernel '", name, "': tensor ", i / 4, " must be ", type == 'f' ? "float32" : "int32");
+      call.spans.push_back(span(field(i), uint64_t(field(i + 1)), uint64_t(field(i + 2))));
+    }
+    check_launch(call);
+    stream(info, 0)->launch(std::move(call));
+  });
+}
+
+Napi::Value stream_query(Info info) {
+  return guard(info, [&] { return stream(info, 0)->query(); });
+}
+Napi::Value event_query(Info info) {
+  return guard(info, [&] { return event(info, 0)->query(); });
+}
+Napi::Value elapsed_ms(Info info) {
+  return guard(info, [&] { return event(info, 1)->elapsed_ms(*event(info, 0)); });
+}
+
+// ---- waiting --------------------------------------------------------------------------------------------------------
+
+// Blocks this thread for at most `ms`, helping the device meanwhile; true when the event is done.
+Napi::Value wait_event(Info info) {
+  return guard(info, [&] { return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6)); });
+}
+
+// The same on a thread of Node's pool, for threads that must not block; resolves to true when done.
+class EventWait final : public Napi::AsyncWorker {
+ public:
+  EventWait(Info info)
+      : AsyncWorker(info.Env()),
+        deferred(Napi::Promise::Deferred::New(info.Env())),
+        device_(device(info, 0).ref()),
+        event_(event(info, 1).ref()) {}
+  void Execute() override {
+    try {
+      done_ = device_->wait_event(*event_, wait_slice_ns);
+    } catch (const Error& error) {
+      failed_ = std::make_unique<Error>(error);
+    }
+  }
+  void OnOK() override {
+    if (!failed_) return deferred.Resolve(Napi::Boolean::New(Env(), done_));
+    try {
+      throw_js(Env(), view(*failed_));
+    } catch (const Napi::Error& error) {
+      deferred.Reject(error.Value());
+    }
+  }
+  // Anything else that went wrong on the pool's thread.
+  void OnError(const Napi::Error& error) override { deferred.Reject(error.Value()); }
+  Napi::Promise::Deferred deferred;
+
+ private:
+  Ref<Device> device_;
+  Ref<Event> event_;
+  std::unique_ptr<Error> failed_;
+  bool done_ = false;
+};
+
+Napi::Value wait_event_async(Info info) {
+  return guard(info, [&]() -> Napi::Value {
+    auto* worker = new EventWait(info);
+    worker->Queue();
+    return worker->deferred.Promise();
+  });
+}
+
+}  // namespace
+
+void check_launch(const Launch& call) {
+  const Kernel& kernel = *call.kernel;
+  const auto which = [&](size_t i) { return sentence("kernel '", kernel.name, "': tensor ", i); };
+  uint64_t need[max_pointers]{};
+  if (const char* wrong = kernel.need(call.args, need)) throw range("kernel '", kernel.name, "': ", wrong);
+  for (size_t i = 0; i < call.spans.size(); ++i) {
+    const Span& span = call.spans[i];
+    if (span.bytes < need[i]) throw range(which(i), " covers ", span.bytes, " bytes, ", need[i], " are needed");
+    if (!kernel.aligned(int(i), uintptr_t(span.address())))
+      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(kernel.widths[i]));
+  }
+}
+
+void add_stream_functions(Napi::Env env, Napi::Object exports) {
+  add_functions(env, exports,
+                {
+                    {"createStream", create_stream},
+                    {"createEvent", create_event},
+                    {"record", record},
+                    {"wait", wait},
+                    {"copy", copy},
+                    {"fill", fill},
+                    {"launch", launch},
+                    {"streamQuery", stream_query},
+                    {"eventQuery", event_query},
+                    {"elapsedMs", elapsed_ms},
+                    {"waitEvent", wait_event},
+                    {"waitEventAsync", wait_event_async},
+                });
+}
+
+}  // namespace hotslot

@@ -1,0 +1,47 @@
+/* What device.node lends to the thin addons: a versioned table of C functions over the one native core. No C++ type and
+ * no exception crosses it; a call that can refuse returns a negative number and leaves the reason in last_error(). */
+#pragma once
+#include <stdint.h>
+
+#define HOTSLOT_API_VERSION 1
+
+enum {
+  HOTSLOT_DEVICE = 1,
+  HOTSLOT_MEMORY = 2,
+  HOTSLOT_EVENT = 3,
+  HOTSLOT_STREAM = 4,
+  HOTSLOT_GRAPH = 5,
+  HOTSLOT_EXEC = 6
+};
+
+typedef struct hotslot_error {
+  const char* code; /* ERR_HOTSLOT_… */
+  const char* text;
+  const char* family; /* "" unless the driver said no */
+  const char* call;
+  const char* status_name;
+  const char* advice;
+  int status;
+} hotslot_error;
+
+typedef struct hotslot_api {
+  uint32_t version;
+  uint32_t bytes; /* sizeof(hotslot_api): a table of another build is refused */
+  /* The calling thread's last refusal; valid until its next call. */
+  const hotslot_error* (*last_error)(void);
+  /* A pinned object cannot be closed by anyone until it is unpinned. Null when stale. */
+  void* (*pin)(double handle, int kind);
+  void (*unpin)(double handle);
+  /* memory: address on the device, or of registered host memory */
+  uint8_t* (*address)(void* memory, uint64_t* bytes);
+  int (*copy)(void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset, uint64_t bytes);
+  int (*record)(void* stream, void* event);
+  int (*wait)(void* stream, void* event);
+  int (*replay)(void* stream, void* exec);
+  int (*stream_query)(void* stream); /* 1 done, 0 not yet */
+  int (*query)(void* event);         /* 1 done, 0 not yet */
+  /* Lends the calling thread to the device for about ns: 1 when it did something. */
+  int (*help)(void* device, uint64_t ns);
+  void (*attend)(void* device, void* bell);
+  void (*dismiss)(void* device, void* bell);
+} hotslot_api;

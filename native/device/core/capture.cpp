@@ -1,0 +1,230 @@
+// The rules of capture. capture.hpp has the words.
+#include "device/core/capture.hpp"
+
+#include <algorithm>
+
+namespace hotslot {
+namespace {
+
+// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events.
+// Only this thread can end them, so they end with it.
+struct OpenCaptures {
+  std::vector<std::weak_ptr<Capture>> list;
+  ~OpenCaptures() {
+    for (auto& weak : list)
+      if (auto capture = weak.lock()) capture->abandon();
+  }
+  void prune() {
+    const auto over = [](auto& weak) {
+      auto capture = weak.lock();
+      return !capture || capture->ended;
+    };
+    list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
+  }
+};
+thread_local OpenCaptures open_captures;
+
+const char* const end_call = "streamEndCapture";
+
+}  // namespace
+
+void forbid_in_capture(const char* family, const char* call) {
+  for (auto& weak : open_captures.list)
+    if (auto capture = weak.lock(); capture && !capture->ending) {
+      capture->invalidate();
+      refuse(family, call, refusal::capture_unsupported, "this thread has a capture open, which may only enqueue work",
+             "allocate, register, query and synchronise before the capture begins or after it ends");
+    }
+}
+
+bool thread_captures() {
+  return std::any_of(open_captures.list.begin(), open_captures.list.end(), [](auto& weak) {
+    auto capture = weak.lock();
+    return capture && !capture->ending;
+  });
+}
+
+void forbid_captured(const char* family, const char* call, const CaptureMark& mark) {
+  if (mark.captured)
+    refuse(family, call, refusal::captured_event, "the event was last recorded inside a capture",
+           "record it outside a capture before asking for it");
+}
+
+void Capture::abandon() {
+  std::map<Ref<CaptureMembership>, Frontier> gone;  // dropped without the lock: members hold captures
+  std::function<void(const std::vector<Ref<CaptureMembership>>&)> last;
+  std::deque<Work> forgotten;
+  {
+    std::lock_guard guard(lock);
+    if (ending.exchange(true)) return;
+    gone.swap(members);
+    forgotten.swap(nodes);
+    last.swap(abandoned);
+  }
+  settle();
+  std::vector<Ref<CaptureMembership>> all;
+  for (auto& [membership, frontier] : gone) all.push_back(membership);
+  if (last) last(all);
+  ended = true;
+}
+
+std::vector<Memory*> Capture::lent() const {
+  std::vector<Memory*> found;
+  each_memory([&](Memory& memory) {
+    if (memory.host && std::find(found.begin(), found.end(), &memory) == found.end()) found.push_back(&memory);
+  });
+  return found;
+}
+
+Ref<Capture> CaptureMembership::open() {
+  while (capture_ && capture_->ending && !capture_->ended) sched_yield();
+  if (capture_ && capture_->ended) capture_.reset();
+  return capture_;
+}
+
+// Under the capture's lock.
+void CaptureMembership::refuse_broken(const Capture& capture, const char* call) const {
+  if (capture.invalid || capture.ending)
+    refuse(family_, call, refusal::capture_invalidated, "an earlier call broke this capture",
+           "end the capture and look at its first error");
+}
+
+const Work* CaptureMembership::add(Work&& work, const char* call, CallInProgress& in_progress) {
+  const Ref<Capture> capture = open();
+  if (!capture) return nullptr;
+  std::lock_guard inside(capture->lock);
+  refuse_broken(*capture, call);
+  in_progress.in(capture);
+  Frontier& frontier = capture->members[shared_from_this()];
+  const uint32_t index = uint32_t(capture->nodes.size());
+  capture->nodes.push_back(std::move(work));
+  capture->needs.emplace_back(frontier.begin(), frontier.end());
+  frontier = {index};
+  return &capture->nodes.back();
+}
+
+bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgress& in_progress) {
+  const Ref<Capture> capture = open();
+  if (!capture) return false;
+  std::lock_guard inside(capture->lock);
+  refuse_broken(*capture, call);
+  in_progress.in(capture);
+  mark.captured = true;
+  mark.capture = capture;
+  mark.frontier = capture->members[shared_from_this()];
+  return true;
+}
+
+CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded, const char* call,
+                                                CallInProgress& in_progress) {
+  const Ref<Capture> mine = open();
+  if (mark.captured) {
+    const Ref<Capture> theirs = mark.capture.lock();
+    if (!theirs || theirs->ending)
+      refuse(family_, call, refusal::captured_event, "the event was recorded inside a capture that has ended",
+             "record it again before waiting for it");
+    if (mine && mine != theirs) {
+      mine->invalidate();
+      theirs->invalidate();
+      refuse(family_, call, refusal::capture_merge, "the event belongs to another capture",
+             "keep two captures apart, or capture both in one");
+    }
+    // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
+    std::lock_guard inside(theirs->lock);
+    refuse_broken(*theirs, call);
+    in_progress.in(theirs);
+    theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
+    capture_ = theirs;
+    return mine ? Wait::inside : Wait::joins;
+  }
+  if (mine && recorded) {
+    mine->invalidate();
+    refuse(family_, call, refusal::capture_isolation, "the event was recorded outside this capture",
+           "record it inside the capture, or wait for it before the capture begins");
+  }
+  return mine ? Wait::nothing : Wait::outside;
+}
+
+void CaptureMembership::forbid(const char* call, const char* why, const char* advice) {
+  const Ref<Capture> capture = open();
+  if (!capture) return;
+  capture->invalidate();
+  refuse(family_, call, refusal::capture_unsupported, why, advice);
+}
+
+Ref<Capture> CaptureMembership::begin() {
+  if (open())
+    refuse(family_, "streamBeginCapture", refusal::invalid_value, "the stream is capturing already",
+           "end that capture first");
+  capture_ = std::make_shared<Capture>();
+  capture_->origin = this;
+  capture_->thread = std::this_thread::get_id();
+  capture_->members[shared_from_this()];
+  open_captures.prune();
+  open_captures.list.push_back(capture_);
+  return capture_;
+}
+
+CaptureMembership::Ending CaptureMembership::take() {
+  Ending ending;
+  std::lock_guard guard(lock);
+  if (!open())
+    refuse(family_, end_call, refusal::invalid_value, "no capture is open on this stream", "begin one first");
+  if (capture_->origin != this) {
+    capture_->invalidate();
+    refuse(family_, end_call, refusal::capture_unmatched, "the capture began on another stream",
+           "end it on the stream it began on");
+  }
+  if (capture_->thread != std::this_thread::get_id())
+    refuse(family_, end_call, refusal::capture_wrong_thread, "the capture began in another thread",
+           "end it in the thread that began it");
+  ending.capture = capture_;
+  std::lock_guard inside(ending.capture->lock);
+  // From here on no work is added; streams that take part wait until the driver has ended it too.
+  ending.capture->ending = true;
+  ending.members.swap(ending.capture->members);
+  ending.broken = ending.capture->invalid;
+  find_unjoined(ending);
+  return ending;
+}
+
+// Walks back from the origin's last work: what it does not reach was forked off and never joined. Under the capture's
+// lock.
+void CaptureMembership::find_unjoined(Ending& ending) const {
+  const Capture& capture = *ending.capture;
+  std::vector<bool> seen(capture.nodes.size());
+  std::vector<uint32_t> stack;
+  for (auto& [membership, frontier] : ending.members)
+    if (membership.get() == this) stack.assign(frontier.begin(), frontier.end());
+  while (!stack.empty()) {
+    const uint32_t index = stack.back();
+    stack.pop_back();
+    if (seen[index]) continue;
+    seen[index] = true;
+    stack.insert(stack.end(), capture.needs[index].begin(), capture.needs[index].end());
+  }
+  for (auto& [membership, frontier] : ending.members)
+    if (std::any_of(frontier.begin(), frontier.end(), [&](uint32_t index) { return !seen[index]; }))
+      ending.unjoined.push_back(membership);
+}
+
+void CaptureMembership::judge(const Ending& ending) const {
+  open_captures.prune();
+  if (ending.broken)
+    refuse(family_, end_call, refusal::capture_invalidated, "a call broke this capture",
+           "look at the first error inside it");
+  if (!ending.unjoined.empty())
+    refuse(family_, end_call, refusal::capture_unjoined, "another stream joined the capture and was not joined back",
+           "record an event there and wait for it on the first stream");
+}
+
+void CaptureMembership::abandon() {
+  Ref<Capture> capture;
+  {
+    std::lock_guard guard(lock);
+    capture = open();
+  }
+  if (capture && capture->origin == this) capture->abandon();
+}
+
+}  // namespace hotslot

@@ -1,0 +1,88 @@
+// The core's open devices: opened once per process, counted over all threads.
+#include "device/core/core.hpp"
+
+#include "device/core/capture.hpp"
+#include "device/core/family.hpp"
+
+namespace hotslot {
+Core& Core::instance() {
+  static Core* core = new Core;  // never destroyed: threads of the process may still use it while statics die
+  return *core;
+}
+
+const OpenDevice& Core::open(const std::string& name) {
+  const auto [family, index] = resolve(name);
+  const std::string wanted = family->name + (":" + std::to_string(index));
+  std::lock_guard lock(mutex_);
+  auto known = open_.find(wanted);
+  if (known == open_.end()) {
+    OpenDevice opened;
+    opened.device = family->open(index);
+    opened.stream = handles.add(opened.device->create_stream(0));
+    opened.handle = handles.add(opened.device);
+    known = open_.emplace(wanted, std::move(opened)).first;
+  }
+  OpenDevice& open = known->second;
+  if (open.users++ == 0) {
+    open.device->in_use = true;
+    renew_default(open);
+  }
+  return open;
+}
+
+// Under the mutex. A default stream that failed is replaced when the device is opened anew.
+void Core::renew_default(OpenDevice& open) {
+  if (thread_captures()) return;
+  try {
+    Pinned<Stream> stream(open.stream, Kind::stream, "stream");
+    if (!stream->capturing()) stream->query();
+  } catch (const Error&) {
+    const double failed = open.stream;
+    try {
+      open.stream = handles.add(open.device->create_stream(0));
+    } catch (const Error&) {
+      return;  // the whole device is lost: its next call says so
+    }
+    handles.remove(failed, 0);
+  }
+}
+
+// Under the mutex.
+OpenDevice& Core::of(double device) {
+  for (auto& [name, open] : open_)
+    if (open.handle == device) return open;
+  throw stale("device");
+}
+
+void Core::close(double device, int times) {
+  std::map<std::string, double> gone;  // let go without the mutex: that may take a while
+  std::map<std::string, OpenDevice::Table> tables;
+  Ref<Device> trimmed;
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    open.users -= times;
+    if (open.users > 0 || open.captures) return;  // the thread that has the capture stream comes back here
+    open.users = 0;
+    open.device->in_use = false;
+    gone.swap(open.belongings);
+    for (const double stream : open.idle_streams) gone.emplace("idle stream " + std::to_string(stream), stream);
+    open.idle_streams.clear();
+    tables.swap(open.tables);
+    open.table_counts.bytes = 0;
+    trimmed = open.device;
+  }
+  for (auto& [name, handle] : gone) {
+    try {
+      handles.remove(handle, pins_ns);
+    } catch (const Error&) {
+      // Another thread has it pinned: it stays the device's.
+      std::lock_guard lock(mutex_);
+      of(device).belongings.emplace(name, handle);
+    }
+  }
+  tables.clear();
+  trimmed->trim();
+}
+
+}  // namespace hotslot

@@ -1,0 +1,126 @@
+// Why a call is refused: the one exception of the core, and what makes it. Every code of JavaScript's that the core
+// throws is written here and nowhere else. Values stand in the sentence as they would in a stream: throw range(bytes, "
+// bytes at ", offset).
+#pragma once
+#include <locale>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "device/core/api.h"
+
+namespace hotslot {
+
+// `code` is the JavaScript error code; the rest is set for a driver's no only.
+struct Error : std::runtime_error {
+  Error(const char* code, const std::string& text) : std::runtime_error(text), code(code) {}
+  Error(const char* family, const char* call, int status, const char* status_name, const std::string& text,
+        const char* advice)
+      : std::runtime_error(text),
+        code("ERR_HOTSLOT_DEVICE"),
+        family(family),
+        call(call),
+        status_name(status_name),
+        advice(advice),
+        status(status) {}
+  const char* code;
+  const char* family = "";
+  const char* call = "";
+  const char* status_name = "";
+  const char* advice = "";
+  int status = 0;
+};
+
+// The error as the C table and the addons pass it on: valid as long as `error` is.
+inline hotslot_error view(const Error& error) {
+  return {error.code, error.what(), error.family, error.call, error.status_name, error.advice, error.status};
+}
+
+template <class... Parts>
+std::string sentence(const Parts&... parts) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  (text << ... << parts);
+  return text.str();
+}
+
+// An argument of the wrong kind.
+template <class... Parts>
+Error argument(const Parts&... parts) {
+  return {"ERR_HOTSLOT_ARGUMENT", sentence(parts...)};
+}
+
+// An argument of the right kind with a value that cannot be.
+template <class... Parts>
+Error range(const Parts&... parts) {
+  return {"ERR_HOTSLOT_RANGE", sentence(parts...)};
+}
+
+// Another thread, or the device, is at it: the same call can succeed later.
+template <class... Parts>
+Error state_busy(const Parts&... parts) {
+  return {"ERR_HOTSLOT_STATE_BUSY", sentence(parts...)};
+}
+
+// Not inside a capture, or only there.
+template <class... Parts>
+Error state_capture(const Parts&... parts) {
+  return {"ERR_HOTSLOT_STATE_CAPTURE", sentence(parts...)};
+}
+
+// This device or driver cannot do it at all.
+template <class... Parts>
+Error unavailable(const Parts&... parts) {
+  return {"ERR_HOTSLOT_UNAVAILABLE", sentence(parts...)};
+}
+
+template <class... Parts>
+Error out_of_memory(const Parts&... parts) {
+  return {"ERR_HOTSLOT_MEMORY", sentence(parts...)};
+}
+
+template <class... Parts>
+Error unknown_device(const Parts&... parts) {
+  return {"ERR_HOTSLOT_UNKNOWN_DEVICE", sentence(parts...)};
+}
+
+// The JavaScript object was closed: it has no handle any more.
+inline Error closed(const char* what) { return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")}; }
+
+// Parts of different builds.
+inline Error wrong_addon(const char* why) { return {"ERR_HOTSLOT_ADDON", why}; }
+
+// A handle of what was closed.
+inline Error stale(const char* what) {
+  return {"ERR_HOTSLOT_STALE_HANDLE", sentence("this ", what, " is closed (its handle is stale)")};
+}
+
+// A status that a driver refuses with, and its name.
+struct Refusal {
+  int status;
+  const char* name;
+};
+
+// What our own rules refuse with on every family: CUDA's numbers, those of captures from 900 on.
+namespace refusal {
+constexpr Refusal invalid_value{1, "INVALID_VALUE"};
+constexpr Refusal not_ready{600, "NOT_READY"};
+constexpr Refusal launch_failed{719, "LAUNCH_FAILED"};
+constexpr Refusal capture_unsupported{900, "STREAM_CAPTURE_UNSUPPORTED"};
+constexpr Refusal capture_invalidated{901, "STREAM_CAPTURE_INVALIDATED"};
+constexpr Refusal capture_merge{902, "STREAM_CAPTURE_MERGE"};
+constexpr Refusal capture_unmatched{903, "STREAM_CAPTURE_UNMATCHED"};
+constexpr Refusal capture_unjoined{904, "STREAM_CAPTURE_UNJOINED"};
+constexpr Refusal capture_isolation{905, "STREAM_CAPTURE_ISOLATION"};
+constexpr Refusal captured_event{907, "CAPTURED_EVENT"};
+constexpr Refusal capture_wrong_thread{908, "STREAM_CAPTURE_WRONG_THREAD"};
+}  // namespace refusal
+
+// A driver's no, or ours in its place, in the form every family throws it.
+[[noreturn]] inline void refuse(const char* family, const char* call, const Refusal& no, const std::string& why,
+                                const char* advice) {
+  throw Error(family, call, no.status, no.name, sentence(family, ": ", call, " refused with ", no.name, ": ", why),
+              advice);
+}
+
+}  // namespace hotslot

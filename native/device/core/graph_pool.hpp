@@ -1,0 +1,82 @@
+// A graph pool: memory for what lives only inside an update, lent out again and again. Graphs of one pool share these
+// bytes, so their replays run one at a time; its blocks go when the pool is closed and no graph refers to them any
+// more.
+#pragma once
+#include <mutex>
+#include <vector>
+
+#include "device/core/device.hpp"
+
+namespace hotslot {
+
+// Graphs that touch the same memory from several streams, one behind the other in the order of enqueueing.
+class ReplayOrder {
+ public:
+  explicit ReplayOrder(Device& device) : last_(device.create_event(false)) {}
+  // Held from before() to after(): no other replay comes in between.
+  std::mutex lock;
+  void before(Stream& stream) {
+    // Order only: what fails in one graph is nothing to the next.
+    if (const auto before = on_.lock(); used_ && before.get() != &stream) stream.wait(last_, true);
+  }
+  void after(Stream& stream) {
+    stream.record(last_, false);
+    on_ = stream.weak_from_this();
+    used_ = true;
+  }
+
+ private:
+  const Ref<Event> last_;
+  bool used_ = false;
+  std::weak_ptr<Object> on_;  // a stream that is gone may still be at it
+};
+
+// A bump allocator over blocks of device memory. Lends to one capture at a time (Core::enter_capture): within it every
+// allocation is apart from the others, the next one gets the same bytes again.
+class GraphPool final : public Object {
+ public:
+  explicit GraphPool(Ref<Device> device)
+      : Object(Kind::pool, device->family),
+        device(std::move(device)),
+        replay_order(std::make_shared<ReplayOrder>(*this->device)) {}
+  ~GraphPool() override;
+  const Ref<Device> device;
+  const Ref<ReplayOrder> replay_order;
+
+  struct Part {
+    double block;  // its handle, the pool's: stale when the pool is closed
+    size_t offset;
+  };
+  void rewind() {
+    std::lock_guard guard(lock_);
+    block_ = used_ = 0;
+  }
+  // Also in a capture.
+  Part allocate(size_t bytes);
+  size_t bytes() {
+    std::lock_guard guard(lock_);
+    size_t sum = 0;
+    for (auto& block : blocks_) sum += block.memory->bytes;
+    return sum;
+  }
+
+ private:
+  static constexpr size_t alignment = 256, least_block = 1 << 20;
+  struct Block {
+    Ref<Memory> memory;
+    double handle;
+  };
+  std::mutex lock_;
+  std::vector<Block> blocks_;
+  size_t block_ = 0, used_ = 0;
+};
+
+// Replays in the order of every pool that the graph touches.
+class Replays {
+ public:
+  static Ref<Exec> instantiate(Graph& graph);
+  static bool update(Exec& exec, const Ref<Graph>& graph);
+  static void replay(Stream& stream, const Ref<Exec>& exec);
+};
+
+}  // namespace hotslot

@@ -1,0 +1,192 @@
+// What belongs to a device and is shared by all threads: streams and tables that are kept for the next use, and the one
+// capture stream.
+#include <algorithm>
+#include <cstring>
+
+#include "device/core/capture.hpp"
+#include "device/core/core.hpp"
+#include "device/core/graph_pool.hpp"
+
+namespace hotslot {
+namespace {
+
+// A table is a few kilobytes on a stream of its own.
+constexpr uint64_t table_ns = 5'000'000'000;
+// What is kept of either.
+constexpr size_t most_idle_streams = 16, most_tables = 1024;
+
+}  // namespace
+
+double Core::belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  auto known = open.belongings.find(name);
+  if (known == open.belongings.end()) known = open.belongings.emplace(name, handles.add(make(*open.device))).first;
+  return known->second;
+}
+
+void Core::drop_belonging(double device, double handle) {
+  {
+    std::lock_guard lock(mutex_);
+    auto& belongings = of(device).belongings;
+    const auto known =
+        std::find_if(belongings.begin(), belongings.end(), [&](auto& each) { return each.second == handle; });
+    if (known == belongings.end()) return;
+    belongings.erase(known);
+  }
+  handles.remove(handle, pins_ns);
+}
+
+// ---- the stream pool and tables -------------------------------------------------------------------------------------
+
+double Core::lend_stream(double device) {
+  if (thread_captures())
+    throw state_capture("this needs a stream of its own, which cannot be had inside a capture: make it before");
+  std::vector<Ref<Object>> failed;  // go without the mutex
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  // One whose last borrower's work is over, and went well.
+  for (size_t i = open.idle_streams.size(); i-- > 0;) {
+    const double handle = open.idle_streams[i];
+    try {
+      if (!Pinned<Stream>(handle, Kind::stream, "stream")->query()) continue;
+      open.idle_streams.erase(open.idle_streams.begin() + ptrdiff_t(i));
+      open.stream_counts.hits++;
+      return handle;
+    } catch (const Error&) {
+      open.idle_streams.erase(open.idle_streams.begin() + ptrdiff_t(i));
+      failed.push_back(handles.remove(handle, 0));
+    }
+  }
+  open.stream_counts.misses++;
+  return handles.add(open.device->create_stream(0));
+}
+
+void Core::take_back_stream(double device, double handle) {
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (open.users > 0 && open.idle_streams.size() < most_idle_streams) return open.idle_streams.push_back(handle);
+  }
+  handles.remove(handle, pins_ns);
+}
+
+Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
+  const std::string key(static_cast<const char*>(bytes), size);
+  Ref<Device> on;
+  const auto known = [&](OpenDevice& open) -> Ref<Memory> {
+    const auto found = open.tables.find(key);
+    if (found == open.tables.end()) return nullptr;
+    found->second.used = ++open.table_counts.hits + open.table_counts.misses;
+    return found->second.memory;
+  };
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (auto found = known(open)) return found;
+    on = open.device;
+  }
+  if (thread_captures())
+    throw state_capture(
+        "this needs device memory with a table, which cannot be written inside a capture: make it before");
+  Ref<Memory> made = on->allocate(size);
+  {
+    const Ref<Stream> stream = on->create_stream(0);
+    const Ref<Event> there = on->create_event(false);
+    Ref<Memory> staging = on->allocate_host(size);
+    std::memcpy(staging->address, bytes, size);
+    stream->copy(Span{made, 0, size}, Span{std::move(staging), 0, size});
+    stream->record(there, false);
+    if (!on->wait_event(*there, table_ns))
+      throw state_busy("the device did not take a table of ", size,
+                       " bytes in time: it is stuck, or another thread's capture goes on for long");
+  }
+  Ref<Memory> gone;
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  if (auto found = known(open)) return found;  // another thread was faster
+  open.table_counts.misses++;
+  if (open.users == 0) return made;
+  if (open.tables.size() == most_tables) {
+    const auto oldest = std::min_element(open.tables.begin(), open.tables.end(),
+                                         [](auto& a, auto& b) { return a.second.used < b.second.used; });
+    open.table_counts.bytes -= oldest->first.size();
+    gone = std::move(oldest->second.memory);
+    open.tables.erase(oldest);
+  }
+  open.table_counts.bytes += size;
+  open.tables[key] = {made, open.table_counts.hits + open.table_counts.misses};
+  return made;
+}
+
+Core::Caches Core::caches(double device) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  return {open.device->kept(), open.stream_counts, open.table_counts};
+}
+
+// ---- the shared capture stream --------------------------------------------------------------------------------------
+
+double Core::enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  OpenDevice& open = of(device);
+  if (open.captures == thread) {
+    throw state_busy("the shared capture stream of ", open.device->family, ":", open.device->index,
+                     " is in use by this thread already: one captured or warmed-up function cannot run inside another");
+  }
+  if (!left_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return !open.captures; })) return 0;
+  if (pool) {
+    auto& arena = static_cast<GraphPool&>(*pool);
+    if (&*arena.device != &*open.device) throw argument("the graph pool belongs to another device");
+    arena.rewind();
+  }
+  // Looked up only now: the thread that had it before may have dropped the one there was.
+  auto stream = open.belongings.find(capture_stream);
+  if (stream == open.belongings.end())
+    stream = open.belongings.emplace(capture_stream, handles.add(open.device->create_stream(0))).first;
+  open.captures = thread;
+  open.pool = pool;
+  return stream->second;
+}
+
+// Under the mutex.
+void Core::end_scope(OpenDevice& open) {
+  open.captures = nullptr;
+  open.pool.reset();
+  left_.notify_all();
+  const auto known = open.belongings.find(capture_stream);
+  if (known == open.belongings.end()) return;  // dropped: it had failed
+  Pinned<Stream> stream(known->second, Kind::stream, "capture stream");
+  if (stream->capturing()) stream->end_capture();
+}
+
+void Core::leave_capture(double device, const void* thread) {
+  {
+    std::lock_guard lock(mutex_);
+    OpenDevice& open = of(device);
+    if (open.captures != thread) return;
+    end_scope(open);
+  }
+  close(device, 0);
+}
+
+void Core::leave(const void* thread) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, open] : open_) {
+    if (open.captures != thread) continue;
+    try {
+      end_scope(open);
+    } catch (const Error&) {
+      // Its stream failed; the next thread that enters is told.
+    }
+  }
+}
+
+void Core::require_entered(const Object& pool, const void* thread) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, open] : open_)
+    if (open.captures == thread && open.pool.get() == &pool) return;
+  throw state_capture("a graph pool lends memory only inside a function that is captured or warmed up with it");
+}
+
+}  // namespace hotslot

@@ -1,0 +1,179 @@
+// What every family's streams do alike: which objects may meet, what a capture takes, and every refusal of that, once.
+// The family does the rest (do_…), under the lock of the stream's membership.
+#include <exception>
+
+#include "device/core/capture.hpp"
+
+namespace hotslot {
+namespace {
+
+// The driver's part of a captured operation. When the driver says no, its capture and ours differ: ours is broken.
+template <class F>
+void in_driver(const CallInProgress& in_progress, F&& driver_call) {
+  try {
+    driver_call();
+  } catch (const Error&) {
+    in_progress.capture()->invalidate();
+    throw;
+  }
+}
+
+}  // namespace
+
+Stream::Stream(Device& device, Ref<void> hold)
+    : Object(Kind::stream, device.family),
+      device(device),
+      membership_(std::make_shared<CaptureMembership>(device.family, std::move(hold))) {}
+
+Stream::~Stream() { leave_captures(); }
+
+void Stream::leave_captures() {
+  if (membership_) membership_->abandon();
+  membership_.reset();
+}
+
+// A capture that is being ended has ended when this returns: no operation slips in between.
+void Stream::check(const char* call) {
+  membership_->open();
+  do_check(call);
+}
+
+// ---- work -----------------------------------------------------------------------------------------------------------
+
+void Stream::enqueue(Work&& work, const char* call) {
+  for (const Span* span : {&work.to, &work.from})
+    if (span->memory) require_family(family, *span->memory, "memory");
+  for (auto& span : work.launch.spans) require_family(family, *span.memory, "memory");
+  // What cannot run is refused before it can break a capture.
+  do_prepare(work, call);
+  std::lock_guard guard(membership_->lock);
+  check(call);
+  CallInProgress in_progress;
+  if (const Work* captured = membership_->add(std::move(work), call, in_progress))
+    return in_driver(in_progress, [&] { do_captured_work(*captured, call); });
+  if (work.type == Work::record)
+    refuse(family, call, refusal::invalid_value,
+           "an external record belongs in a capture, and none is open on this stream", "record it plainly");
+  do_work(std::move(work), call);
+}
+
+void Stream::copy(const Span& to, const Span& from) { enqueue(Work::copy_of(to, from), "memcpyAsync"); }
+
+void Stream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
+  enqueue(Work::fill_of(to, pattern, pattern_bytes), "memsetAsync");
+}
+
+void Stream::launch(Launch&& launch) { enqueue(Work::of(std::move(launch)), "launchKernel"); }
+
+void Stream::replay(const Ref<Exec>& exec) {
+  const char* call = "graphLaunch";
+  require_family(family, *exec, "a graph");
+  std::lock_guard guard(membership_->lock);
+  check(call);
+  membership_->forbid(call, "a graph cannot be replayed into a capture", "capture its work directly");
+  do_replay(exec);
+}
+
+void Stream::prefetch(const Span& span, int device) {
+  const char* call = "memPrefetchAsync";
+  require_family(family, *span.memory, "memory");
+  std::lock_guard guard(membership_->lock);
+  check(call);
+  membership_->forbid(call, "a prefetch is no part of a graph",
+                      "prefetch before the capture, or before a replay: the address stays the same");
+  do_prefetch(span, device);
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+void Stream::record(const Ref<Event>& event, bool external) {
+  const char* call = "eventRecord";
+  require_family(family, *event, "an event");
+  if (external) return enqueue(Work::record_of(event), call);
+  std::lock_guard guard(membership_->lock);
+  check(call);
+  std::lock_guard event_guard(event->capture_mark.lock);
+  CallInProgress in_progress;
+  if (membership_->record(event->capture_mark, call, in_progress))
+    return in_driver(in_progress, [&] { do_captured_record(*event); });
+  // First the driver: should it refuse, the event is what it was.
+  do_record(*event);
+  event->recorded_outside();
+}
+
+void Stream::wait(const Ref<Event>& event, bool order_only) {
+  const char* call = "streamWaitEvent";
+  require_family(family, *event, "an event");
+  if (!device.orders(event->device))
+    throw argument("an event of ", family, ":", event->device.index, " cannot be waited for on ", family, ":",
+                   device.index, ": the two belong to different drivers");
+  std::lock_guard guard(membership_->lock);
+  check(call);
+  std::lock_guard event_guard(event->capture_mark.lock);
+  CallInProgress in_progress;
+  switch (membership_->wait(event->capture_mark, event->recorded, call, in_progress)) {
+    case CaptureMembership::Wait::outside:
+      return do_wait(*event, order_only);
+    case CaptureMembership::Wait::nothing:
+      return;
+    case CaptureMembership::Wait::inside:
+      return in_driver(in_progress, [&] { do_captured_wait(*event, false); });
+    case CaptureMembership::Wait::joins:
+      return in_driver(in_progress, [&] { do_captured_wait(*event, true); });
+  }
+}
+
+bool Stream::query() {
+  const char* call = "streamQuery";
+  forbid_in_capture(family, call);
+  std::lock_guard guard(membership_->lock);
+  membership_->forbid(call, "the stream is capturing", "end the capture first");
+  check(call);
+  return do_query();
+}
+
+// ---- captures -------------------------------------------------------------------------------------------------------
+
+bool Stream::capturing() {
+  std::lock_guard guard(membership_->lock);
+  return membership_->open() != nullptr;
+}
+
+void Stream::begin_capture() {
+  do_prepare_capture();
+  try {
+    std::lock_guard guard(membership_->lock);
+    check("streamBeginCapture");
+    const Ref<Capture> capture = membership_->begin();
+    try {
+      do_begin_capture(*capture);
+    } catch (...) {
+      capture->abandon();
+      throw;
+    }
+  } catch (...) {
+    do_capture_over();
+    throw;
+  }
+}
+
+Ref<Graph> Stream::end_capture() {
+  struct Over {
+    Stream& stream;
+    ~Over() { stream.do_capture_over(); }
+  } over{*this};
+  Ref<Graph> graph;
+  std::exception_ptr driver_said_no;
+  membership_->end([&](const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) {
+    try {
+      graph = do_end_capture(capture, unjoined);
+    } catch (...) {
+      driver_said_no = std::current_exception();
+    }
+  });
+  // Behind our own verdict, which comes first.
+  if (driver_said_no) std::rethrow_exception(driver_said_no);
+  return graph;
+}
+
+}  // namespace hotslot

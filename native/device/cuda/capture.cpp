@@ -1,0 +1,89 @@
+// CUDA's and ROCm's captures: they begin and end in the driver too.
+#include "device/cuda/graph.hpp"
+
+namespace hotslot::cuda {
+namespace {
+
+// For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
+void join(RawStream& origin, const std::vector<Ref<CaptureMembership>>& members) {
+  for (auto& membership : members)
+    release([&] {
+      auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(membership->hold()));
+      const Driver& driver = origin.device.driver;
+      if (&other == &origin) return;
+      const Enter enter(driver, origin.device.context);
+      RawEvent event(other.device, false);
+      driver.check(driver.call.event_record, event.handle, other.handle);
+      driver.check(driver.call.stream_wait_event, origin.handle, event.handle, 0u);
+    });
+}
+
+// A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
+Status end_in_driver(RawStream& raw, GraphHandle& graph) {
+  const Driver& driver = raw.device.driver;
+  const auto over = [&](Status got) {
+    return got == status::success ||
+           (driver.ends_broken_captures && got >= status::capture_unsupported && got < status::capture_wrong_thread);
+  };
+  try {
+    const Enter enter(driver, raw.device.context);
+    const Status got = driver.call.stream_end_capture(raw.handle, &graph);
+    if (over(got)) return got;
+    GraphHandle late = nullptr;
+    // Once more, in case the refusal had nothing to do with the capture.
+    if (!over(driver.call.stream_end_capture(raw.handle, &late))) raw.capture_stuck = true;
+    if (late) raw.device.give_back(driver.call.graph_destroy, late);
+    return got;
+  } catch (const Error& error) {
+    raw.capture_stuck = true;
+    return error.status;
+  }
+}
+
+}  // namespace
+
+void CudaStream::do_prepare_capture() { device_.prepare(); }
+
+void CudaStream::do_begin_capture(Capture& capture) {
+  const Enter enter(driver_, device_.context);
+  raw_->before_capture = mark(*raw_);
+  // Counted before it begins: no thread asks for events any more.
+  driver_.open_captures.fetch_add(1);
+  try {
+    driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
+  } catch (const Error&) {
+    driver_.open_captures.fetch_sub(1);
+    throw;
+  }
+  capture.abandoned = [raw = raw_](const std::vector<Ref<CaptureMembership>>& members) {
+    Driver& driver = raw->device.driver;
+    GraphHandle graph = nullptr;
+    if (!driver.ends_broken_captures) join(*raw, members);
+    end_in_driver(*raw, graph);
+    // Another thread than the one that began it cannot end it at all: the stream goes with its capture, and at once,
+    // for the streams that joined are free behind this.
+    if (raw->capture_stuck) raw->destroy();
+    if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
+    driver.open_captures.fetch_sub(1);
+  };
+}
+
+Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
+                                      const std::vector<Ref<CaptureMembership>>& unjoined) {
+  GraphHandle handle = nullptr;
+  if (!driver_.ends_broken_captures) join(*raw_, unjoined);
+  const Status got = end_in_driver(*raw_, handle);
+  driver_.open_captures.fetch_sub(1);
+  const auto graph = std::make_shared<CudaGraph>(device_, handle, capture);
+  if (got != status::success) driver_.refuse(driver_.call.stream_end_capture.name, got);
+  return graph;
+}
+
+// A stream that lives long does not keep an event for a capture that is over.
+void CudaStream::do_capture_over() {
+  std::shared_ptr<Mark> mark;  // goes without the lock
+  std::lock_guard guard(membership()->lock);
+  if (!membership()->open() && !raw_->capture_stuck) mark.swap(raw_->before_capture);
+}
+
+}  // namespace hotslot::cuda

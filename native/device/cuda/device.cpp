@@ -1,0 +1,153 @@
+// CUDA's and ROCm's devices: what they are, and what is loaded on them.
+#include <algorithm>
+#include <cstring>
+
+#include "device/cuda/blas.hpp"
+#include "device/cuda/device.hpp"
+
+namespace hotslot::cuda {
+
+// ---- the device -----------------------------------------------------------------------------------------------------
+
+CudaDevice::CudaDevice(Driver& driver, int index)
+    : GpuDevice(driver.family, index, driver.retired),
+      driver(driver),
+      staging_(
+          driver.retired, [this](size_t room) { return allocate_staging(room); },
+          [this](uint8_t* at) { give_back(this->driver.call.mem_free_host, static_cast<void*>(at)); }) {
+  driver.check(driver.call.device_get, &id, index);
+  // Waiting threads sleep. Not possible once another library uses the context: then it has chosen.
+  unsigned flags = 0;
+  int active = 0;
+  if (driver.call.primary_context_get_state(id, &flags, &active) == status::success && !active)
+    driver.call.primary_context_set_flags(id, sched_blocking_sync);
+  // Retained for the life of the process: the last release would reset what others share.
+  driver.check(driver.call.primary_context_retain, &context, id);
+  int processors = 1;
+  if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) == status::success &&
+      processors > 0)
+    most_blocks_ = unsigned(processors) * 8;
+  description_ = describe(driver, id);
+  no_managed_ = why_not_managed();
+  own_ = create_stream(0);
+}
+
+DeviceTraits CudaDevice::traits() {
+  DeviceTraits traits;
+  traits.description = description_;
+  traits.submitter = driver.submitter;
+  traits.graph_events = bool(driver.call.event_record_with_flags);
+  traits.no_managed = no_managed_;
+  std::lock_guard guard(load_lock_);
+  traits.matrix_products = products_.c_str();
+  return traits;
+}
+
+MemoryInfo CudaDevice::memory_info() {
+  driver.tidy();
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  size_t free = 0, total = 0;
+  driver.check(driver.call.mem_get_info, &free, &total);
+  return {total, free};
+}
+
+// ---- what is loaded -------------------------------------------------------------------------------------------------
+
+// Under load_lock_: the first image the driver takes, and every function of it.
+void CudaDevice::load() {
+  if (loaded_) return;
+  loaded_ = true;
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  Module module = nullptr;
+  for (auto& image : driver.images) {
+    const Status got = driver.call.module_load_data(&module, image.data);
+    if (got == status::success) break;
+    module = nullptr;
+    try {
+      driver.refuse(driver.call.module_load_data.name, got);
+    } catch (const Error& error) {
+      not_loaded_ = error.what() + std::string("; ") + error.advice;
+    }
+  }
+  if (!module) {
+    if (not_loaded_.empty())
+      not_loaded_ = std::string("this build carries no kernels for ") + driver.family +
+                    "; build them where the compiler is: npm run build:kernels";
+    return;
+  }
+  not_loaded_.clear();
+  for (auto& kernel : all_kernels()) {
+    Function function = nullptr;
+    if (driver.call.module_get_function(&function, module, kernel.name) != status::success) continue;
+    // Loaded now: a capture must not be the first to need it.
+    if (driver.call.func_load) driver.call.func_load(function);
+    functions_[kernel.name] = function;
+  }
+}
+
+Function CudaDevice::function(const Kernel& kernel) {
+  std::lock_guard guard(load_lock_);
+  load();
+  if (!not_loaded_.empty()) throw unavailable(family, ": kernel '", kernel.name, "' cannot run: ", not_loaded_);
+  const auto found = functions_.find(kernel.name);
+  if (found == functions_.end()) throw unavailable(family, ": the loaded kernels have no '", kernel.name, "'");
+  return found->second;
+}
+
+Blas* CudaDevice::blas() {
+  std::lock_guard guard(load_lock_);
+  if (!blas_tried_) {
+    blas_tried_ = true;
+    std::string why;
+    blas_ = Blas::open(*this, why);
+    products_ = blas_ ? blas_->provider() : "Hotslot's own kernel" + (why.empty() ? "" : " (" + why + ")");
+  }
+  return blas_.get();
+}
+
+void CudaDevice::prepare() {
+  blas();
+  std::lock_guard guard(load_lock_);
+  load();
+}
+
+// ---- the family -----------------------------------------------------------------------------------------------------
+
+std::string describe(const Driver& driver, DeviceId id) {
+  char name[256] = "";
+  driver.call.device_get_name(name, sizeof name - 1, id);
+  return std::string(name) + ", " + driver.version_text;
+}
+
+Family::Found found_devices(Driver& driver) {
+  Family::Found found;
+  int count = 0;
+  const Status got = driver.call.device_get_count(&count);
+  if (got != status::success || count == 0) {
+    found.reason = driver.library.name + " opened, but it reports no device" +
+                   (got == status::success ? "" : " (status " + std::to_string(got) + ")");
+    return found;
+  }
+  for (int i = 0; i < count; ++i) {
+    DeviceId id = 0;
+    if (const Status refused = driver.call.device_get(&id, i); refused != status::success) {
+      found.reason = driver.library.name + " opened, but does not give its device " + std::to_string(i) + " (status " +
+                     std::to_string(refused) + ")";
+      break;
+    }
+    found.devices.push_back(describe(driver, id));
+    found.software |= found.devices.back().rfind("Hotslot software driver", 0) == 0;
+  }
+  return found;
+}
+
+Ref<Device> open_device(Driver& driver, int index) {
+  auto device = std::make_shared<CudaDevice>(driver, index);
+  std::lock_guard guard(driver.lock);
+  driver.devices.push_back(device);
+  return device;
+}
+
+}  // namespace hotslot::cuda

@@ -1,0 +1,121 @@
+// CUDA's driver, and ROCm's, which is the same machinery over another table of calls (hip/find.cpp).
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/core/library.hpp"
+#include "device/cuda/abi.hpp"
+#include "device/gpu/give_back.hpp"
+#include "device/gpu/retired.hpp"
+#include "kernels/images.hpp"
+
+namespace hotslot::cuda {
+
+class CudaDevice;
+
+// Nothing on the device survives these.
+constexpr bool loses_context(Status status) {
+  switch (status) {
+    case 214:  // uncorrectable ECC error
+    case 220:  // uncorrectable NVLink error
+    case 226:  // contained error
+    case status::illegal_address:
+    case status::launch_timeout:
+    case 709:  // the primary context was reset
+    case 710:  // assertion in a kernel
+      return true;
+    default:
+      return status >= 714 && status <= 719;
+  }
+}
+
+// An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
+struct Driver {
+  const char* family;
+  const char* submitter;
+  const char* context_lost;  // advice for an error that nothing on this device survives
+  Table call;
+  Library library;
+  int version = 0;
+  // What to load kernels from: the first that the driver takes.
+  std::vector<KernelImage> images;
+  // False: asking for events fails while any thread captures, so no thread asks then.
+  bool polls_in_capture = true;
+  // False: a capture that the driver refuses to end is still open.
+  bool ends_broken_captures = true;
+  std::string version_text;
+
+  std::atomic<int> open_captures{0};
+  std::vector<Ref<CudaDevice>> devices;  // opened ones, for good; guarded by `lock`
+  std::mutex lock;
+  Retired retired{[this] { return marks(); }};
+  Unreturned unreturned;
+
+  [[noreturn]] void refuse(const char* call_name, Status status, const std::string& detail = "") const;
+  template <class... P, class... A>
+  void check(const Call<Status(P...)>& entry, A... arguments) const {
+    if (const Status status = entry(arguments...); status != status::success) refuse(entry.name, status);
+  }
+  bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
+  // A mark behind everything that streams of this family have been given so far. Lets go of closed streams that are
+  // idle.
+  Marks marks();
+  // Gives back what was let go and is idle now, closed streams too.
+  void sweep() {
+    if (Retired::may_sweep() && has_closed_streams()) marks();
+    retired.sweep();
+  }
+  // The same, and offers again what the driver would not take.
+  void tidy() {
+    sweep();
+    if (Retired::may_sweep()) unreturned.offer_again();
+  }
+  bool has_closed_streams();
+
+  // Managed memory: `where` is a device's index, or on_cpu. Each in whichever form this driver has it.
+  void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
+  void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
+  DeviceId id_of(int where) const;
+};
+
+// Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps
+// ours.
+class Enter {
+ public:
+  Enter(const Driver& driver, Context context) : driver_(driver) {
+    if (driver.call.context_get_current(&before_) == status::success && before_ == context) return;
+    driver.check(driver.call.context_set_current, context);
+    changed_ = before_ != nullptr;
+  }
+  ~Enter() {
+    if (changed_) driver_.call.context_set_current(before_);
+  }
+  Enter(const Enter&) = delete;
+
+ private:
+  const Driver& driver_;
+  Context before_ = nullptr;
+  bool changed_ = false;
+};
+
+// While another library captures in CUDA's global mode, a thread in any other than relaxed mode may neither ask nor
+// allocate, and would break that capture by trying. Our own rules come first, so relaxing is safe; the thread's mode is
+// put back.
+class RelaxedCaptureMode {
+ public:
+  explicit RelaxedCaptureMode(const Driver& driver)
+      : driver_(driver), changed_(driver.call.exchange_capture_mode(&mode_) == status::success) {}
+  ~RelaxedCaptureMode() {
+    if (changed_) driver_.call.exchange_capture_mode(&mode_);
+  }
+  RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
+
+ private:
+  const Driver& driver_;
+  CaptureMode mode_ = capture_relaxed;
+  const bool changed_;
+};
+
+}  // namespace hotslot::cuda

@@ -1,0 +1,86 @@
+// NVIDIA's driver: opened at run time, every call by the version whose signature was compiled, whatever the driver
+// offers beyond it.
+#include "device/cuda/device.hpp"
+
+namespace hotslot::cuda {
+namespace {
+
+constexpr int oldest_version = 12000;
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// Empty, or why the library is of no use.
+std::string resolve(Driver& driver) {
+  const std::string& name = driver.library.name;
+  const auto init = driver.library.symbol<Init>("cuInit");
+  const auto get_version = driver.library.symbol<DriverGetVersion>("cuDriverGetVersion");
+  const auto lookup = driver.library.symbol<GetProcAddress>("cuGetProcAddress_v2");
+  if (!init || !get_version)
+    return name + " opened, but is no CUDA driver: it has no " + (init ? "cuDriverGetVersion" : "cuInit");
+  if (const Status got = init(0); got != status::success) {
+    if (got == status::no_device) return "the NVIDIA driver " + name + " finds no GPU (cuInit: 100)";
+    if (got == status::stub_library) return name + " is a stub for linking; install the NVIDIA driver";
+    return "the NVIDIA driver " + name + " does not start (cuInit: " + std::to_string(got) +
+           "); nvidia-smi may tell more";
+  }
+  if (get_version(&driver.version) != status::success) return name + " does not tell its version";
+  if (driver.version < oldest_version || !lookup)
+    return "the NVIDIA driver supports CUDA " + version_text(driver.version) +
+           ", needed is 12.0 or newer (driver 525); update the driver";
+  std::string missing;
+  const auto find = [&](auto& entry, int version, bool required) {
+    void* found = nullptr;
+    int how = 0;
+    // A version beyond the driver's is an error there; for us it is missing.
+    if (lookup(entry.name, &found, version, lookup_legacy_stream, &how) != status::success) found = nullptr;
+    entry.function = reinterpret_cast<decltype(entry.function)>(found);
+    if (!found && required) missing += std::string(missing.empty() ? "" : ", ") + entry.name;
+  };
+#define HOTSLOT_REQUIRED(name, symbol, version, parameters) find(driver.call.name, version, true);
+#define HOTSLOT_OPTIONAL(name, symbol, version, parameters) find(driver.call.name, version, false);
+  HOTSLOT_CUDA_ENTRIES(HOTSLOT_REQUIRED, HOTSLOT_OPTIONAL)
+#undef HOTSLOT_REQUIRED
+#undef HOTSLOT_OPTIONAL
+  return missing.empty() ? "" : name + " lacks " + missing + "; update the NVIDIA driver";
+}
+
+Driver& driver() {
+  static Driver& driver = *new Driver;  // never destroyed: threads of the process may still use it while statics die
+  return driver;
+}
+
+Family::Found find() {
+  Driver& found = driver();
+  found.family = "cuda";
+  found.submitter = "cuda_driver";
+  found.context_lost =
+      "nothing on this GPU survives that in this process: close what is open and start the process again; "
+      "compute-sanitizer names the kernel at fault";
+  for (const KernelImage* image = ptx_images; image->format; ++image) found.images.push_back(*image);
+  found.library = Library::open({"libcuda.so.1"}, "HOTSLOT_CUDA");
+  if (!found.library)
+    return {{}, "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer", false};
+  const std::string reason = resolve(found);
+  if (!reason.empty()) return {{}, reason, false};
+  found.version_text = "CUDA " + version_text(found.version);
+  return found_devices(found);
+}
+
+}  // namespace
+}  // namespace hotslot::cuda
+
+namespace hotslot {
+
+const Family& cuda_family() {
+  static const Family family{"cuda",
+                             []() -> const Family::Found& {
+                               static const Family::Found found = cuda::find();
+                               return found;
+                             },
+                             [](int index) { return cuda::open_device(cuda::driver(), index); }};
+  return family;
+}
+
+}  // namespace hotslot

@@ -1,0 +1,74 @@
+// CUDA's and ROCm's graphs.
+#include "device/cuda/graph.hpp"
+
+namespace hotslot::cuda {
+
+void refuse_revoked(const Memory& memory, const char* call) {
+  if (memory.revoked.load()) refuse(memory.family, call, refusal::launch_failed, lender_gone, keep_the_lender);
+}
+
+Ref<Exec> CudaGraph::instantiate() {
+  std::lock_guard guard(raw.lock);
+  return std::make_shared<CudaExec>(raw.device, std::make_shared<RawExec>(raw), capture);
+}
+
+CudaExec::~CudaExec() {
+  // Replays may be under way: what they touch stays until they are over.
+  device_.driver.retired.add([raw = std::move(raw_), capture = std::move(capture_)] {});
+}
+
+bool CudaExec::do_update(const Ref<Graph>& graph) {
+  auto& next = static_cast<CudaGraph&>(*graph);
+  const Driver& driver = device_.driver;
+  const Enter enter(driver, device_.context);
+  const RelaxedCaptureMode relaxed(driver);
+  Ref<RawExec> old;
+  Ref<Capture> before;
+  ExecUpdateResult result{};
+  Status got;
+  {
+    std::lock_guard guard(lock_);
+    std::lock_guard graph_guard(next.raw.lock);
+    got = driver.call.graph_exec_update(raw_->handle, next.raw.handle, &result);
+    if (got != status::success && got != status::graph_exec_update_failure && got != status::not_supported)
+      driver.refuse(driver.call.graph_exec_update.name, got);
+    old = raw_;
+    if (got != status::success) raw_ = std::make_shared<RawExec>(next.raw);
+    before = std::exchange(capture_, next.capture);
+    lent_ = capture_->lent();
+  }
+  // Without the lock: marks take every membership's, and replays take a membership's lock before this one.
+  device_.driver.retired.add([old = std::move(old), before = std::move(before)] {});
+  return got == status::success;
+}
+
+void CudaExec::launch(const Ref<RawStream>& stream) {
+  const Driver& driver = device_.driver;
+  std::lock_guard guard(lock_);
+  for (const Memory* memory : lent_) refuse_revoked(*memory, "graphLaunch");
+  // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most,
+  // and an update may have made another. A stream that is gone was idle, and another stream's failure is its own.
+  if (const auto on = last_on_.lock(); on && on != stream && pending())
+    driver.check(driver.call.stream_wait_event, stream->handle, last_.handle, 0u);
+  driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
+  // A stream that fails this early says so at its next call.
+  driver.call.event_record(last_.handle, stream->handle);
+  last_on_ = stream;
+  // What the graph records is the events' latest record from here on.
+  for (auto& node : capture_->nodes) {
+    if (node.type != Work::record) continue;
+    auto& event = static_cast<CudaEvent&>(*node.event);
+    std::lock_guard event_guard(event.capture_mark.lock);
+    event.recorded_outside();
+    event.note(stream);
+  }
+}
+
+bool CudaExec::pending() const {
+  const Driver& driver = device_.driver;
+  if (!driver.may_poll()) return true;
+  const RelaxedCaptureMode relaxed(driver);
+  return driver.call.event_query(last_.handle) == status::not_ready;
+}
+
+}  // namespace hotslot::cuda

@@ -1,0 +1,72 @@
+// CUDA's and ROCm's graphs: the driver's own, with the capture that holds what they touch.
+#pragma once
+#include "device/cuda/stream.hpp"
+
+namespace hotslot::cuda {
+
+// A driver's graph is not for several threads at once: `lock` is held while it is read.
+class RawGraph {
+ public:
+  RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
+  ~RawGraph() {
+    if (handle) device.give_back(device.driver.call.graph_destroy, handle);
+  }
+  RawGraph(const RawGraph&) = delete;
+  CudaDevice& device;
+  const GraphHandle handle;
+  std::mutex lock;
+};
+
+class RawExec {
+ public:
+  // Under the graph's lock.
+  explicit RawExec(const RawGraph& graph) : device(graph.device) {
+    const Driver& driver = device.driver;
+    const Enter enter(driver, device.context);
+    const RelaxedCaptureMode relaxed(driver);
+    driver.check(driver.call.graph_instantiate, &handle, graph.handle, 0ull);
+  }
+  ~RawExec() { device.give_back(device.driver.call.graph_exec_destroy, handle); }
+  RawExec(const RawExec&) = delete;
+  CudaDevice& device;
+  GraphExecHandle handle = nullptr;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(CudaDevice& device, GraphHandle handle, Ref<Capture> capture)
+      : Graph(device.family, std::move(capture)), raw(device, handle) {}
+  Ref<Exec> instantiate() override;
+  RawGraph raw;
+};
+
+// Refuses work on memory whose thread has ended.
+void refuse_revoked(const Memory& memory, const char* call);
+
+class CudaExec final : public Exec {
+ public:
+  CudaExec(CudaDevice& device, Ref<RawExec> raw, Ref<Capture> capture)
+      : Exec(device.family),
+        device_(device),
+        raw_(std::move(raw)),
+        capture_(std::move(capture)),
+        lent_(capture_->lent()) {}
+  ~CudaExec() override;
+  void launch(const Ref<RawStream>& stream);
+
+ protected:
+  bool do_update(const Ref<Graph>& graph) override;
+
+ private:
+  bool pending() const;
+
+  CudaDevice& device_;
+  std::mutex lock_;
+  RawEvent last_{device_, false};  // behind the latest replay
+  std::weak_ptr<RawStream> last_on_;
+  Ref<RawExec> raw_;
+  Ref<Capture> capture_;
+  std::vector<Memory*> lent_;
+};
+
+}  // namespace hotslot::cuda

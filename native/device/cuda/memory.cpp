@@ -1,0 +1,234 @@
+// Memory of CUDA's and ROCm's devices: their own, managed, and the host's that they copy from and to.
+#include <algorithm>
+
+#include "device/cuda/stream.hpp"
+
+namespace hotslot::cuda {
+namespace {
+
+class DeviceMemory final : public CudaMemory {
+ public:
+  DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0, bool managed = false)
+      : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable, managed),
+        room_(room) {}
+  ~DeviceMemory() override {
+    cuda().driver.retired.add([&device = cuda(), at = on_device, room = room_] { device.put_back(at, room); });
+  }
+
+ private:
+  const size_t room_;  // of a block; else 0
+};
+
+}  // namespace
+
+template <class... P, class... A>
+DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
+                             A... arguments) {
+  driver.sweep();
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  DevicePtr at = 0;
+  Status got = status::success;
+  const auto allocate = [&] {
+    got = call(&at, room, arguments...);
+    return got != status::out_of_memory;
+  };
+  if (!reclaim(driver.retired, allocate, [&] { trim(); })) {
+    size_t free = 0, total = 0;
+    driver.call.mem_get_info(&free, &total);
+    throw out_of_memory(family, ": ", bytes, " bytes were asked for, ", free, " are free: use fewer or smaller slots");
+  }
+  if (got != status::success) driver.refuse(call.name, got);
+  return at;
+}
+
+// Waits: new memory is zero before any stream can touch it.
+void CudaDevice::zero(DevicePtr at, size_t bytes) {
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  std::lock_guard guard(own_lock_);
+  const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
+  driver.check(driver.call.memset_d8_async, at, static_cast<unsigned char>(0), bytes, own);
+  driver.check(driver.call.stream_synchronize, own);
+}
+
+Ref<Memory> CudaDevice::do_allocate(size_t bytes) {
+  const size_t room = std::max<size_t>(bytes, 1);
+  auto memory = std::make_shared<DeviceMemory>(*this, obtain(driver.call.mem_alloc, bytes, room), bytes);
+  zero(memory->on_device, room);
+  return memory;
+}
+
+Ref<Memory> CudaDevice::scratch(size_t bytes) {
+  driver.sweep();
+  const size_t room = blocks_.room_for(bytes);
+  DevicePtr at = blocks_.take(room);
+  if (at == 0) at = obtain(driver.call.mem_alloc, bytes, room);
+  return std::make_shared<DeviceMemory>(*this, at, bytes, room);
+}
+
+void CudaDevice::put_back(DevicePtr at, size_t room) {
+  if (room == 0 || !in_use || !blocks_.keep(at, room)) give_back(driver.call.mem_free, at);
+}
+
+void CudaDevice::trim() {
+  if (!Retired::may_sweep()) return;
+  driver.tidy();
+  for (auto& [at, room] : blocks_.take_all()) give_back(driver.call.mem_free, at);
+}
+
+// ---- managed memory -------------------------------------------------------------------------------------------------
+
+std::string CudaDevice::why_not_managed() const {
+  const Table& call = driver.call;
+  std::string missing;
+  const auto need = [&](bool there, const char* name) {
+    if (!there) missing += std::string(missing.empty() ? "" : ", ") + name;
+  };
+  need(bool(call.mem_alloc_managed), call.mem_alloc_managed.name);
+  need(call.mem_prefetch || call.mem_prefetch_v1, call.mem_prefetch_v1.name);
+  need(call.mem_advise || call.mem_advise_v1, call.mem_advise_v1.name);
+  need(bool(call.mem_range_get_attribute), call.mem_range_get_attribute.name);
+  if (!missing.empty()) return "this driver lacks " + missing;
+  const auto has = [&](Attribute attribute) {
+    int value = 0;
+    return call.device_get_attribute(&value, attribute, id) == status::success && value != 0;
+  };
+  if (!has(attribute_managed_memory)) return "this device has no managed memory";
+  if (!has(attribute_concurrent_managed_access))
+    return "this device and the CPU cannot use managed memory at the same time";
+  return "";
+}
+
+DeviceId Driver::id_of(int where) const {
+  if (where == on_cpu) return device_cpu;
+  DeviceId id = 0;
+  check(call.device_get, &id, where);
+  return id;
+}
+
+namespace {
+
+Location location_of(DeviceId id) {
+  return id == device_cpu ? Location{location_host, 0} : Location{location_device, id};
+}
+
+}  // namespace
+
+void Driver::prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const {
+  const DeviceId id = id_of(where);
+  if (call.mem_prefetch)
+    check(call.mem_prefetch, at, bytes, location_of(id), 0u, stream);
+  else
+    check(call.mem_prefetch_v1, at, bytes, id, stream);
+}
+
+void Driver::advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const {
+  const DeviceId id = id_of(where);
+  if (call.mem_advise)
+    check(call.mem_advise, at, bytes, advice, location_of(id));
+  else
+    check(call.mem_advise_v1, at, bytes, advice, id);
+}
+
+Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
+  if (!no_managed_.empty()) throw unavailable(family, ": managed memory cannot be had: ", no_managed_);
+  const size_t room = std::max<size_t>(bytes, 1);
+  auto memory = std::make_shared<DeviceMemory>(
+      *this, obtain(driver.call.mem_alloc_managed, bytes, room, unsigned(mem_attach_global)), bytes, 0, true);
+  zero(memory->on_device, room);
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  for (const MemoryAdvice advice : {advise_preferred_location, advise_accessed_by})
+    driver.advise(memory->on_device, room, advice, index);
+  return memory;
+}
+
+void CudaDevice::do_advise(const Span& span, Advice advice, int where) {
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  driver.advise(static_cast<CudaMemory&>(*span.memory).on_device + span.offset, span.bytes,
+                advice == Advice::preferred_location ? advise_preferred_location : advise_accessed_by, where);
+}
+
+Residency CudaDevice::do_residency(const Span& span) {
+  Residency found;
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  int count = 0;
+  driver.check(driver.call.device_get_count, &count);
+  std::map<DeviceId, int> indices{{device_cpu, on_cpu}, {device_invalid, nowhere}};
+  for (int i = 0; i < count; ++i) indices[driver.id_of(i)] = i;
+  const auto where = [&](DeviceId id) {
+    const auto known = indices.find(id);
+    return known == indices.end() ? nowhere : known->second;
+  };
+  const DevicePtr at = static_cast<CudaMemory&>(*span.memory).on_device + span.offset;
+  const auto ask = [&](RangeAttribute attribute, void* out, size_t bytes) {
+    driver.check(driver.call.mem_range_get_attribute, out, bytes, attribute, at, span.bytes);
+  };
+  DeviceId location = device_invalid, preferred = device_invalid;
+  ask(range_last_prefetch_location, &location, sizeof location);
+  ask(range_preferred_location, &preferred, sizeof preferred);
+  found.location = where(location), found.preferred = where(preferred);
+  std::vector<DeviceId> by(size_t(count) + 1, device_invalid);  // the CPU may be among them
+  ask(range_accessed_by, by.data(), by.size() * sizeof by[0]);
+  for (const DeviceId id : by)
+    if (where(id) >= 0) found.accessed_by.push_back(where(id));
+  std::sort(found.accessed_by.begin(), found.accessed_by.end());
+  return found;
+}
+
+Ref<Memory> CudaDevice::do_allocate_host(size_t bytes) {
+  driver.sweep();
+  const size_t room = staging_.room_for(bytes);
+  uint8_t* const at = staging_.take(room);
+  return std::make_shared<StagingMemory<CudaMemory>>(staging_, room, *this, at, bytes, true, DevicePtr(at),
+                                                     HostKind::registered);
+}
+
+uint8_t* CudaDevice::allocate_staging(size_t room) {
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  void* at = nullptr;
+  driver.check(driver.call.mem_host_alloc, &at, room, unsigned(host_alloc_portable));
+  return static_cast<uint8_t*>(at);
+}
+
+Ref<Memory> CudaDevice::do_register_host(void* address, size_t bytes, bool pin) {
+  auto* at = static_cast<uint8_t*>(address);
+  const auto lent = [&](std::function<void()> let_go, DevicePtr on_device, HostKind kind) {
+    return std::make_shared<LentMemory<CudaMemory>>(driver.retired, std::move(let_go), *this, at, bytes, true,
+                                                    on_device, kind);
+  };
+  if (!pin || bytes == 0) return lent([] {}, DevicePtr(at), HostKind::pageable);
+  driver.sweep();
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  driver.check(driver.call.mem_host_register, address, bytes,
+               unsigned(host_register_portable | host_register_devicemap));
+  DevicePtr on_device = 0;
+  if (const Status got = driver.call.mem_host_get_device_pointer(&on_device, address, 0u); got != status::success) {
+    driver.call.mem_host_unregister(address);
+    driver.refuse(driver.call.mem_host_get_device_pointer.name, got);
+  }
+  const auto unpin = [this, address] { give_back(driver.call.mem_host_unregister, address); };
+  return lent(unpin, on_device, HostKind::registered);
+}
+
+void CudaDevice::reach(CudaDevice& peer) {
+  std::lock_guard guard(load_lock_);
+  if (peers_.count(peer.id)) return;
+  int can = 0;
+  driver.check(driver.call.device_can_access_peer, &can, id, peer.id);
+  peers_.insert(peer.id);
+  if (!can) return;  // copies go through the host
+  const Enter enter(driver, context);
+  const RelaxedCaptureMode relaxed(driver);
+  const Status got = driver.call.context_enable_peer_access(peer.context, 0u);
+  if (got == status::success || got == status::peer_access_already_enabled) return;
+  peers_.erase(peer.id);
+  driver.refuse(driver.call.context_enable_peer_access.name, got);
+}
+
+}  // namespace hotslot::cuda

@@ -1,0 +1,53 @@
+// What devices with a driver of their own do alike: they need no help, ring no bell, and let go of lent memory when
+// they can.
+#pragma once
+#include <time.h>
+
+#include "device/gpu/retired.hpp"
+
+namespace hotslot {
+
+class GpuDevice : public Device {
+ public:
+  GpuDevice(const char* family, int index, Retired& retired) : Device(family, index), retired_(retired) {}
+  bool help(uint64_t) override { return false; }
+  void attend(Bell*) override {}
+  void dismiss(Bell*) override {}
+
+  // What is enqueued from now on is refused. What was before has this long; after that the pages stay pinned until it
+  // is done.
+  void revoke(const Ref<Memory>& memory, uint64_t ns) override {
+    memory->revoked.store(true);
+    for (const uint64_t deadline = now_ns() + ns; !memory->release();) {
+      if (now_ns() >= deadline) return release_later(memory);
+      nap(200'000);
+    }
+  }
+
+ protected:
+  bool do_wait_event(Event& event, uint64_t ns) override {
+    constexpr uint64_t spin_ns = 20'000;
+    const uint64_t begin = now_ns();
+    for (;;) {
+      if (event.query()) return true;
+      const uint64_t waited = now_ns() - begin;
+      if (waited >= ns) return false;
+      if (waited >= spin_ns) nap(50'000);
+    }
+  }
+
+ private:
+  static void nap(long ns) {
+    const timespec time{0, ns};
+    nanosleep(&time, nullptr);
+  }
+  // Again and again: what stands behind it may be new each time.
+  void release_later(const Ref<Memory>& memory) {
+    retired_.add([this, memory] {
+      if (!memory->release()) release_later(memory);
+    });
+  }
+  Retired& retired_;
+};
+
+}  // namespace hotslot

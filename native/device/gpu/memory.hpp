@@ -1,0 +1,100 @@
+// Memory as every GPU family handles it: host memory for staging, host memory that a caller lent, and device memory
+// that has run out. What the driver's calls are is the family's.
+#pragma once
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "device/core/block_cache.hpp"
+#include "device/gpu/retired.hpp"
+
+namespace hotslot {
+
+// Again when there is no memory: first without what is kept for later, then also without what was let go and is still
+// in use. `allocate` is false when there is no memory.
+template <class Allocate, class Trim>
+bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
+  constexpr uint64_t reclaim_ns = 2'000'000'000;
+  if (allocate()) return true;
+  trim();
+  if (allocate()) return true;
+  if (!Retired::may_sweep()) return false;
+  retired.drain(reclaim_ns);
+  trim();
+  return allocate();
+}
+
+// Pinned host memory of the driver's own, for reads and writes of pageable arrays, used again and again.
+class Staging {
+ public:
+  // `allocate` throws when the driver has no such memory.
+  Staging(Retired& retired, std::function<uint8_t*(size_t)> allocate, std::function<void(uint8_t*)> free)
+      : retired_(retired), allocate_(std::move(allocate)), free_(std::move(free)) {}
+  size_t room_for(size_t bytes) const { return blocks_.room_for(bytes); }
+  uint8_t* take(size_t room) {
+    uint8_t* const kept = blocks_.take(room);
+    return kept ? kept : allocate_(room);
+  }
+  // Once nothing that was enqueued so far touches it.
+  void give(uint8_t* at, size_t room) {
+    retired_.add([this, at, room] {
+      if (!blocks_.keep(at, room)) free_(at);
+    });
+  }
+  void trim() {
+    for (auto& [at, room] : blocks_.take_all()) free_(at);
+  }
+
+ private:
+  static constexpr size_t most_staging_bytes = size_t(64) << 20;
+  Retired& retired_;
+  const std::function<uint8_t*(size_t)> allocate_;
+  const std::function<void(uint8_t*)> free_;
+  Blocks<uint8_t*> blocks_{most_staging_bytes};
+};
+
+// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was taken.
+template <class Base>
+class StagingMemory final : public Base {
+ public:
+  template <class... Arguments>
+  StagingMemory(Staging& staging, size_t room, Arguments&&... base)
+      : Base(std::forward<Arguments>(base)...), staging_(staging), room_(room) {}
+  ~StagingMemory() override { staging_.give(this->address, room_); }
+
+ private:
+  Staging& staging_;
+  const size_t room_;
+};
+
+// Host memory that a caller lent, as it is or pinned. It is the caller's again when the work that was enqueued before
+// the first release() is over. Never without release(): what still runs keeps the pages pinned, and pinned they stay.
+template <class Base>
+class LentMemory final : public Base {
+ public:
+  // `let_go` unpins the pages.
+  template <class... Arguments>
+  LentMemory(Retired& retired, std::function<void()> let_go, Arguments&&... base)
+      : Base(std::forward<Arguments>(base)...), retired_(retired), let_go_(std::move(let_go)) {}
+
+  bool release() override {
+    std::lock_guard guard(lock_);
+    if (released_) return true;
+    if (!Retired::may_sweep()) return false;
+    if (!marked_) marks_ = retired_.mark();
+    marked_ = true;
+    if (!passed(marks_)) return false;
+    released_ = true;
+    let_go_();
+    return true;
+  }
+
+ private:
+  Retired& retired_;
+  const std::function<void()> let_go_;
+  std::mutex lock_;
+  bool marked_ = false, released_ = false;
+  Marks marks_;
+};
+
+}  // namespace hotslot

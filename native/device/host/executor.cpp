@@ -1,0 +1,266 @@
+// Which thread runs the host device's queues. The rule: a thread that enqueues sees that one comes; so does a thread
+// that leaves runnable work behind, or starts an op that may take long while other work is runnable. An attending actor
+// will come unless it is busy running something; a pool thread unless it is inside a long op.
+#include "device/host/executor.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+#include <thread>
+
+namespace hotslot::host {
+namespace {
+// The bell of this thread while it attends: its own enqueueing need not ring it.
+thread_local Bell* own_bell = nullptr;
+// How often it attends with that bell: a thread may host several pollers.
+thread_local int own_attends = 0;
+thread_local bool pool_thread = false;
+// Streams that can be held at once before others have to wait; a thread is only made when all others are held.
+constexpr int most_pool_threads = 16;
+}  // namespace
+
+Executor& Executor::instance() {
+  // Never destroyed: pool threads may outlive every static.
+  static Executor* executor = new Executor;
+  return *executor;
+}
+
+void Executor::add(const Ref<Queue>& queue) {
+  std::lock_guard guard(lock_);
+  auto next = std::make_shared<Queues>();
+  for (auto& old : *queues_)
+    if (!old->closed.load() || old->pending.load() != 0) next->push_back(old);
+  next->push_back(queue);
+  std::stable_sort(next->begin(), next->end(), [](auto& a, auto& b) { return a->priority < b->priority; });
+  queues_ = std::move(next);
+}
+
+std::shared_ptr<const Executor::Queues> Executor::queues() {
+  std::lock_guard guard(lock_);
+  return queues_;
+}
+
+void Executor::notify() {
+  const int attending = attending_.load();
+  if (attending > 0) {
+    std::lock_guard guard(attendants_lock_);
+    for (Bell* bell : attendants_)
+      if (bell != own_bell) bell->ring();
+  }
+  if (attending - busy_.load() <= 0) wake_pool();
+}
+
+void Executor::wake_pool() {
+  // Before the counts are read: a thread that counts as a hand sees the new word before it sleeps.
+  word_at(&pool_word_).fetch_add(1);
+  if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
+  if (pool_parked_.load() > 0) {
+    futex_wake(&pool_word_, 1);
+    return;
+  }
+  std::lock_guard guard(pool_mutex_);
+  if (pool_threads_.load() >= most_pool_threads) return;
+  pool_threads_.fetch_add(1);
+  try {
+    std::thread([this] { pool_main(); }).detach();
+  } catch (const std::system_error&) {
+    pool_threads_.fetch_sub(1);  // the machine has no thread left: those there are go on
+  }
+}
+
+void Executor::pool_main() {
+  pool_thread = true;
+  for (;;) {
+    // Read before looking: a push after the look has moved the word, and the wait returns at once.
+    const int32_t seen = word_at(&pool_word_).load();
+    if (help(std::numeric_limits<uint64_t>::max() / 2)) continue;
+    stress_pause();
+    pool_parked_.fetch_add(1);
+    futex_wait(&pool_word_, seen, longest_sleep_ns);
+    pool_parked_.fetch_sub(1);
+  }
+}
+
+Executor::LongOp::LongOp(Executor& executor, bool may_take_long) : executor(may_take_long ? &executor : nullptr) {
+  if (!may_take_long) return;
+  // Held first, then the look: an enqueuer either sees that we are held, or we see what it enqueued.
+  if (pool_thread) executor.pool_held_.fetch_add(1);
+  if (executor.runnable()) executor.wake_pool();
+}
+
+Executor::LongOp::~LongOp() {
+  if (executor && pool_thread) executor->pool_held_.fetch_sub(1);
+}
+
+// Whether a thread that claims the queue could run something. False says so only for now.
+bool Executor::ready(Queue& queue) {
+  if (queue.pending.load() == 0) return false;
+  std::lock_guard guard(queue.lock);
+  if (queue.ops.empty()) return false;
+  const Op& op = queue.ops.front();
+  if (op.type == Op::wait) return op.point->done.load();
+  if (op.type == Op::graph && op.next_node == 0) return !op.exec->running.load();
+  return true;
+}
+
+bool Executor::next_for_pool(Queue& queue) {
+  std::lock_guard guard(queue.lock);
+  return !queue.ops.empty() && queue.ops.front().for_pool();
+}
+
+bool Executor::claimable(Queue& queue) { return !queue.claimed.load() && ready(queue); }
+
+bool Executor::runnable() {
+  const auto all = queues();  // held: adding a stream replaces the list
+  for (auto& queue : *all)
+    if (claimable(*queue)) return true;
+  return false;
+}
+
+bool Executor::help(uint64_t ns) {
+  const uint64_t deadline = now_ns() + ns;
+  bool any = false, late = false;
+  if (own_bell) busy_.fetch_add(1);
+  for (bool ran = true; ran && !late;) {
+    ran = false;
+    const auto all = queues();
+    for (auto& queue : *all) {
+      // We are out of time: wake the pool for runnable queues that no thread has taken on.
+      if (late && claimable(*queue)) {
+        wake_pool();
+        break;
+      }
+      if (late || queue->pending.load() == 0) continue;
+      // Again after giving the claim back: what made the queue runnable meanwhile came while others could not have it.
+      while (!queue->claimed.exchange(true)) {
+        const bool went_on = drain(*queue, deadline);
+        ran |= went_on;
+        late = went_on && now_ns() >= deadline;
+        stress_pause();
+        // Releases what this thread did to the next one that claims the queue.
+        queue->claimed.store(false);
+        if (late || !ready(*queue)) break;
+        if (!pool_thread && next_for_pool(*queue)) {
+          wake_pool();
+          break;
+        }
+      }
+    }
+    any |= ran;
+  }
+  if (own_bell) busy_.fetch_sub(1);
+  stress_pause();
+  // A promise-keeper comes back by itself; anyone else leaves word.
+  if (any && !own_bell && runnable()) notify();
+  return any;
+}
+
+// Runs ops from the head until the queue is empty, blocked or the time is over. The caller has the claim.
+bool Executor::drain(Queue& queue, uint64_t deadline) {
+  bool any = false;
+  for (;;) {
+    Op* op;
+    {
+      std::lock_guard guard(queue.lock);
+      if (queue.ops.empty()) return any;
+      op = &queue.ops.front();  // stays put: a deque never moves its front while others push at the back
+    }
+    if (!pool_thread && op->for_pool()) return any;
+    const char* failed = queue.error.load();
+    switch (run(*op, failed, queue, deadline)) {
+      case Ran::blocked:
+        return any;
+      case Ran::some:
+        return true;
+      case Ran::all:
+        break;
+    }
+    if (failed) queue.error.store(failed);
+    const bool record = op->type == Op::record || (op->type == Op::graph && !op->points.empty());
+    Op finished;
+    {
+      std::lock_guard guard(queue.lock);
+      finished = std::move(queue.ops.front());
+      queue.ops.pop_front();
+    }
+    const size_t left = queue.pending.fetch_sub(1) - 1;
+    any = true;
+    if (record || left == 0) completed();
+    if (now_ns() >= deadline) return any;
+  }
+}
+
+void Executor::completed() {
+  word_at(&completions_).fetch_add(1);
+  if (waiters_.load() > 0) futex_wake(&completions_, std::numeric_limits<int>::max());
+  if (attending_.load() > 0) {
+    std::lock_guard guard(attendants_lock_);
+    for (Bell* bell : attendants_)
+      if (bell != own_bell) bell->ring();
+  }
+}
+
+bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
+  const uint64_t deadline = now_ns() + ns;
+  waiters_.fetch_add(1);
+  struct Leave {
+    Executor& executor;
+    ~Leave() {
+      executor.waiters_.fetch_sub(1);
+      if (executor.runnable()) executor.notify();
+    }
+  } leave{*this};
+  for (;;) {
+    const int32_t seen = word_at(&completions_).load();
+    if (done()) return true;
+    const uint64_t now = now_ns();
+    if (now >= deadline) return false;
+    if (help(std::min<uint64_t>(deadline - now, 100'000))) continue;
+    futex_wait(&completions_, seen, std::min<uint64_t>(deadline - now, longest_sleep_ns));
+  }
+}
+
+void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
+  const auto touches = [&](const Op& op) {
+    if (op.type == Op::graph)
+      return std::find(op.program->lent.begin(), op.program->lent.end(), memory.get()) != op.program->lent.end();
+    return std::find(op.keep.begin(), op.keep.end(), memory) != op.keep.end();
+  };
+  const auto in_use = [&](bool running_only) {
+    const auto all = queues();
+    for (auto& queue : *all) {
+      std::lock_guard guard(queue->lock);
+      if (running_only && (!queue->claimed.load() || queue->ops.empty())) continue;
+      const auto end = running_only ? queue->ops.begin() + 1 : queue->ops.end();
+      if (std::any_of(queue->ops.begin(), end, touches)) return true;
+    }
+    return false;
+  };
+  wait([&] { return !in_use(false); }, ns);
+  // Stored before the look: an operation either began before and is seen running, or finds the word when it begins.
+  memory->revoked.store(true);
+  while (!wait([&] { return !in_use(true); }, longest_sleep_ns)) continue;
+}
+
+void Executor::attend(Bell* bell) {
+  std::lock_guard guard(attendants_lock_);
+  attendants_.push_back(bell);
+  own_bell = bell;
+  own_attends++;
+  attending_.fetch_add(1);
+}
+
+void Executor::dismiss(Bell* bell) {
+  {
+    std::lock_guard guard(attendants_lock_);
+    auto at = std::find(attendants_.begin(), attendants_.end(), bell);
+    if (at == attendants_.end()) return;
+    attendants_.erase(at);
+    attending_.fetch_sub(1);
+    if (own_bell == bell && --own_attends == 0) own_bell = nullptr;
+  }
+  stress_pause();
+  if (runnable()) wake_pool();
+}
+
+}  // namespace hotslot::host

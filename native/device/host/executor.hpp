@@ -1,0 +1,74 @@
+// The executor drains the host device's queues: a small pool does, and threads that attend or wait.
+#pragma once
+#include <functional>
+#include <mutex>
+
+#include "device/host/stream.hpp"
+#include "wait/bell.hpp"
+
+namespace hotslot::host {
+
+// The longest sleep is a net under a lost wake that nothing may need. The stress harness takes it away and pauses where
+// a wake could get lost.
+#ifdef HOTSLOT_STRESS
+void stress_pause();
+constexpr uint64_t longest_sleep_ns = 3'600'000'000'000;
+#else
+inline void stress_pause() {}
+constexpr uint64_t longest_sleep_ns = 1'000'000'000;
+#endif
+
+// Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is woken only when no
+// other thread has promised to come.
+class Executor {
+ public:
+  static Executor& instance();
+  void add(const Ref<Queue>& queue);
+  // Something became runnable: see that a thread comes.
+  void notify();
+  // Runs what is runnable for about `ns`; true if it ran anything.
+  bool help(uint64_t ns);
+  bool runnable();
+  bool wait(const std::function<bool()>& done, uint64_t ns);
+  // See Device::revoke. Graphs that hold the memory fail when they are replayed.
+  void revoke(const Ref<Memory>& memory, uint64_t ns);
+  void attend(Bell* bell);
+  void dismiss(Bell* bell);
+
+ private:
+  using Queues = std::vector<Ref<Queue>>;
+  std::shared_ptr<const Queues> queues();
+  bool drain(Queue& queue, uint64_t deadline);
+  // What became of an op: not begun, because it has to wait; not through, because the time is over; done or failed.
+  enum class Ran : uint8_t { blocked, some, all };
+  Ran run(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
+  Ran run_graph(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
+  bool ready(Queue& queue);
+  bool claimable(Queue& queue);
+  bool next_for_pool(Queue& queue);
+  void completed();
+  // While one exists, its thread is inside an op that may take long and counts as no help for other queues.
+  struct LongOp {
+    LongOp(Executor& executor, bool may_take_long);
+    ~LongOp();
+    Executor* executor;
+  };
+  void wake_pool();
+  void pool_main();
+
+  SpinLock lock_;
+  std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
+  SpinLock attendants_lock_;
+  std::vector<Bell*> attendants_;
+  std::atomic<int> attending_{0};
+  // Attendants inside help(): they run something and cannot be counted on for anything else.
+  std::atomic<int> busy_{0};
+  std::mutex pool_mutex_;
+  // Pool threads, those asleep, and those inside a long op: the rest look at every queue again before they sleep.
+  std::atomic<int> pool_threads_{0}, pool_parked_{0}, pool_held_{0};
+  int32_t pool_word_ = 0;
+  std::atomic<int> waiters_{0};
+  int32_t completions_ = 0;
+};
+
+}  // namespace hotslot::host

@@ -1,0 +1,27 @@
+// The host device's managed memory: reserved address space whose pages are made and moved one by one, each with an
+// owner.
+#pragma once
+#include "device/host/device.hpp"
+
+namespace hotslot::host {
+
+class ManagedMemory final : public Memory {
+ public:
+  static Ref<Memory> reserve(Device& device, size_t bytes);
+  ManagedMemory(Device& device, uint8_t* address, size_t bytes, size_t pages);
+  ~ManagedMemory() override;
+  // Makes the pages of the range, near their new owner. Null when it went well.
+  const char* move(size_t offset, size_t bytes, int owner);
+  void advise(size_t offset, size_t bytes, Advice advice, int where);
+  Residency residency(size_t offset, size_t bytes) const;
+
+ private:
+  struct Page {
+    std::atomic<int8_t> owner{nowhere}, preferred{nowhere};
+    std::atomic<uint8_t> accessed_by{0};  // a bit for each of host:0 to host:7
+  };
+  const size_t pages_;
+  const std::unique_ptr<Page[]> page_;
+};
+
+}  // namespace hotslot::host

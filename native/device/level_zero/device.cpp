@@ -1,0 +1,241 @@
+// Level Zero's devices: what they can do, and the kernels on them.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "device/level_zero/device.hpp"
+#include "kernels/images.hpp"
+
+namespace hotslot::level_zero {
+namespace {
+
+constexpr uint32_t group_size = 256;
+// Buffers may be larger than 4 GiB; division and roots round as the host's do.
+constexpr const char* build_flags = "-ze-opt-greater-than-4GB-buffer-required -cl-fp32-correctly-rounded-divide-sqrt";
+
+}  // namespace
+
+MemoryAccessProperties access_of(DeviceHandle device) {
+  MemoryAccessProperties access{};
+  access.type = Type::device_memory_access_properties;
+  HOTSLOT_ZE(zeDeviceGetMemoryAccessProperties, device, &access);
+  return access;
+}
+
+XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
+    : GpuDevice(family_name, index, driver.retired), driver(driver), handle(handle) {
+  GraphProperties graph{};
+  graph.type = Type::record_replay_graph_properties;
+  properties.type = Type::device_properties_1_2;
+  if (driver.graphs) properties.next = &graph;
+  HOTSLOT_ZE(zeDeviceGetProperties, handle, &properties);
+  properties.next = nullptr;
+  ComputeProperties limits{};
+  limits.type = Type::device_compute_properties;
+  HOTSLOT_ZE(zeDeviceGetComputeProperties, handle, &limits);
+  largest_group_ = std::max(1u, std::min(limits.group_size, limits.group_size_x));
+  // Eight items per lane of the device are enough to keep it busy; kernels stride over what is more.
+  const uint64_t units = uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
+  const uint64_t lanes = units * properties.threads_per_eu * properties.simd_width;
+  most_groups_ =
+      uint32_t(std::min<uint64_t>(std::max<uint64_t>(lanes * 8 / group_size, 64), std::min(limits.groups_x, 1024u)));
+  uint32_t count = 0;
+  HOTSLOT_ZE(zeDeviceGetMemoryProperties, handle, &count, nullptr);
+  std::vector<MemoryProperties> memories(count);
+  for (auto& memory : memories) memory.type = Type::device_memory_properties;
+  if (count > 0) HOTSLOT_ZE(zeDeviceGetMemoryProperties, handle, &count, memories.data());
+  for (auto& memory : memories) total_ += memory.total;
+  const MemoryAccessProperties access = access_of(handle);
+  reaches_pageable = access.shared_system & access_read_write;
+  shares = access.shared_one & access_read_write;
+  shares_all = access.shared_all & access_read_write;
+  find_groups();
+  probe();
+  graphs = in_order && driver.graphs && (graph.flags & graph_immutable);
+}
+
+void XpuDevice::find_groups() {
+  uint32_t count = 0;
+  HOTSLOT_ZE(zeDeviceGetCommandQueueGroupProperties, handle, &count, nullptr);
+  std::vector<GroupProperties> groups(count);
+  for (auto& group : groups) group.type = Type::command_queue_group_properties;
+  if (count > 0) HOTSLOT_ZE(zeDeviceGetCommandQueueGroupProperties, handle, &count, groups.data());
+  bool computes = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Group group{i, std::max(groups[i].queues, 1u), groups[i].most_fill_pattern};
+    const uint32_t can = groups[i].flags & (group_compute | group_copy);
+    if (can & group_compute && !computes) {
+      compute = group;
+      computes = true;
+    } else if (can == group_copy && !has_copies) {
+      copies = group;
+      has_copies = true;
+    }
+  }
+  if (!computes)
+    fail("zeDeviceGetCommandQueueGroupProperties", status::unsupported_feature,
+         "the device has no queue that computes");
+}
+
+// What the interface's version promises is tried: layers between us and the driver may know less than it does.
+void XpuDevice::probe() {
+  const auto tried = [&](auto&& attempt) {
+    try {
+      attempt();
+      return true;
+    } catch (const Error& error) {
+      // The loader's own answer for a function that the driver lacks.
+      if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized) throw;
+      return false;
+    }
+  };
+  constexpr uint32_t spec_1_7 = 1 << 16 | 7;
+  in_order = driver.version >= spec_1_7 && tried([&] {
+               const ListHandle list = immediate_list(compute, 0, true);
+               driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+             });
+  counters = in_order && (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
+             tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
+  timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
+           // Not counting: asking a timed one waits in the driver, and done does not mean visible to the host.
+           tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
+}
+
+DeviceTraits XpuDevice::traits() {
+  char text[64];
+  std::snprintf(text, sizeof text, ", Level Zero %u.%u, driver 0x%x", driver.version >> 16, driver.version & 0xffff,
+                driver.build);
+  DeviceTraits traits;
+  traits.description = std::string(properties.name) + text;
+  traits.timing_events = timing;
+  if (!shares) traits.no_managed = no_managed;
+  traits.moves_pages = false;
+  traits.submitter = "level_zero";
+  traits.matrix_products = "Hotslot's own kernel";
+  return traits;
+}
+
+// What others use of the device is not known without the system's management interface.
+MemoryInfo XpuDevice::memory_info() {
+  driver.tidy();
+  return {total_, free_bytes()};
+}
+
+uint64_t XpuDevice::free_bytes() const {
+  const uint64_t taken = used.load();
+  return total_ > taken ? total_ - taken : 0;
+}
+
+ListHandle XpuDevice::immediate_list(const Group& group, int priority, bool ordered) {
+  QueueDesc desc{};
+  desc.type = Type::command_queue_desc;
+  desc.ordinal = group.ordinal;
+  desc.index = next_index(group);
+  desc.flags = (desc.index > 0 ? uint32_t(queue_explicit_only) : 0) | (ordered ? uint32_t(queue_in_order) : 0);
+  desc.mode = QueueMode::asynchronous;
+  desc.priority = priority < 0 ? Priority::high : priority > 0 ? Priority::low : Priority::normal;
+  ListHandle list = nullptr;
+  HOTSLOT_ZE(zeCommandListCreateImmediate, driver.context(), handle, &desc, &list);
+  return list;
+}
+
+// ---- kernels --------------------------------------------------------------------------------------------------------
+
+// Under load_lock_.
+void XpuDevice::load_module() {
+  if (module_) return;
+  const KernelImage* image = kernel_image("spirv");
+  if (!image) fail("zeModuleCreate", status::invalid_native_binary, "this build of Hotslot has no SPIR-V kernels");
+  ModuleDesc desc{
+      Type::module_desc, nullptr, ModuleFormat::spirv, image->bytes, static_cast<const uint8_t*>(image->data),
+      build_flags,       nullptr};
+  std::string said;
+  Status got = status::success;
+  for (const char* flags : {build_flags, ""}) {  // a driver that knows a flag not builds without
+    LogHandle log = nullptr;
+    desc.build_flags = flags;
+    got = ze().zeModuleCreate(driver.context(), handle, &desc, &module_, &log);
+    size_t bytes = 0;
+    if (got != status::success && log && ze().zeModuleBuildLogGetString(log, &bytes, nullptr) == status::success &&
+        bytes > 0) {
+      said.resize(bytes);
+      if (ze().zeModuleBuildLogGetString(log, &bytes, said.data()) != status::success) said.clear();
+      said.resize(std::strlen(said.c_str()));
+    }
+    if (log) driver.take_back("zeModuleBuildLogDestroy", ze().zeModuleBuildLogDestroy, log);
+    if (got != status::module_build_failure) break;
+  }
+  if (got == status::success) return;
+  module_ = nullptr;
+  fail("zeModuleCreate", got, said);
+}
+
+XpuDevice::Loaded& XpuDevice::kernel_named(const std::string& name) {
+  std::lock_guard guard(load_lock_);
+  auto& known = kernels_[name];
+  if (known) return *known;
+  load_module();
+  auto loaded = std::make_unique<Loaded>();
+  const KernelDesc desc{Type::kernel_desc, nullptr, 0, name.c_str()};
+  const Status got = ze().zeKernelCreate(module_, &desc, &loaded->handle);
+  if (got != status::success) fail("zeKernelCreate", got, "kernel '" + name + "'");
+  // A kernel that needs much of the device takes smaller groups only.
+  Status set = status::invalid_group_size_dimension;
+  for (uint32_t size = std::min(group_size, largest_group_); size > 0 && set == status::invalid_group_size_dimension;
+       size /= 2) {
+    loaded->group = size;
+    set = ze().zeKernelSetGroupSize(loaded->handle, size, 1, 1);
+  }
+  if (set != status::success) {
+    driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, loaded->handle);
+    fail("zeKernelSetGroupSize", set, "kernel '" + name + "'");
+  }
+  known = std::move(loaded);
+  return *known;
+}
+
+// In the kernel's order: pointers, whole numbers, reals.
+void XpuDevice::launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal,
+                       uint32_t count, EventHandle* waits) {
+  Loaded& kernel = kernel_named(name);
+  std::lock_guard guard(kernel.lock);
+  uint32_t at = 0;
+  for (auto& pointer : arguments.pointers)
+    HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof pointer, &pointer);
+  for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof whole, &whole);
+  for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof real, &real);
+  const uint64_t groups = (std::max<uint64_t>(arguments.threads, 1) + kernel.group - 1) / kernel.group;
+  const GroupCount size{uint32_t(std::min<uint64_t>(groups, most_groups_)), 1, 1};
+  HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, kernel.handle, &size, signal, count, waits);
+}
+
+void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits) {
+  const bool nothing = (work.type == Work::copy || work.type == Work::fill) && work.to.bytes == 0;
+  if (nothing || work.type == Work::record) return HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, waits);
+  if (work.type == Work::copy)
+    return HOTSLOT_ZE(zeCommandListAppendMemoryCopy, list, work.to.address(), work.from.address(), work.to.bytes,
+                      signal, count, waits);
+  Arguments arguments;
+  if (work.type == Work::fill) {
+    // Every group that is given a fill takes its pattern, unless no group of the device does.
+    if (work.pattern_bytes <= std::max(compute.most_fill_pattern, size_t(4)))
+      return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
+                        size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);
+    arguments.threads = work.to.bytes / work.pattern_bytes;
+    arguments.pointers = {work.to.address()};
+    arguments.wholes = {int64_t(arguments.threads), int64_t(work.pattern)};
+    return launch(list, "fill", arguments, signal, count, waits);
+  }
+  const Kernel& kernel = *work.launch.kernel;
+  const KernelArgs& args = work.launch.args;
+  for (auto& span : work.launch.spans) arguments.pointers.push_back(span.address());
+  arguments.wholes.assign(args.whole, args.whole + kernel.wholes);
+  arguments.reals.assign(args.real, args.real + kernel.reals);
+  // As many threads as the output has elements.
+  uint64_t need[max_pointers]{};
+  kernel.need(args, need);
+  if (kernel.pointers > 0) arguments.threads = need[0] / 4;
+  launch(list, kernel.name, arguments, signal, count, waits);
+}
+
+}  // namespace hotslot::level_zero

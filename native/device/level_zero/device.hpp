@@ -1,0 +1,117 @@
+// Level Zero's devices.
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "device/core/block_cache.hpp"
+#include "device/core/capture.hpp"
+#include "device/core/family.hpp"
+#include "device/gpu/device.hpp"
+#include "device/level_zero/driver.hpp"
+
+namespace hotslot::level_zero {
+
+class XpuDevice final : public GpuDevice {
+ public:
+  XpuDevice(Driver& driver, DeviceHandle handle, int index);
+  DeviceTraits traits() override;
+  MemoryInfo memory_info() override;
+  Ref<Stream> create_stream(int priority) override;
+  Ref<Event> create_event(bool timing) override;
+  Ref<Memory> scratch(size_t bytes) override;
+  bool reaches(Device& other) override;
+  bool orders(Device& other) override;
+  void trim() override;
+  CacheCounts kept() override { return blocks.counts(); }
+
+  Driver& driver;
+  const DeviceHandle handle;
+  DeviceProperties properties{};
+  // What lists keep their order, whether in-order lists signal counters, events have the device's clock, graphs are the
+  // driver's.
+  bool in_order = false, counters = false, timing = false, graphs = false;
+  bool kernels_reach(const Memory& memory) const;
+  bool reaches_pageable = false;            // kernels reach any memory of the process
+  bool shares = false, shares_all = false;  // managed memory: its own; other devices' of its driver too
+  struct Group {
+    uint32_t ordinal = 0, queues = 1;
+    size_t most_fill_pattern = 0;
+  };
+  Group compute, copies;  // the latter of engines that only copy, where `has_copies`
+  bool has_copies = false;
+
+  ListHandle immediate_list(const Group& group, int priority, bool ordered);
+  uint32_t next_index(const Group& group) { return next_index_.fetch_add(1) % group.queues; }
+  // Appends one captured or enqueued operation to a list of this group.
+  void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits);
+  // Makes sure that the kernel can be launched; throws why it cannot.
+  void prepare(const Kernel& kernel) { kernel_named(kernel.name); }
+  // Refuses memory that this device does not reach: peers', and for kernels also host memory that is not imported.
+  void reach(const Memory& memory, const Kernel* kernel);
+  // Memory of the driver's own, whether or not this thread captures.
+  Ref<Memory> staging(size_t bytes);
+
+  std::mutex record_lock;            // of the list below
+  ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs anything
+  std::atomic<uint64_t> used{0};  // bytes of device and managed memory that are allocated; what `blocks` keeps is free
+  Blocks<void*> blocks;           // nothing that was enqueued touches them any more
+
+ protected:
+  Ref<Memory> do_allocate(size_t bytes) override;
+  Ref<Memory> do_allocate_managed(size_t bytes) override;
+  Ref<Memory> do_allocate_host(size_t bytes) override;
+  Ref<Memory> do_register_host(void* address, size_t bytes, bool pin) override;
+  void do_advise(const Span& span, Advice advice, int where) override;
+  // The driver does not tell.
+  Residency do_residency(const Span&) override { return {}; }
+
+ private:
+  // The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
+  struct Loaded {
+    std::mutex lock;
+    KernelHandle handle = nullptr;
+    uint32_t group = 0;
+  };
+  void probe();
+  void find_groups();
+  void load_module();
+  Loaded& kernel_named(const std::string& name);
+  // What a launch passes to a kernel, and how many threads it wants.
+  struct Arguments {
+    std::vector<const void*> pointers;
+    std::vector<int64_t> wholes;
+    std::vector<float> reals;
+    uint64_t threads = 1;
+  };
+  void launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal, uint32_t count,
+              EventHandle* waits);
+  uint64_t free_bytes() const;
+  // Throws what the driver says, and that there is no memory when reclaim() finds none for `bytes`.
+  template <class F>
+  void obtain(const char* call, size_t bytes, F&& allocate);
+  void* device_memory(size_t bytes, size_t room);
+  template <class F>
+  void on_own(F&& use);
+  void zero(void* address, size_t bytes);
+  bool take_advice(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about);
+  bool can_access(XpuDevice& peer);
+
+  std::atomic<uint32_t> next_index_{0};
+  uint64_t total_ = 0;
+  uint32_t largest_group_ = 256, most_groups_ = 1024;
+  std::mutex load_lock_;
+  ModuleHandle module_ = nullptr;
+  std::map<std::string, std::unique_ptr<Loaded>> kernels_;
+  std::map<const Device*, bool> peers_;
+  std::mutex own_lock_;
+  Ref<Queue> own_;  // for new memory and advice; made anew when it failed
+};
+
+MemoryAccessProperties access_of(DeviceHandle device);
+constexpr const char* no_managed = "this device has no memory that it shares with the CPU";
+
+// The devices of all drivers, in order.
+const Family::Found& found();
+Ref<Device> open(int index);
+
+}  // namespace hotslot::level_zero

@@ -1,0 +1,167 @@
+// Level Zero's events: where they come from, when one may be used again, what they say.
+#include "device/level_zero/events.hpp"
+
+#include "device/level_zero/device.hpp"
+
+namespace hotslot::level_zero {
+
+// ---- points ---------------------------------------------------------------------------------------------------------
+
+Point::~Point() {
+  const State last = state();
+  driver_.points.give(slot_, last == unarmed ? Points::clean : last == pending ? Points::unsure : Points::signalled);
+}
+
+Point::State Point::look(Status* odd) {
+  const State now = state();
+  if (now != pending) return now;
+  Status got = ze().zeEventQueryStatus(slot_.event);
+  // Asked twice: what is believed lost is freed, and the device may still be using it.
+  if (lost(got)) got = ze().zeEventQueryStatus(slot_.event);
+  if (got == status::not_ready) return pending;
+  if (got == status::success) {
+    state_.store(done);
+    return done;
+  }
+  if (!lost(got)) {
+    // The question failed, which says nothing about the work.
+    if (odd) *odd = got;
+    return pending;
+  }
+  why_.store(got);
+  state_.store(failed);
+  return failed;
+}
+
+uint64_t Point::stamp() const {
+  Timestamps stamps{};
+  const Status got = ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
+  // Another replay took the time of the run away that this was the record of.
+  if (got == status::not_ready && inner)
+    refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready, "the event is recorded anew",
+           "wait for it first");
+  must("zeEventQueryKernelTimestamp", got);
+  return stamps.global_end;
+}
+
+Gate::Gate(Driver& driver, bool timed) : driver_(driver), slot_(driver.points.slot(nullptr, timed, false)) {}
+
+Gate::~Gate() { driver_.points.give(slot_, Points::signalled); }
+
+// ---- where they come from -------------------------------------------------------------------------------------------
+
+Ref<Point> Points::point(XpuDevice& device, bool timed, bool counter) {
+  EventSlot slot = this->slot(&device, timed, counter);
+  try {
+    return std::make_shared<Point>(driver_, slot);
+  } catch (...) {
+    give(slot, clean);
+    throw;
+  }
+}
+
+EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
+  const ContextHandle context = driver_.context();
+  std::lock_guard guard(lock_);
+  Kind& kind = kinds_[timed][counter];
+  if (kind.free.empty()) settle(kind);
+  if (!kind.free.empty()) {
+    const EventSlot slot = kind.free.back();
+    kind.free.pop_back();
+    return slot;
+  }
+  if (!counter) return fresh(timed);
+  CounterEventDesc desc{};
+  desc.type = Type::zex_counter_based_event_desc;
+  desc.flags = counter_immediate | counter_host_visible | (timed ? uint32_t(counter_timestamp) : 0);
+  desc.signal = desc.wait = scope_host;
+  EventSlot slot{nullptr, timed, true, nullptr, 0};
+  if (driver_.newer.zexCounterBasedEventCreate2)
+    HOTSLOT_ZE_NEWER(driver_, zexCounterBasedEventCreate2, context, device->handle, &desc, &slot.event);
+  else
+    HOTSLOT_ZE_NEWER(driver_, zeEventCounterBasedCreate, context, device->handle, &desc, &slot.event);
+  return slot;
+}
+
+// Under the lock, like all that follows but give: an event of a pool that has one left, or of a new pool.
+EventSlot Points::fresh(bool timed) {
+  auto& pools = kinds_[timed][false].pools;
+  auto pool = pools.begin();
+  while (pool != pools.end() && pool->taken == ~uint64_t(0)) ++pool;
+  if (pool == pools.end()) {
+    static_assert(pool_events == 64, "a bit each");
+    PoolDesc desc{};
+    desc.type = Type::event_pool_desc;
+    desc.flags = pool_host_visible | (timed ? uint32_t(pool_kernel_timestamp) : 0);
+    desc.count = pool_events;
+    PoolHandle handle = nullptr;
+    // For every device of the driver: streams of one wait for another's.
+    HOTSLOT_ZE(zeEventPoolCreate, driver_.context(), &desc, 0, nullptr, &handle);
+    pools.push_back({handle, 0});
+    pool = pools.end() - 1;
+  }
+  EventDesc desc{};
+  desc.type = Type::event_desc;
+  while (pool->taken >> desc.index & 1) desc.index++;
+  // The host may read what the work before it wrote as soon as it sees the event.
+  desc.signal = desc.wait = scope_host;
+  EventSlot slot{nullptr, timed, false, pool->handle, desc.index};
+  HOTSLOT_ZE(zeEventCreate, pool->handle, &desc, &slot.event);
+  pool->taken |= uint64_t(1) << desc.index;
+  return slot;
+}
+
+// Those whose signal came after all, and those that would not be reset, can be lent again.
+void Points::settle(Kind& kind) {
+  for (size_t i = kind.rest.size(); i-- > 0;) {
+    auto& [slot, left] = kind.rest[i];
+    if (left == unsure && ze().zeEventQueryStatus(slot.event) == status::not_ready) continue;
+    if (ze().zeEventHostReset(slot.event) != status::success) continue;
+    kind.free.push_back(slot);
+    kind.rest.erase(kind.rest.begin() + long(i));
+  }
+}
+
+// Under the lock. What the driver does not take goes on being used.
+void Points::trim(Kind& kind) {
+  const auto taken = [](const char* call, auto function, auto handle) {
+    return offer_twice([&] { must_take(call, function(handle)); });
+  };
+  settle(kind);
+  std::vector<EventSlot> kept;
+  for (auto& slot : kind.free) {
+    if (!taken("zeEventDestroy", ze().zeEventDestroy, slot.event)) {
+      kept.push_back(slot);
+      continue;
+    }
+    for (auto& pool : kind.pools)
+      if (pool.handle == slot.pool) pool.taken &= ~(uint64_t(1) << slot.index);
+  }
+  kind.free.swap(kept);
+  for (size_t i = kind.pools.size(); i-- > 0;) {
+    const Pool& pool = kind.pools[i];
+    if (pool.taken == 0 && taken("zeEventPoolDestroy", ze().zeEventPoolDestroy, pool.handle))
+      kind.pools.erase(kind.pools.begin() + long(i));
+  }
+}
+
+void Points::trim() {
+  std::lock_guard guard(lock_);
+  for (auto& kinds : kinds_)
+    for (auto& kind : kinds) trim(kind);
+}
+
+void Points::give(EventSlot slot, Left left) {
+  if (!slot.event) return;
+  // Counter-based ones need no reset, whatever they were used for last.
+  if (slot.counter) left = clean;
+  if (left == signalled && ze().zeEventHostReset(slot.event) == status::success) left = clean;
+  std::lock_guard guard(lock_);
+  Kind& kind = kinds_[slot.timed][slot.counter];
+  if (left == clean)
+    kind.free.push_back(slot);
+  else
+    kind.rest.emplace_back(slot, left);
+}
+
+}  // namespace hotslot::level_zero

@@ -1,0 +1,341 @@
+// Memory of Level Zero's devices: their own, managed, and the host's that they copy from and to.
+#include <algorithm>
+#include <cstring>
+
+#include "device/level_zero/queue.hpp"
+
+namespace hotslot::level_zero {
+namespace {
+
+constexpr size_t page = 4096;
+
+bool no_room(Status status) {
+  return status == status::out_of_device_memory || status == status::out_of_host_memory ||
+         status == status::unsupported_size;
+}
+
+[[noreturn]] void no_memory(size_t bytes, uint64_t free) {
+  throw out_of_memory(family_name, ": ", bytes, " bytes were asked for, ", free,
+                      " are free: use fewer or smaller slots");
+}
+
+[[noreturn]] void not_reached(int index, int owner, const char* call, bool strangers) {
+  const std::string pair = sentence("xpu:", index, " does not reach the memory of xpu:", owner);
+  if (strangers) throw argument(pair, ": the two belong to different drivers; copy through host memory");
+  fail(call, status::unsupported_feature, pair + ": copy through host memory");
+}
+
+void free_memory(Driver& driver, void* at) { driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at); }
+
+// With `room` it goes to the device's blocks, else back to the driver.
+class DeviceMemory final : public Memory {
+ public:
+  DeviceMemory(XpuDevice& device, void* at, size_t bytes, size_t room)
+      : Memory(device, static_cast<uint8_t*>(at), bytes, false), room_(room) {
+    device.used += room_ ? room_ : bytes;
+  }
+  ~DeviceMemory() override {
+    auto& xpu = static_cast<XpuDevice&>(device);
+    xpu.driver.retired.add([&xpu, at = address, bytes = bytes, room = room_] {
+      if (room == 0 || !xpu.in_use || !xpu.blocks.keep(at, room)) free_memory(xpu.driver, at);
+      xpu.used -= room ? room : bytes;
+    });
+  }
+
+ private:
+  const size_t room_;
+};
+
+class ManagedMemory final : public Memory {
+ public:
+  ManagedMemory(XpuDevice& device, void* at, size_t bytes)
+      : Memory(device, static_cast<uint8_t*>(at), bytes, false, HostKind::pageable, true) {
+    device.used += bytes;
+  }
+  ~ManagedMemory() override {
+    auto& xpu = static_cast<XpuDevice&>(device);
+    xpu.driver.retired.add([&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
+      // Intel's older drivers remember what is resident by its address, and do not forget it when it is freed.
+      for (DeviceHandle resident : residents)
+        ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
+      free_memory(xpu.driver, at);
+      xpu.used -= bytes;
+    });
+  }
+  // The whole of it, from where it begins: what is remembered is the address.
+  Status make_resident(DeviceHandle on) {
+    std::lock_guard guard(lock_);
+    const Status got =
+        ze().zeContextMakeMemoryResident(static_cast<XpuDevice&>(device).driver.context(), on, address, room(bytes));
+    if (got == status::success) residents_.insert(on);
+    return got;
+  }
+  static size_t room(size_t bytes) { return std::max<size_t>(bytes, 1); }
+
+ private:
+  std::mutex lock_;
+  std::set<DeviceHandle> residents_;
+};
+
+}  // namespace
+
+// ---- host memory ----------------------------------------------------------------------------------------------------
+
+// Whole pages the standard's way; else Intel's, which takes any range; else, where the driver could only take pages, as
+// it is.
+HostKind Driver::import(uint8_t* address, size_t bytes) {
+  std::lock_guard guard(memory_lock_);
+  auto after = imports_.upper_bound(address);
+  if (after != imports_.begin())
+    if (auto known = std::prev(after); address + bytes <= known->first + known->second.bytes) {
+      known->second.users++;
+      return HostKind::imported;
+    }
+  const bool pages = imports_pages && uintptr_t(address) % page == 0 && bytes % page == 0;
+  if (!pages && !imports_any) return HostKind::pageable;
+  if (pages) {
+    MemmapDesc map{Type::external_memmap_sysmem_desc, nullptr, address, bytes};
+    HostMemDesc desc{Type::host_mem_alloc_desc, &map, 0};
+    void* at = nullptr;
+    HOTSLOT_ZE(zeMemAllocHost, context(), &desc, bytes, page, &at);
+    if (at != address) {
+      free_memory(*this, at);
+      fail("zeMemAllocHost", status::unsupported_feature, "the driver mapped the memory elsewhere");
+    }
+  } else {
+    HOTSLOT_ZE_NEWER(*this, zexDriverImportExternalPointer, own, address, bytes);
+  }
+  imports_[address] = {bytes, 1, pages};
+  return HostKind::imported;
+}
+
+bool Driver::imported_pages(const uint8_t* address) {
+  std::lock_guard guard(memory_lock_);
+  auto after = imports_.upper_bound(const_cast<uint8_t*>(address));
+  return after != imports_.begin() && std::prev(after)->second.pages;
+}
+
+void Driver::release_import(uint8_t* address) {
+  std::lock_guard guard(memory_lock_);
+  auto after = imports_.upper_bound(address);
+  if (after == imports_.begin()) return;
+  const auto known = std::prev(after);
+  if (--known->second.users > 0) return;
+  if (known->second.pages)
+    free_memory(*this, known->first);
+  else
+    take_back("zexDriverReleaseImportedPointer", newer.zexDriverReleaseImportedPointer, own,
+              static_cast<void*>(known->first));
+  imports_.erase(known);
+}
+
+uint8_t* Driver::allocate_staging(size_t room) {
+  HostMemDesc desc{Type::host_mem_alloc_desc, nullptr, 0};
+  void* at = nullptr;
+  const Status got = ze().zeMemAllocHost(context(), &desc, room, page, &at);
+  if (no_room(got))
+    throw out_of_memory(family_name, ": the driver has no ", room,
+                        " bytes of host memory left: read and write less at a time");
+  must("zeMemAllocHost", got);
+  return static_cast<uint8_t*>(at);
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+template <class F>
+void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
+  Status got = status::success;
+  const auto tried = [&] {
+    got = allocate();
+    return !no_room(got);
+  };
+  if (!reclaim(driver.retired, tried, [&] { trim(); })) no_memory(bytes, free_bytes());
+  must(call, got);
+}
+
+// What the driver gives: `room`, for `bytes` that were asked for.
+void* XpuDevice::device_memory(size_t bytes, size_t room) {
+  if (room > total_) no_memory(bytes, free_bytes());
+  RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
+  DeviceMemDesc desc{Type::device_mem_alloc_desc, room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+  void* at = nullptr;
+  obtain("zeMemAllocDevice", bytes,
+         [&] { return ze().zeMemAllocDevice(driver.context(), &desc, room, page, handle, &at); });
+  return at;
+}
+
+Ref<Memory> XpuDevice::do_allocate(size_t bytes) {
+  driver.retired.sweep();
+  const size_t room = std::max<size_t>(bytes, 1);
+  void* const at = device_memory(bytes, room);
+  auto memory = std::make_shared<DeviceMemory>(*this, at, bytes, 0);
+  zero(at, room);
+  return memory;
+}
+
+Ref<Memory> XpuDevice::scratch(size_t bytes) {
+  driver.retired.sweep();
+  const size_t room = blocks.room_for(bytes);
+  void* at = blocks.take(room);
+  if (!at) at = device_memory(bytes, room);
+  return std::make_shared<DeviceMemory>(*this, at, bytes, room);
+}
+
+void XpuDevice::trim() {
+  driver.retired.sweep();
+  for (auto& [at, room] : blocks.take_all()) free_memory(driver, at);
+}
+
+template <class F>
+void XpuDevice::on_own(F&& use) {
+  std::lock_guard guard(own_lock_);
+  try {
+    if (!own_) own_ = Queue::open(*this, 0);
+    use(*own_);
+  } catch (const Error&) {
+    if (own_ && own_->failed()) own_.reset();
+    throw;
+  }
+}
+
+// Waits: new memory is zero before any stream can touch it.
+void XpuDevice::zero(void* address, size_t bytes) {
+  Work work;
+  work.type = Work::fill;
+  // Only the range matters: the caller owns the memory.
+  work.to = Span{std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, false), 0, bytes};
+  on_own([&](Queue& queue) {
+    queue.issue(work, "zeCommandListAppendMemoryFill");
+    while (!queue.idle()) {
+      const timespec nap{0, 10'000};
+      nanosleep(&nap, nullptr);
+    }
+  });
+}
+
+// ---- managed memory -------------------------------------------------------------------------------------------------
+
+Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
+  if (!shares) throw unavailable("xpu:", index, ": ", no_managed);
+  driver.retired.sweep();
+  const size_t room = ManagedMemory::room(bytes);
+  RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
+  DeviceMemDesc desc{Type::device_mem_alloc_desc, room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+  HostMemDesc host{Type::host_mem_alloc_desc, nullptr, 0};
+  void* at = nullptr;
+  obtain("zeMemAllocShared", bytes,
+         [&] { return ze().zeMemAllocShared(driver.context(), &desc, &host, room, page, handle, &at); });
+  auto memory = std::make_shared<ManagedMemory>(*this, at, bytes);
+  // Both are wishes: pages that do not fit, or that the driver moves as it likes, still move.
+  take_advice(at, room, MemoryAdvice::prefer_device, handle);
+  const Status got = memory->make_resident(handle);
+  if (!unsupported(got) && !no_room(got)) must("zeContextMakeMemoryResident", got);
+  zero(at, room);
+  return memory;
+}
+
+// False: the driver does not take it.
+bool XpuDevice::take_advice(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
+  try {
+    on_own([&](Queue& queue) { queue.advise(at, bytes, advice, about); });
+    return true;
+  } catch (const Error& error) {
+    if (!unsupported(Status(error.status))) throw;
+    return false;
+  }
+}
+
+void XpuDevice::do_advise(const Span& span, Advice advice, int where) {
+  if (where == on_cpu) {
+    if (take_advice(span.address(), span.bytes, MemoryAdvice::prefer_system, handle)) return;
+    throw unavailable(
+        "xpu:", index,
+        ": this driver takes no advice to keep managed memory with the CPU: leave the preferred location to it");
+  }
+  const auto [others, other] = device_at(where);
+  if (other != handle) {
+    if (others != &driver) not_reached(where, index, "", true);
+    if (!(access_of(other).shared_all & access_read_write))
+      not_reached(where, index, "zeDeviceGetMemoryAccessProperties", false);
+  }
+  if (advice == Advice::preferred_location) {
+    if (take_advice(span.address(), span.bytes, MemoryAdvice::prefer_device, other)) return;
+    throw unavailable("xpu:", index, ": this driver takes no advice where managed memory belongs: leave that to it");
+  }
+  must("zeContextMakeMemoryResident", static_cast<ManagedMemory&>(*span.memory).make_resident(other));
+}
+
+// ---- host memory of a device ----------------------------------------------------------------------------------------
+
+Ref<Memory> XpuDevice::do_allocate_host(size_t bytes) {
+  driver.retired.sweep();
+  return staging(bytes);
+}
+
+Ref<Memory> XpuDevice::staging(size_t bytes) {
+  const size_t room = driver.staging.room_for(bytes);
+  uint8_t* const at = driver.staging.take(room);
+  return std::make_shared<StagingMemory<Memory>>(driver.staging, room, *this, at, bytes, true, HostKind::registered);
+}
+
+Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
+  driver.retired.sweep();
+  auto* at = static_cast<uint8_t*>(address);
+  const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
+  const auto let_go = [this, at, kind] {
+    if (kind == HostKind::imported) driver.release_import(at);
+  };
+  return std::make_shared<LentMemory<Memory>>(driver.retired, let_go, *this, at, bytes, true, kind);
+}
+
+// What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.
+bool XpuDevice::kernels_reach(const Memory& memory) const {
+  if (!memory.host || reaches_pageable || memory.host_kind == HostKind::registered) return true;
+  return memory.host_kind == HostKind::imported && driver.imported_pages(memory.address);
+}
+
+void XpuDevice::reach(const Memory& memory, const Kernel* kernel) {
+  if (&memory.device == this || memory.host) {
+    if (kernel && !kernels_reach(memory))
+      throw argument("kernel '", kernel->name, "' cannot reach host memory that xpu:", index,
+                     " has not imported as whole pages: copy it to the device first");
+    return;
+  }
+  auto& peer = static_cast<XpuDevice&>(memory.device);
+  if (&peer.driver != &driver) not_reached(index, peer.index, "", true);
+  if (memory.managed) {
+    if (!shares_all) not_reached(index, peer.index, "zeDeviceGetMemoryAccessProperties", false);
+  } else if (!can_access(peer)) {
+    not_reached(index, peer.index, "zeDeviceCanAccessPeer", false);
+  }
+}
+
+// Of the same driver.
+bool XpuDevice::can_access(XpuDevice& peer) {
+  std::lock_guard guard(load_lock_);
+  auto known = peers_.find(&peer);
+  if (known == peers_.end()) {
+    uint8_t can = 0;
+    HOTSLOT_ZE(zeDeviceCanAccessPeer, handle, peer.handle, &can);
+    known = peers_.emplace(&peer, can != 0).first;
+  }
+  return known->second;
+}
+
+// Each of the other's: a copy may be on either's streams. A driver that does not say counts as no.
+bool XpuDevice::orders(Device& other) {
+  return other.family == family && &static_cast<XpuDevice&>(other).driver == &driver;
+}
+
+bool XpuDevice::reaches(Device& other) {
+  if (&other == this) return true;
+  if (other.family != family) return false;
+  auto& peer = static_cast<XpuDevice&>(other);
+  try {
+    return &peer.driver == &driver && can_access(peer) && peer.can_access(*this);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace hotslot::level_zero

@@ -1,0 +1,255 @@
+// What a stream is to Level Zero. Lists are not made for several threads: a queue's lock is held over every call on its
+// own.
+#include "device/level_zero/queue.hpp"
+
+#include <algorithm>
+
+namespace hotslot::level_zero {
+namespace {
+
+// How many passed points an append looks for: more than it adds, so that they never pile up.
+constexpr size_t swept_per_append = 4;
+
+}  // namespace
+
+Ref<Queue> Queue::open(XpuDevice& device, int priority) {
+  // What it was given goes on without the stream; the driver's objects go when that is over.
+  const auto depart = [](Queue* queue) { queue->device.driver.depart(std::unique_ptr<Queue>(queue)); };
+  Ref<Queue> queue(new Queue(device, priority), depart);
+  queue->list(queue->last_);
+  device.driver.arrive(queue);
+  return queue;
+}
+
+Queue::Queue(XpuDevice& device, int priority)
+    : device(device),
+      priority_(priority),
+      moves_(device.has_copies && priority < 0),
+      last_(moves_ ? copies : compute) {}
+
+Queue::~Queue() = default;
+
+// True: gone. What the driver still uses, or would not take, stays until the next look.
+template <class H>
+bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
+  if (!handle) return true;
+  Status got = function(handle);
+  if (!taken(got) && got != status::handle_object_in_use) got = function(handle);
+  if (taken(got)) {
+    handle = nullptr;
+    return true;
+  }
+  if (got != status::handle_object_in_use && !std::exchange(told_, true)) release([&] { must_take(call, got); });
+  return false;
+}
+
+bool Queue::destroyed() {
+  std::lock_guard guard(lock_);
+  sweep(flights_, SIZE_MAX);
+  sweep(relays_, SIZE_MAX);
+  bool gone = flights_.empty() && relays_.empty();
+  for (auto& list : lists_) gone = gone && destroy("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+  return gone && destroy("zeCommandQueueDestroy", ze().zeCommandQueueDestroy, queue_);
+}
+
+bool Queue::failed() {
+  std::lock_guard guard(lock_);
+  return failed_ != status::success;
+}
+
+void Queue::tidy() {
+  std::lock_guard guard(lock_);
+  sweep(flights_, SIZE_MAX);
+  sweep(relays_, SIZE_MAX);
+  // What is done needs no waiting for.
+  for (Ref<Point>* last : {&tail_, &relay_tail_})
+    if (*last && (*last)->state() == Point::done) last->reset();
+}
+
+void Queue::marks(Marks& marks) {
+  std::lock_guard guard(lock_);
+  for (auto& point : {tail_, relay_tail_})
+    if (point && point->state() == Point::pending) marks.push_back(point);
+}
+
+// A stream above normal priority is one that moves data (the pipeline's copies are): where the device has engines that
+// only copy, its copies and fills run there, beside the kernels of other streams. Each engine's list is made by its
+// first use and waits for the other's last point, so a kernel on such a stream is no mistake, only another list.
+Queue::Engine Queue::engine_of(const Work& work) const {
+  if (!moves_) return compute;
+  if (work.type == Work::copy) return copies;
+  return work.type == Work::fill && work.pattern_bytes <= device.copies.most_fill_pattern ? copies : compute;
+}
+
+ListHandle Queue::list(Engine engine) {
+  if (!lists_[engine]) {
+    // The relay waits for graphs that run on the engine that computes: beside it, if there is anything beside.
+    const bool aside = device.has_copies && engine != compute;
+    lists_[engine] = device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
+  }
+  return lists_[engine];
+}
+
+void Queue::note(Status status) {
+  if (failed_ == status::success && lost(status)) failed_ = status;
+}
+
+void Queue::check_locked() {
+  if (failed_ != status::success) fail("zeEventQueryStatus", failed_, "earlier work on the stream failed");
+}
+
+void Queue::check() {
+  std::lock_guard guard(lock_);
+  sweep(flights_, swept_per_append);
+  check_locked();
+}
+
+// Streams are done in order, so the first that is not done ends the search.
+void Queue::sweep(std::deque<Flight>& flights, size_t most) {
+  for (; most > 0 && !flights.empty(); --most) {
+    const Point& point = *flights.front().point;
+    if (flights.front().point->look() == Point::pending) return;
+    if (point.state() == Point::failed) note(point.why());
+    flights.pop_front();
+  }
+}
+
+// What the next append on this engine has to wait for: other streams' points, and the stream's own last one where
+// nothing else keeps the order. What is known to be over needs no waiting.
+std::vector<Ref<Point>> Queue::ahead(Engine engine) {
+  sweep(flights_, swept_per_append);
+  std::vector<Ref<Point>> waits;
+  for (auto& [point, order_only] : pending_) {
+    if (point->look() == Point::failed && !order_only) note(point->why());
+    if (point->state() == Point::pending) waits.push_back(point);
+  }
+  check_locked();
+  const bool ordered = device.in_order && engine == last_;
+  if (!ordered && tail_ && tail_->state() == Point::pending) waits.push_back(tail_);
+  return waits;
+}
+
+// `call` appends to the list it is given, which waits for `waits` and for `inner`, an event of a graph's; what it
+// signals becomes the stream's last point, or the relay's.
+Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner,
+                         const Call& call) {
+  auto& flights = engine == relay ? relays_ : flights_;
+  std::vector<EventHandle> events;
+  for (auto& point : waits) events.push_back(point->event());
+  if (inner) events.push_back(inner);
+  Ref<Point> point = device.driver.points.point(device, timed, device.counters && !timed);
+  flights.push_back({point, std::move(waits)});
+  try {
+    call(list(engine), point->event(), uint32_t(events.size()), events.empty() ? nullptr : events.data());
+  } catch (const Error& error) {
+    flights.pop_back();
+    note(Status(error.status));
+    throw;
+  }
+  point->arm();
+  if (engine == relay) {
+    relay_tail_ = point;
+  } else {
+    pending_.clear();
+    last_ = engine;
+    tail_ = point;
+  }
+  return point;
+}
+
+Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner) {
+  return append(engine, timed, std::move(waits), inner,
+                [](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) {
+                  HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, events);
+                });
+}
+
+void Queue::issue(const Work& work, const char* call) {
+  std::lock_guard guard(lock_);
+  check_locked();
+  // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
+  const auto check = [&](const Span& span) {
+    if (span.memory && span.memory->revoked.load())
+      refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone, keep_the_lender);
+  };
+  check(work.to);
+  check(work.from);
+  for (auto& span : work.launch.spans) check(span);
+  const Engine engine = engine_of(work);
+  append(engine, false, ahead(engine), nullptr,
+         [&](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) {
+           device.append(list, work, signal, count, events);
+         });
+}
+
+// Prefetches and advice take no events: what they come after is waited for by a barrier before them, and a point behind
+// them keeps their memory. Without events a barrier waits for all that was appended before it.
+template <class F>
+void Queue::eventless(F&& call) {
+  std::lock_guard guard(lock_);
+  check_locked();
+  if (auto waits = ahead(compute); !waits.empty()) barrier(compute, false, std::move(waits));
+  try {
+    call(list(compute));
+  } catch (const Error& error) {
+    note(Status(error.status));
+    throw;
+  }
+  try {
+    barrier(compute, false, {});
+  } catch (const Error&) {
+    // Something has to stand behind what is under way, whatever becomes of this call.
+    barrier(compute, false, {});
+    throw;
+  }
+}
+
+void Queue::prefetch(const Span& span) {
+  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemoryPrefetch, list, span.address(), span.bytes); });
+}
+
+void Queue::advise(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
+  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemAdvise, list, about, at, bytes, advice); });
+}
+
+void Queue::wait(const Ref<Point>& point, bool order_only) {
+  std::lock_guard guard(lock_);
+  const auto passed = [](auto& each) {
+    return each.point->state() == Point::done || (each.order_only && each.point->state() == Point::failed);
+  };
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(), passed), pending_.end());
+  for (auto& each : pending_)
+    if (each.point == point) {
+      each.order_only &= order_only;
+      return;
+    }
+  pending_.push_back({point, order_only});
+}
+
+// The last append's own point is the record, unless something is still to be waited for or the time is wanted. Barriers
+// keep the time in every list; plain signals do not everywhere.
+Ref<Point> Queue::record(bool timed) {
+  std::lock_guard guard(lock_);
+  sweep(flights_, swept_per_append);
+  check_locked();
+  if (!timed && pending_.empty()) return tail_;
+  return barrier(last_, timed, ahead(last_));
+}
+
+bool Queue::idle() {
+  std::lock_guard guard(lock_);
+  sweep(flights_, SIZE_MAX);
+  bool done = flights_.empty();
+  Status odd = status::success;
+  if (!done) flights_.front().point->look(&odd);
+  for (auto& [point, order_only] : pending_) {
+    const bool failed = point->look(&odd) == Point::failed;
+    if (failed && !order_only) note(point->why());
+    done = done && (point->state() == Point::done || (failed && order_only));
+  }
+  check_locked();
+  must("zeEventQueryStatus", odd);
+  return done;
+}
+
+}  // namespace hotslot::level_zero

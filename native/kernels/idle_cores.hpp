@@ -1,0 +1,96 @@
+// Idle cores for one large job at a time. Helpers only ever make it faster: the calling thread takes every piece that
+// no other has begun, so a helper that never wakes delays nothing.
+#pragma once
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace hotslot {
+
+class IdleCores {
+ public:
+  // Calls do_piece(0) to do_piece(pieces - 1), each once, in any order and at once; returns when all of them have
+  // returned.
+  template <class F>
+  static void run(int pieces, F&& do_piece) {
+    const auto job = std::make_shared<Job>();
+    job->pieces = pieces;
+    job->data = &do_piece;
+    job->call = [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); };
+    instance().offer(job);
+    job->work();
+    instance().withdraw(job);
+    // Only what helpers have begun is left: `data` is theirs until they are done with it.
+    while (job->done.load(std::memory_order_acquire) < pieces) sched_yield();
+  }
+
+ private:
+  struct Job {
+    int pieces = 0;
+    void* data = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::atomic<int> next{0}, done{0};
+    bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
+    void work() {
+      for (int piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+        call(data, piece);
+        done.fetch_add(1, std::memory_order_release);
+      }
+    }
+  };
+
+  // Never destroyed: helpers may outlive every static.
+  static IdleCores& instance() {
+    static IdleCores* cores = new IdleCores;
+    return *cores;
+  }
+
+  void offer(const std::shared_ptr<Job>& job) {
+    std::lock_guard lock(mutex_);
+    if (helpers_ == 0) recruit();
+    jobs_.push_back(job);
+    woken_.notify_all();
+  }
+  void withdraw(const std::shared_ptr<Job>& job) {
+    std::lock_guard lock(mutex_);
+    jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
+  }
+
+  void recruit() {
+    const int most = std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3);
+    try {
+      for (; helpers_ < most; ++helpers_) std::thread([this] { help(); }).detach();
+    } catch (const std::system_error&) {
+      // As many as the system has room for.
+    }
+  }
+
+  void help() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      while (!jobs_.empty() && jobs_.front()->taken()) jobs_.pop_front();
+      if (jobs_.empty()) {
+        woken_.wait(lock);
+        continue;
+      }
+      const std::shared_ptr<Job> job = jobs_.front();
+      lock.unlock();
+      job->work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  int helpers_ = 0;
+};
+
+}  // namespace hotslot

@@ -1,0 +1,41 @@
+/** What may be passed: checks that throw at the door, with the rule and the value in the text. */
+import { rangeError, typeError } from './errors.ts';
+
+/** A value in few words, for an error's text: never its contents. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  const { constructor: made, length } = value as { constructor?: { name?: string }; length?: unknown };
+  const name = made?.name ?? 'Object';
+  if (ArrayBuffer.isView(value)) return `a ${name} of ${typeof length === 'number' ? length : value.byteLength}`;
+  return name === 'Object' ? 'an object' : `a ${name}`;
+}
+
+/** Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are refused). */
+export function checkCount(name: string, value: unknown, least = 1, most = Number.MAX_SAFE_INTEGER): number {
+  if (typeof value !== 'number') {
+    const text = typeof value === 'string' ? value : shown(value);
+    throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
+  }
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    const upper = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
+    throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
+  }
+  return value;
+}
+
+/** Throws a TypeError unless `value` is true or false. */
+export function checkFlag(name: string, value: unknown): asserts value is boolean {
+  if (typeof value !== 'boolean') throw typeError(`${name} must be a boolean, got ${shown(value)}`);
+}
+
+/** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
+export function checkKeys(what: string, options: object, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null)
+    throw typeError(`${what} takes an options object, got ${shown(options)}`);
+  for (const key of Object.keys(options)) {
+    if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
+  }
+}

@@ -1,0 +1,96 @@
+/** The one way in which objects close: what an object is made of goes with it, and a part that refuses is asked again. */
+import { closedError } from '../errors.ts';
+
+export interface Closable {
+  close(): void;
+}
+
+/** Base class of objects that are made of others. */
+export abstract class Owner implements Disposable {
+  readonly #called: string;
+  readonly #next: string | undefined;
+  readonly #parts: Closable[] = [];
+  #closing = false;
+  #closed = false;
+
+  /** `called`: its name in the error of a caller that uses it closed, such as 'this loader'; `next`: what that one can do */
+  constructor(called: string, next?: string) {
+    this.#called = called;
+    this.#next = next;
+  }
+
+  /** True once every part is gone. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Closes the parts, the latest first. When one refuses, its error is thrown, and the next call goes on with that one. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closing = true;
+    for (let part = this.#parts.at(-1); part; part = this.#parts.at(-1)) {
+      part.close();
+      this.#parts.pop();
+    }
+    this.#closed = true;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** `part` closes with this object. */
+  protected own<T extends Closable>(part: T): T {
+    this.#parts.push(part);
+    return part;
+  }
+
+  /** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
+  protected checkOpen(): void {
+    if (this.#closing) throw closedError(this.#called, this.#next);
+  }
+
+  /** For a constructor: `using making = this.making();` closes what there is unless it comes as far as `making.done()`. */
+  protected making(): Making {
+    return new Making(this);
+  }
+}
+
+/** What a function or an object with another base class is made of. */
+export class Parts extends Owner {
+  constructor(called = 'this') {
+    super(called);
+  }
+  override own<T extends Closable>(part: T): T {
+    return super.own(part);
+  }
+  override making(): Making {
+    return super.making();
+  }
+}
+
+class Making implements Disposable {
+  #half: Closable | null;
+  constructor(half: Closable) {
+    this.#half = half;
+  }
+  done(): void {
+    this.#half = null;
+  }
+  [Symbol.dispose](): void {
+    try {
+      this.#half?.close();
+    } catch (error) {
+      // The caller is thrown why the making failed, not this.
+      process.emitWarning(`what was half made is not given back: ${(error as Error).message}`, 'DeviceWarning');
+    }
+  }
+}
+
+/** What `make` returns; when it throws, everything that it gave to `own` is closed again. */
+export function allOrNothing<T>(make: (own: <P extends Closable>(part: P) => P) => T): T {
+  const parts = new Parts();
+  using making = parts.making();
+  const whole = make((part) => parts.own(part));
+  making.done();
+  return whole;
+}

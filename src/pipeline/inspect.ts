@@ -1,0 +1,39 @@
+/** A pipeline's state in words, for a person to read. */
+import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { Gate } from '../ring/header.ts';
+import type { Ring } from '../ring/ring.ts';
+import { Field, SlotState } from '../ring/slot.ts';
+
+const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
+
+export interface SlotNow {
+  state: string;
+  tick: number;
+  sequence: number;
+}
+
+export function slotsNow(ring: Ring): SlotNow[] {
+  return Array.from({ length: ring.depth }, (_, slot) => ({
+    state: stateNames[ring.state(slot)] as string,
+    tick: ring.record(slot)[Field.tick] as number,
+    sequence: ring.sequence(slot),
+  }));
+}
+
+/** What keeps the requester from asking for the next batch. */
+export function waitingFor(gate: Gate, buffer: ReplayBuffer, sampleCount: number): string {
+  switch (gate) {
+    case Gate.open:
+      return 'nothing';
+    case Gate.limiter:
+      return buffer.limiter?.waitingFor(sampleCount) ?? 'nothing';
+    case Gate.slots:
+      return 'the learner: every slot is in use';
+    case Gate.rows:
+      return `rows: ${buffer.ptr} were ever added`;
+    case Gate.nothingAsked:
+      return 'somebody to ask for a tick';
+    case Gate.paused:
+      return 'the next run';
+  }
+}

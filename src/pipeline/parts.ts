@@ -1,0 +1,285 @@
+/**
+ * What a pipeline is made of and how it ends: slots, ring, actors in threads or inline, and the two ways of waiting for them.
+ * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
+ */
+
+import type { Actor } from '../../actors/actor.ts';
+import { type ActorSetup, makeActors } from '../../actors/make.ts';
+import { ThreadEnding } from '../addon.ts';
+import { insideOfBuffer } from '../buffer/replay-buffer.ts';
+import { versionsOf } from '../buffer/weight-mailbox.ts';
+import type { HostMemory } from '../device/device.ts';
+import { lendHost } from '../device/lend.ts';
+import { native } from '../device/native.ts';
+import { waitEventSync } from '../device/open.ts';
+import { Parts } from '../device/owner.ts';
+import { type PipelineError, stateError, unavailableError } from '../errors.ts';
+import { ThreadState } from '../ring/header.ts';
+import { Ring } from '../ring/ring.ts';
+import { CLIENT } from '../ring/role-bells.ts';
+import { type Role, roles, SlotState } from '../ring/slot.ts';
+import type { Bell } from '../wait/bell.ts';
+import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
+import { ActorThreads } from './actor-threads.ts';
+import type { CheckedOptions } from './options.ts';
+import { Slots } from './slots.ts';
+
+/** How often a waiting opener looks up from its bell. */
+const LOOK_MS = 50;
+/** Device work has this long to end when a pipeline closes. */
+const DRAIN_MS = 5000;
+
+/** Slots that device work may still touch after closing gave up on it: kept until the process ends. */
+const leaked = new Set<Slots>();
+
+interface PartsEvents {
+  /** true when there was a listener */
+  error(failure: PipelineError): boolean;
+  restart(hosted: readonly Role[], reason: Error): void;
+  warning(message: string): void;
+}
+
+export class PipelineParts {
+  readonly slots: Slots;
+  readonly ring: Ring;
+  readonly threads: ActorThreads | null;
+  /** the mailbox's buffers, registered with the device; null without a mailbox */
+  readonly mailbox: HostMemory | null;
+  /** what did not go as wanted while this was made, in words */
+  readonly warnings: string[] = [];
+  readonly #options: CheckedOptions;
+  readonly #events: PartsEvents;
+  readonly #inline: Actor[];
+  /** what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped */
+  readonly #used = new Parts('this pipeline');
+  /** what the device may work on: goes when that work is over, and may refuse once */
+  readonly #owned = new Parts('this pipeline');
+  /** close() was called: every other call throws */
+  closing = false;
+  #waiters = 0;
+  #reported = false;
+  /** a caller was thrown the failure */
+  #thrown = false;
+
+  constructor(options: CheckedOptions, events: PartsEvents) {
+    this.#options = options;
+    this.#events = events;
+    const { buffer, depth, mailbox, placement } = options;
+    const inline = placement.threads.length === 0;
+    this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
+    this.warnings.push(...this.slots.backend.warnings);
+    using making = this.#owned.making();
+    this.#owned.own(this.slots);
+    const hosts = roles.map((role) =>
+      inline ? CLIENT : placement.threads.findIndex((hosted) => hosted.includes(role)),
+    );
+    this.ring = Ring.create({ depth, hosts, journalCapacity: options.journal, baseSeed: options.baseSeed });
+    this.mailbox = null;
+    if (mailbox) {
+      const warn = (text: string) => this.warnings.push(text);
+      const [memory] = lendHost(this.slots.device, 'host memory is', [versionsOf(mailbox).view], warn) as [HostMemory];
+      this.mailbox = this.#owned.own(memory);
+    }
+    const { bells } = insideOfBuffer(buffer);
+    const bell = bells.claim();
+    if (!bell)
+      throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
+    this.#used.own({ close: () => bells.release(bell) });
+    using taking = this.#used.making();
+    this.ring.bells.adoptPackBell(bell);
+    const setup = this.#setup(bell);
+    this.#inline = inline ? makeActors(setup, roles, this.ring, null).map((actor) => this.#used.own(actor)) : [];
+    const threads = { ring: this.ring, threads: placement.threads, setup, restart: options.restart };
+    const heard = { failed: () => this.#report(), restarted: events.restart };
+    this.threads = inline ? null : new ActorThreads({ ...threads, events: heard });
+    taking.done();
+    making.done();
+  }
+
+  get inline(): boolean {
+    return this.threads === null;
+  }
+
+  #setup(packBell: Bell): ActorSetup {
+    const { buffer, mailbox } = this.#options;
+    return {
+      ring: this.ring.share(),
+      buffer: buffer.share(),
+      packBell: packBell.index,
+      mailbox: mailbox?.share() ?? null,
+      slots: this.slots.share(),
+      spins: 200,
+    };
+  }
+
+  /** Steps every inline role once, in the order of a slot's life; how much they did. */
+  step(): number {
+    let done = 0;
+    let working: Actor | undefined;
+    try {
+      for (const actor of this.#inline) {
+        working = actor;
+        done += actor.work();
+      }
+    } catch (error) {
+      const { role, slot } = working as Actor;
+      this.ring.fail(this.ring.failureAt(role, slot, error));
+      this.checkRunning();
+    }
+    return done;
+  }
+
+  /** Throws when the pipeline is closed or failed. `restarts`: a lost thread may still be replaced. */
+  checkRunning({ restarts = this.#options.restart > 0 } = {}): void {
+    if (this.closing) throw stateError('CLOSED', 'the pipeline is closed');
+    const failure = this.ring.failure.read();
+    if (failure) {
+      this.#thrown = true;
+      this.#report();
+      throw failure;
+    }
+    if (this.inline || restarts) return;
+    for (const [thread, hosted] of this.#options.placement.threads.entries()) {
+      const state = this.ring.header.threadState(thread);
+      if (state !== ThreadState.dead && state !== ThreadState.threw) continue;
+      const thrown = state === ThreadState.threw ? this.ring.thrown.read()?.cause : null;
+      const error =
+        thrown ?? unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
+      this.ring.fail(this.ring.failureAt(hosted[0] as Role, -1, error));
+      this.checkRunning();
+    }
+  }
+
+  /** Listeners hear of a failure once. Waiting callers are thrown it too; with neither it must not vanish. */
+  #report(): void {
+    const failure = this.ring.failure.read();
+    if (!failure || this.closing || this.#reported) return;
+    this.#reported = true;
+    if (this.#events.error(failure) || this.#waiters > 0 || this.#thrown) return;
+    queueMicrotask(() => {
+      throw failure;
+    });
+  }
+
+  /** Waits without blocking: true when `done`, false when the time is over. `look` runs now and then meanwhile. */
+  async until(
+    done: () => boolean,
+    { look = () => {}, ...wait }: WaitOptions & { look?: () => void } = {},
+  ): Promise<boolean> {
+    let due = new Deadline(LOOK_MS);
+    this.#waiters++;
+    try {
+      return await waitFor(
+        this.ring.bells.client,
+        () => {
+          this.checkRunning();
+          const stepped = this.step();
+          if (done()) return true;
+          if (due.left <= 0) {
+            look();
+            due = new Deadline(LOOK_MS);
+          }
+          return stepped > 0 && 'again';
+        },
+        { ...wait, longestMs: this.#longestMs },
+      );
+    } finally {
+      this.#waiters--;
+    }
+  }
+
+  /** The same for worker threads, blocking; on the main thread it answers what needs no waiting and refuses the rest. */
+  untilSync(done: () => boolean, timeoutMs?: number): boolean {
+    return waitForSync(
+      this.ring.bells.client,
+      () => {
+        // No thread can be replaced while this thread's event loop stands still.
+        this.checkRunning({ restarts: false });
+        const stepped = this.step();
+        return done() || (stepped > 0 && 'again');
+      },
+      { timeoutMs, instead: 'the promise form', longestMs: this.#longestMs },
+    );
+  }
+
+  /** Inline actors look again soon: no bell is rung there for what a device has done. */
+  get #longestMs(): number {
+    return this.inline ? 1 : LOOK_MS;
+  }
+
+  /**
+   * Stops the actors, drains the device and frees everything, `more` included. Where something is still in use (BUSY), the next
+   * call goes on with that.
+   */
+  async close(more: () => void): Promise<void> {
+    this.closing = true;
+    this.ring.header.stop();
+    await this.threads?.stop();
+    this.#used.close();
+    this.#free(await this.#drained(), more);
+  }
+
+  closeSync(more: () => void): void {
+    refuseMainThread('close()');
+    this.closing = true;
+    const { ring } = this;
+    ring.header.stop();
+    const running = () =>
+      this.#options.placement.threads.some((_, i) => ring.header.threadState(i) === ThreadState.running);
+    const stopped = waitForSync(ring.bells.client, () => !running(), {
+      timeoutMs: DRAIN_MS,
+      instead: 'close()',
+      longestMs: LOOK_MS,
+    });
+    this.threads?.abandon();
+    this.#used.close();
+    const { device, compute, last } = this.slots;
+    const drained = doneOrFailed(() => {
+      compute.record(last);
+      return waitEventSync(device, last, DRAIN_MS);
+    });
+    this.#free(drained && stopped, more);
+  }
+
+  #free(drained: boolean, more: () => void): void {
+    if (!drained) {
+      // Never free under a running copy.
+      leaked.add(this.slots);
+      this.#events.warning(`device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
+      return;
+    }
+    more();
+    this.#owned.close();
+  }
+
+  /** Work that may still touch the slots is over; a sticky error counts as over too. */
+  async #drained(): Promise<boolean> {
+    const { compute, device, spent, last } = this.slots;
+    const deadline = new Deadline(DRAIN_MS);
+    const replaying = spent.filter((_, slot) => this.ring.state(slot) === SlotState.Replaying);
+    try {
+      compute.record(last);
+    } catch {
+      return true;
+    }
+    for (const event of [...replaying, last]) {
+      while (!doneOrFailed(() => event.query())) {
+        if (deadline.left <= 0) return false;
+        await native()
+          .waitEventAsync(device.handle, event.handle)
+          .catch(() => true);
+      }
+    }
+    return true;
+  }
+}
+
+function doneOrFailed(query: () => boolean): boolean {
+  try {
+    return query();
+  } catch (error) {
+    // Nothing is known of a thread's work that is being ended.
+    if (error instanceof ThreadEnding) throw error;
+    return true;
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * Opens device, ring and actors, and offers the two ways to use them: manual ticks, where the caller samples and spends
+ * each batch, and autonomous runs, where a captured graph is replayed on every hot batch.
+ */
+import { EventEmitter } from 'eventemitter3';
+import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { checkCount, checkKeys } from '../checks.ts';
+import type { GraphExec, Stream } from '../device/device.ts';
+import { stateError } from '../errors.ts';
+import { TraceRecorder } from '../trace/recorder.ts';
+import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
+import type { ActorThreads } from './actor-threads.ts';
+import { checkRun, type RunOptions, runTicks } from './autonomous.ts';
+import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
+import { History, type Listeners, type PipelineEvents } from './history.ts';
+import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
+import { manifestOf, type TransferManifest } from './manifest.ts';
+import { ManualTicks } from './manual.ts';
+import { type CheckedOptions, checkOptions, type PipelineOptions } from './options.ts';
+import { PipelineParts } from './parts.ts';
+import type { Batch, Slots } from './slots.ts';
+import type { Statistics, Summary } from './summary.ts';
+
+/** A pipeline's parts, for tests that end its threads or hold its streams; not exported from the package. */
+export let insideOf: (pipeline: ReplayPipeline) => { threads: ActorThreads | null; slots: Slots; buffer: ReplayBuffer };
+
+export class ReplayPipeline extends EventEmitter<PipelineEvents> implements AsyncDisposable {
+  readonly transferManifest: TransferManifest;
+  readonly #options: CheckedOptions;
+  readonly #parts: PipelineParts;
+  readonly #manual: ManualTicks;
+  readonly #history: History;
+  readonly #trace: TraceRecorder | null;
+  #graphs: GraphExec[] = [];
+  #running = false;
+  #closed: Promise<void> | null = null;
+
+  static {
+    insideOf = (pipeline) => ({
+      threads: pipeline.#parts.threads,
+      slots: pipeline.#parts.slots,
+      buffer: pipeline.#options.buffer,
+    });
+  }
+
+  /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
+  static async open(options: PipelineOptions): Promise<ReplayPipeline> {
+    const pipeline = new ReplayPipeline(checkOptions(options));
+    try {
+      await pipeline.#parts.threads?.start();
+      // After the caller had a chance to listen.
+      const { warnings } = pipeline.#parts;
+      setImmediate(() => {
+        for (const warning of warnings) pipeline.emit('warning', warning);
+      });
+    } catch (error) {
+      await pipeline.close();
+      throw error;
+    }
+    return pipeline;
+  }
+
+  private constructor(options: CheckedOptions) {
+    super();
+    this.#options = options;
+    this.#trace = options.trace ? new TraceRecorder(options.trace) : null;
+    try {
+      this.#parts = new PipelineParts(options, {
+        error: (failure) => this.emit('error', failure),
+        restart: (hosted, reason) => void this.emit('restart', hosted, reason),
+        warning: (message) => void this.emit('warning', message),
+      });
+    } catch (error) {
+      void this.#trace?.finish();
+      throw error;
+    }
+    this.#manual = new ManualTicks(this.#parts, options.sampleCount);
+    this.#history = new History(this.#parts.ring);
+    this.transferManifest = manifestOf(this.#parts.slots.backend, options);
+  }
+
+  // ---- manual ticks ----------------------------------------------------------------------------------------------
+
+  /**
+   * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or
+   * prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now, by default), then takes its own
+   * snapshot (UniLab). Another tick while one is pending throws, so does one that is hot or over.
+   */
+  startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
+    this.#check(tickId, sampleCount);
+    const { buffer } = this.#options;
+    const least = minSnapshotPtr === undefined ? buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    if (least === 0 && buffer.size === 0 && this.#manual.pending === null) {
+      throw stateError(
+        'EMPTY',
+        'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
+      );
+    }
+    return this.#manual.start(tickId, Math.max(1, least));
+  }
+
+  /** True when that tick's batch is on the device; false for any other tick. */
+  batchReady(tickId: number, sampleCount: number): boolean {
+    this.#check(tickId, sampleCount);
+    return this.#manual.batchReady(tickId);
+  }
+
+  /** Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never blocks the thread. */
+  async waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
+    checkKeys('waitUntilReady', options, ['timeoutMs', 'signal']);
+    checkTimeout(options.timeoutMs);
+    checkSignal(options.signal);
+    if (this.#readyOrStart(tickId, sampleCount)) return true;
+    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+  }
+
+  /** The same for worker threads, blocking; refuses on the main thread when it would have to wait. */
+  waitUntilReadySync(tickId: number, sampleCount: number, options: { timeoutMs?: number } = {}): boolean {
+    checkKeys('waitUntilReadySync', options, ['timeoutMs']);
+    checkTimeout(options.timeoutMs);
+    if (this.#readyOrStart(tickId, sampleCount)) return true;
+    return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
+  }
+
+  /**
+   * The tick's batch as tensors over the slot's device half, ordered before the current stream's next work (the stream that
+   * is current at the call). Starts and waits where needed; the hot tick again gives the same views; another tick while
+   * one is hot throws.
+   */
+  sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch>;
+  /** With a time-out: null when it is over first. */
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null>;
+  async sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch | null> {
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    const stream = this.#parts.slots.device.currentStream;
+    const ready = await this.waitUntilReady(tickId, sampleCount, options);
+    return ready ? this.#manual.sample(tickId, stream) : null;
+  }
+
+  /** The same for worker threads, blocking. */
+  sampleLargeBatchSync(tickId: number, sampleCount: number): Batch {
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    this.waitUntilReadySync(tickId, sampleCount);
+    return this.#manual.sample(tickId, this.#parts.slots.device.currentStream);
+  }
+
+  /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
+  afterTick(options: { stream?: Stream } = {}): void {
+    checkKeys('afterTick', options, ['stream']);
+    this.#parts.checkRunning();
+    if (!this.#manual.hot) return;
+    this.#manual.spend(options.stream);
+    const thrown = this.#tell(null);
+    if (thrown) throw thrown.error;
+  }
+
+  // ---- autonomous runs -------------------------------------------------------------------------------------------
+
+  /**
+   * Captures the learner's update once per slot. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
+   * promise, or does something that is not device work; the pipeline stays usable. Capturing again replaces the graphs.
+   */
+  capture(fn: CaptureFunction, options: CaptureOptions = {}): void {
+    const { ring, slots, mailbox } = this.#parts;
+    checkCapture(fn, options, this.#options.mailbox?.length ?? null, slots.device.name);
+    this.#checkFree('capturing');
+    const graphs = captureSlots(slots, fn);
+    for (const old of this.#graphs) old.close();
+    this.#graphs = graphs;
+    this.#history.scalarNames = [...(options.scalars ?? [])];
+    ring.run.setLearner(learnerOf(graphs, options.weights, mailbox));
+  }
+
+  /**
+   * Runs ticks by itself: request, pack, copy, replay, until `ticks` are through or the signal says stop; then resolves
+   * with what happened. Tick ids go on from the last one. Rejects with PipelineError when an actor fails.
+   */
+  async run(options: RunOptions = {}): Promise<Summary> {
+    checkRun(options);
+    this.#checkFree('run()');
+    const { ring } = this.#parts;
+    if (this.#graphs.length === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
+    if ((options.publishEvery ?? 0) > 0 && !ring.run.hasWeights) {
+      throw stateError('CAPTURE', 'publishEvery needs weights: open with a mailbox and give capture() the weights');
+    }
+    const firstTick = this.#manual.lastTick + 1;
+    const first = ring.next;
+    const { scalarNames } = this.#history;
+    const plan = { ...options, firstTick, rows: this.#options.sampleCount, scalarNames };
+    this.#running = true;
+    try {
+      return await runTicks(this.#parts, plan, (statistics) => this.#tell(statistics));
+    } finally {
+      this.#running = false;
+      this.#manual.skipTo(firstTick + (ring.next - first) - 1);
+    }
+  }
+
+  /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
+  step(): number {
+    this.#parts.checkRunning();
+    if (!this.#parts.inline) {
+      const here = `this pipeline's actors run in threads ${this.transferManifest.placement}`;
+      throw stateError('RUNNING', `step() belongs to placement 'inline'; ${here}`);
+    }
+    return this.#parts.step();
+  }
+
+  /** What the next batch waits for, in words. */
+  waitingFor(): string {
+    const { buffer, sampleCount } = this.#options;
+    return waitingFor(this.#parts.ring.header.gate, buffer, sampleCount);
+  }
+
+  /** The slots as they are, for a person to read. */
+  inspect(): { slots: SlotNow[]; waitingFor: string; finished: number } {
+    const { ring } = this.#parts;
+    return { slots: slotsNow(ring), waitingFor: this.waitingFor(), finished: ring.finished };
+  }
+
+  /**
+   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with an error. Rejects with
+   * ERR_HOTSLOT_STATE_BUSY while something of it is in use elsewhere: call it again when that is over.
+   */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves behind it. */
+  closeSync(): void {
+    if (this.#closed) return;
+    this.#parts.closeSync(() => this.#closeGraphs());
+    this.#closed = this.#closeTrace();
+  }
+
+  // ---- inside ----------------------------------------------------------------------------------------------------
+
+  async #close(): Promise<void> {
+    try {
+      await this.#parts.close(() => this.#closeGraphs());
+    } catch (error) {
+      // Not closed: the next call tries again.
+      this.#closed = null;
+      throw error;
+    }
+    await this.#closeTrace();
+  }
+
+  #closeGraphs(): void {
+    for (const graph of this.#graphs) graph.close();
+  }
+
+  async #closeTrace(): Promise<void> {
+    this.#tell(null);
+    const failed = await this.#trace?.finish();
+    if (failed) this.emit('warning', `the trace is incomplete: ${failed.message}`);
+    // A listener that throws must not make closing fail.
+    queueMicrotask(() => this.emit('close'));
+  }
+
+  #checkNotRunning(): void {
+    this.#parts.checkRunning();
+    if (this.#running) throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
+  }
+  #check(tickId: number, sampleCount: number): void {
+    this.#manual.check(tickId, sampleCount);
+    this.#checkNotRunning();
+  }
+  #checkFree(what: string): void {
+    this.#checkNotRunning();
+    if (this.#manual.pending || this.#manual.hot)
+      throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
+  }
+
+  #readyOrStart(tickId: number, sampleCount: number): boolean {
+    this.#check(tickId, sampleCount);
+    if (this.#manual.batchReady(tickId)) return true;
+    if (this.#manual.pending?.tick !== tickId) this.startPrepare(tickId, sampleCount);
+    return false;
+  }
+
+  /** Passes finished ticks on; null, or what a listener threw. */
+  #tell(statistics: Statistics | null): { error: unknown } | null {
+    const trace = this.#trace;
+    const listeners: Listeners = {
+      tick: this.listenerCount('tick') > 0 ? (tick) => void this.emit('tick', tick) : null,
+      missed: (count) => void this.emit('missed', count),
+      trace: trace ? (entry) => trace.add(entry, this.transferManifest, this.#options) : null,
+    };
+    return this.#history.read(listeners, statistics);
+  }
+}

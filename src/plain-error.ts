@@ -1,0 +1,48 @@
+/** Errors as plain data and back, for messages and shared memory between threads. */
+import {
+  DeviceError,
+  type DeviceErrorDetail,
+  UnifiedMemoryCompileTimeoutError,
+  UnifiedMemoryUnsupportedError,
+} from './errors.ts';
+
+/** An error as plain data, for another thread: class, message, stack, code, cause and a driver's detail survive. */
+export interface PlainError {
+  name: string;
+  message: string;
+  stack?: string | undefined;
+  code?: unknown;
+  cause?: unknown;
+  device?: DeviceErrorDetail;
+}
+
+export function toPlain(error: unknown, causes = 8): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name, message, stack } = error;
+  const plain: PlainError = { name, message, stack };
+  if ('code' in error) plain.code = error.code;
+  // One that holds itself ends somewhere.
+  if (error.cause !== undefined && causes > 0) plain.cause = toPlain(error.cause, causes - 1);
+  if (error instanceof DeviceError) {
+    const { family, call, status, statusName, advice } = error;
+    plain.device = { family, call, status, statusName, advice };
+  }
+  return plain;
+}
+
+const classes: Record<string, new (message: string) => Error> = {
+  TypeError,
+  RangeError,
+  UnifiedMemoryUnsupportedError,
+  UnifiedMemoryCompileTimeoutError,
+};
+
+export function fromPlain(plain: unknown): unknown {
+  if (typeof plain !== 'object' || plain === null || !('message' in plain)) return plain;
+  const { name, message, stack, code, cause, device } = plain as PlainError;
+  const error = device ? new DeviceError(message, device) : new (classes[name] ?? Error)(message);
+  Object.assign(error, { name }, stack === undefined ? {} : { stack });
+  if (code !== undefined) Object.assign(error, { code });
+  if (cause !== undefined) Object.assign(error, { cause: fromPlain(cause) });
+  return error;
+}

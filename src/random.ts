@@ -1,0 +1,45 @@
+/** Seeded random numbers for everything that is drawn on the processor: weights, environments, examples. One object belongs to one thread. */
+import { checkCount } from './checks.ts';
+
+/**
+ * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not torch's; those of
+ * `uniformIndices` are.
+ */
+export class Random {
+  #a: number;
+  #b: number;
+  #c: number;
+  #count = 1;
+
+  /**
+   * `seed` is a whole number from 0 to 2⁵³ − 1. `stream`, from 0 to 2³² − 1, keeps generators of one seed apart: one per
+   * thread or environment. Throws TypeError or RangeError for other values.
+   */
+  constructor(seed: number, stream = 0) {
+    checkCount('seed', seed, 0);
+    this.#a = seed | 0;
+    this.#b = Math.floor(seed / 2 ** 32) | 0;
+    this.#c = (0x9e3779b9 + checkCount('stream', stream, 0, 2 ** 32 - 1)) | 0;
+    for (let i = 0; i < 12; i++) this.next();
+  }
+
+  /** Uniform in [0, 1), one of 2³² values. */
+  next(): number {
+    const sum = (this.#a + this.#b + this.#count) | 0;
+    this.#count = (this.#count + 1) | 0;
+    this.#a = this.#b ^ (this.#b >>> 9);
+    this.#b = (this.#c + (this.#c << 3)) | 0;
+    this.#c = (((this.#c << 21) | (this.#c >>> 11)) + sum) | 0;
+    return (sum >>> 0) / 2 ** 32;
+  }
+
+  /** Uniform in [low, high). */
+  between(low: number, high: number): number {
+    return low + (high - low) * this.next();
+  }
+
+  /** A whole number in [0, count); `count` is a whole number from 1 to 2³². */
+  below(count: number): number {
+    return Math.floor(this.next() * count);
+  }
+}

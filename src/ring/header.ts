@@ -1,0 +1,139 @@
+/**
+ * The ring's control words: what the client wants of the actors, what they answer, and how each thread is. Int32, touched with
+ * Atomics; each word has the writer that is said beside it, and the thread that may wait for it is rung behind the store (I4).
+ */
+import { LINE } from '../shared-memory.ts';
+import { MOST_THREADS, type RoleBells } from './role-bells.ts';
+import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
+
+/** A line each where two threads would otherwise share it. */
+const Word = {
+  /** 1: everybody leaves; written by the opener, before it rings every bell (I6) */
+  stop: 0 * LINE,
+  /** see Mode; written by the opener while no tick is under way */
+  mode: 1 * LINE,
+  /** pauses ever asked for; written by the client before the mode */
+  pauses: 1 * LINE + 1,
+  /** the client wants its bell when every sequence before this is over (wrapped), −1 for none; written by the client */
+  goal: 2 * LINE,
+  /** what the requester waits for (Gate); written by the requester */
+  gate: 3 * LINE,
+  /** which pause requester and replay have seen; each writes its own, the client compares them with `pauses` */
+  pauseSeen: 3 * LINE + 1,
+  /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
+  asked: 4 * LINE,
+  /** ThreadState per thread */
+  threads: 5 * LINE,
+  /** which thread hosts a role; written at set-up */
+  hosts: 6 * LINE,
+} as const;
+export const HEADER_WORDS = 7 * LINE;
+
+/** The roles that answer a pause. */
+const pausing = ['requester', 'replay'] as const;
+type Pausing = (typeof pausing)[number];
+
+export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
+export type Mode = (typeof Mode)[keyof typeof Mode];
+/** What keeps the requester from making the next request. */
+export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
+export type Gate = (typeof Gate)[keyof typeof Gate];
+/** A thread's last word: it acknowledged the stop, its environment ended without one, or an actor threw. */
+export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 } as const;
+export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
+
+/** Which thread hosts each role, as the header's words say; `set` by the opener before any other thread sees them. */
+export function hostsOf(words: Int32Array, set?: readonly number[]): number[] {
+  const hosts = words.subarray(Word.hosts, Word.hosts + roles.length);
+  if (set) hosts.set(set);
+  return [...hosts];
+}
+
+export class Header {
+  /** thread words, so that a native hook can write a thread's last word */
+  readonly threads: Int32Array;
+  readonly #words: Int32Array;
+  readonly #bells: RoleBells;
+
+  constructor(words: Int32Array, bells: RoleBells) {
+    this.#words = words;
+    this.#bells = bells;
+    this.threads = words.subarray(Word.threads, Word.threads + MOST_THREADS);
+  }
+
+  get stopping(): boolean {
+    return Atomics.load(this.#words, Word.stop) !== 0;
+  }
+  /** Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep through it (I6). */
+  stop(): void {
+    Atomics.store(this.#words, Word.stop, 1);
+    this.#bells.ringAll();
+  }
+
+  threadState(thread: number): ThreadState {
+    return Atomics.load(this.threads, thread) as ThreadState;
+  }
+  setThreadState(thread: number, state: ThreadState): void {
+    Atomics.store(this.threads, thread, state);
+    this.#bells.client.ring();
+  }
+
+  get mode(): Mode {
+    return Atomics.load(this.#words, Word.mode) as Mode;
+  }
+  /** Client: publishes the run fields it wrote. */
+  setMode(mode: Mode): void {
+    Atomics.store(this.#words, Word.mode, mode);
+  }
+
+  /**
+   * Client: no more requests. Numbered, so that an answer to an earlier pause is not taken for this one. Once `paused`, the
+   * requester is not on its way to a request and replay has let go of its graphs: run fields and graphs may change.
+   */
+  pause(): void {
+    Atomics.add(this.#words, Word.pauses, 1);
+    this.setMode(Mode.paused);
+    this.#bells.of('pack').ring();
+    this.#bells.of('replay').ring();
+  }
+  get paused(): boolean {
+    const pauses = Atomics.load(this.#words, Word.pauses);
+    return pausing.every((_, i) => Atomics.load(this.#words, Word.pauseSeen + i) === pauses);
+  }
+  /** Requester and replay, having read the mode as paused and before they do anything else. */
+  acknowledgePause(by: Pausing): void {
+    const seen = Atomics.load(this.#words, Word.pauses);
+    const before = Atomics.exchange(this.#words, Word.pauseSeen + pausing.indexOf(by), seen);
+    if (before !== seen) this.#bells.client.ring();
+  }
+  /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
+  withdrawPause(by: Pausing): void {
+    Atomics.store(this.#words, Word.pauseSeen + pausing.indexOf(by), Atomics.load(this.#words, Word.pauses) - 1);
+  }
+
+  get gate(): Gate {
+    return Atomics.load(this.#words, Word.gate) as Gate;
+  }
+  setGate(gate: Gate): void {
+    if (Atomics.load(this.#words, Word.gate) !== gate) Atomics.store(this.#words, Word.gate, gate);
+  }
+
+  /** Requester: whether the client asked for this sequence. */
+  asked(sequence: number): boolean {
+    return sequenceDistance(Atomics.load(this.#words, Word.asked), sequence & SEQUENCE_MASK) > 0;
+  }
+  /** Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's thread is rung by the caller. */
+  ask(sequence: number): void {
+    Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
+  }
+
+  /** Client: wants its bell when every sequence before `sequence` is over; it looks at `finished` after this. */
+  setGoal(sequence: number | null): void {
+    Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);
+  }
+  /** Poll, after a slot became Free: every sequence before `sequence` is over. */
+  reached(sequence: number): void {
+    const goal = Atomics.load(this.#words, Word.goal);
+    if (goal >= 0 && sequenceDistance(sequence & SEQUENCE_MASK, goal) >= 0) this.#bells.client.ring();
+  }
+}

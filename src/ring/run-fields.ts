@@ -1,0 +1,147 @@
+/**
+ * What the client asks for and what its learner captured: float64 fields of the ring. The client writes them while no tick is under
+ * way that reads them, before the word of the header that publishes them; requester and replay read.
+ */
+
+const Field = {
+  /** the request that startPrepare left */
+  tick: 0,
+  rows: 1,
+  leastPtr: 2,
+  /** the autonomous run: tick = firstTick + (sequence − firstSequence), for `ticks` ticks */
+  firstTick: 3,
+  firstSequence: 4,
+  ticks: 5,
+  runRows: 6,
+  publishEvery: 7,
+  baseSeed: 8,
+  /** what the learner captured: handles (0 for none) and where its weights lie */
+  weights: 9,
+  weightsOffset: 10,
+  weightsBytes: 11,
+  mailbox: 12,
+  /** one graph per slot from here on */
+  graphs: 16,
+} as const;
+export const MOST_SLOTS = 64;
+const WORD = 2 ** 32;
+
+/** The tick that a manual request asks for. */
+export interface TickRequest {
+  tick: number;
+  rows: number;
+  /** pack waits until the buffer's ptr reaches it */
+  leastPtr: number;
+}
+
+/** An autonomous run. */
+export interface RunRequest {
+  firstSequence: number;
+  firstTick: number;
+  ticks: number;
+  rows: number;
+  /** publish the weights behind every n-th tick; 0: never */
+  publishEvery: number;
+}
+
+/** What the learner captured, as handles. */
+export interface Learner {
+  /** one per slot */
+  graphs: readonly number[];
+  /** what a tick can publish, and where to; null: nothing */
+  published: { weights: number; weightsOffset: number; weightsBytes: number; mailbox: number } | null;
+}
+
+export class RunFields {
+  static readonly count = Field.graphs + MOST_SLOTS;
+  readonly #fields: Float64Array;
+  readonly #depth: number;
+
+  constructor(fields: Float64Array, depth: number) {
+    this.#fields = fields;
+    this.#depth = depth;
+  }
+  #at(field: number): number {
+    return this.#fields[field] as number;
+  }
+
+  // ---- the client's ------------------------------------------------------------------------------------------------
+
+  setBaseSeed(seed: number): void {
+    this.#fields[Field.baseSeed] = seed % WORD;
+  }
+  setTick({ tick, rows, leastPtr }: TickRequest): void {
+    this.#fields[Field.tick] = tick;
+    this.#fields[Field.rows] = rows;
+    this.#fields[Field.leastPtr] = leastPtr;
+  }
+  setRun({ firstSequence, firstTick, ticks, rows, publishEvery }: RunRequest): void {
+    this.#fields[Field.firstSequence] = firstSequence;
+    this.#fields[Field.firstTick] = firstTick;
+    this.#fields[Field.ticks] = ticks;
+    this.#fields[Field.runRows] = rows;
+    this.#fields[Field.publishEvery] = publishEvery;
+  }
+  setLearner({ graphs, published }: Learner): void {
+    this.#fields[Field.weights] = published?.weights ?? 0;
+    this.#fields[Field.weightsOffset] = published?.weightsOffset ?? 0;
+    this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
+    this.#fields[Field.mailbox] = published?.mailbox ?? 0;
+    this.#fields.set(graphs, Field.graphs);
+  }
+
+  // ---- the manual request ------------------------------------------------------------------------------------------
+
+  get tick(): number {
+    return this.#at(Field.tick);
+  }
+  get rows(): number {
+    return this.#at(Field.rows);
+  }
+  get leastPtr(): number {
+    return this.#at(Field.leastPtr);
+  }
+
+  // ---- the run -----------------------------------------------------------------------------------------------------
+
+  get runRows(): number {
+    return this.#at(Field.runRows);
+  }
+  /** Of the run's ticks, counted from 0. */
+  nthOf(sequence: number): number {
+    return sequence - this.#at(Field.firstSequence);
+  }
+  holds(sequence: number): boolean {
+    return this.nthOf(sequence) < this.#at(Field.ticks);
+  }
+  isLast(sequence: number): boolean {
+    return this.nthOf(sequence) + 1 === this.#at(Field.ticks);
+  }
+  tickOf(sequence: number): number {
+    return this.#at(Field.firstTick) + this.nthOf(sequence);
+  }
+  /** Whether the run publishes the weights behind this tick. */
+  publishes(sequence: number): boolean {
+    const every = this.#at(Field.publishEvery);
+    return every > 0 && (this.nthOf(sequence) + 1) % every === 0;
+  }
+  seedOf(tick: number): number {
+    return (this.#at(Field.baseSeed) + (tick % WORD)) % WORD;
+  }
+
+  // ---- the learner -------------------------------------------------------------------------------------------------
+
+  get hasWeights(): boolean {
+    return this.#at(Field.weights) !== 0;
+  }
+  get learner(): Learner {
+    const graphs = [...this.#fields.subarray(Field.graphs, Field.graphs + this.#depth)];
+    const published = {
+      weights: this.#at(Field.weights),
+      weightsOffset: this.#at(Field.weightsOffset),
+      weightsBytes: this.#at(Field.weightsBytes),
+      mailbox: this.#at(Field.mailbox),
+    };
+    return { graphs, published: this.hasWeights ? published : null };
+  }
+}

@@ -1,0 +1,40 @@
+/** CUDA over its software driver. */
+import { expect } from 'chai';
+import { itAll, setting } from '../rig/setting.ts';
+import { buildSoftwareDriver } from './build.ts';
+import { failsEveryCall } from './failing-calls.ts';
+import { carriesAbove, describeMode, hasPeers } from './families.ts';
+import { modes, run, runTests } from './software.ts';
+
+describeMode(modes.cuda12);
+describeMode(modes.cuda13, { newest: true }, () => {
+  carriesAbove(modes.cuda13);
+  hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' });
+  describe('whose two devices cannot reach each other', () => {
+    hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2,peer=none' });
+  });
+  it('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
+    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+    const learner = setting({ short: 'dist/test/learner/mlp.test.js', all: 'dist/test/learner/*.test.js' });
+    expect(await runTests(modes.cuda13, [learner], cublas)).to.be.at.least(setting({ short: 5, all: 50 }));
+    const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
+    expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
+    const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
+    expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
+  });
+  itAll(
+    'keeps the contract where a failing kernel takes the whole device, each such test in a process of its own',
+    async () => {
+      const script = ['dist/test/gpu/run.js', 'cuda:0', '--only', 'contract,lost', '--json'];
+      const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,sticky=context', HOTSLOT_TEST_ERROR_SCOPE: 'device' };
+      const { stdout, stderr, status } = await run(modes.cuda13, script, told);
+      expect(status, stdout + stderr).to.equal(0);
+      const lines = stdout.trim().split('\n');
+      const units = lines.map((line) => JSON.parse(line) as { part?: string; passes: number });
+      const alone = units.filter(({ part }) => part === 'lost').map(({ passes }) => passes);
+      expect(alone).to.deep.equal(Array(10).fill(1));
+      expect(units.at(-1)?.passes).to.be.at.least(100);
+    },
+  );
+  failsEveryCall(modes.cuda13, setting({ short: 1, all: 8, long: 200 }));
+});

@@ -1,0 +1,20 @@
+/** Level Zero over its software driver, as of each of its times. */
+import { describeAll } from '../rig/setting.ts';
+import { failsEveryCall } from './failing-calls.ts';
+import { carriesAbove, describeMode, hasPeers } from './families.ts';
+import { modes } from './software.ts';
+
+describeMode(modes.ze14, {}, () => {
+  describeAll('in full', () => {
+    carriesAbove(modes.ze14);
+    failsEveryCall(modes.ze14, 2);
+  });
+});
+describeMode(modes.zeBare);
+describeMode(modes.ze, { newest: true }, () => {
+  describeAll('above', () => carriesAbove(modes.ze));
+  hasPeers(modes.ze, { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' });
+  failsEveryCall(modes.ze, 2);
+});
+describeMode(modes.zeIntel);
+describeMode(modes.zeGraph);

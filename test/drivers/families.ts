@@ -1,0 +1,77 @@
+/**
+ * Every family of devices over its software driver: the contract, all that is built on devices, a training run, and the same
+ * run with driver calls failing. Every mode is a process of its own. A test file per family says what each mode shows.
+ */
+import { expect } from 'chai';
+import { itAll, SETTING, setting } from '../rig/setting.ts';
+import { libraryOf, type Mode, need, run, runTests } from './software.ts';
+
+const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
+/** What has tests of its own above devices; in a short run what asks most of a device. */
+const above = setting({
+  short: folders('transfer', 'graph', 'memory'),
+  all: folders('actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'linop', 'halo', 'gpu'),
+});
+const short = SETTING === 'short';
+
+/** One mode; `newest`: the one of its family that a short run is about. */
+export function describeMode(
+  mode: Mode,
+  { newest = false }: { newest?: boolean } = {},
+  more: (this: Mocha.Suite) => void = () => {},
+): void {
+  const once = newest ? it : itAll;
+  describe(`${mode.name} (software driver)`, function () {
+    this.timeout(setting({ short: 120_000, all: 300_000, long: 1_200_000 }));
+    before(function () {
+      need(this, mode);
+      libraryOf(mode);
+    });
+
+    once('keeps the device contract', async () => {
+      // The host device is there too, and keeps it without a driver.
+      const own = ['--fgrep', `device contract on ${mode.device}`];
+      expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(100);
+    });
+
+    once(short ? 'trains CartPole (npm run test:all: until it is solved)' : 'trains CartPole', async () => {
+      const script = 'dist/examples/cartpole-dqn/main.js';
+      // One family solves it in a short run, the others learn for a while.
+      const solved = !short || mode.driver === 'cuda';
+      const most = solved ? [] : ['--ticks', '300'];
+      const { stdout, stderr, status } = await run(mode, [script, '--device', mode.device, '--json', ...most]);
+      expect(status, stderr).to.equal(solved ? 0 : 1);
+      const summary = JSON.parse(stdout.trim().split('\n').at(-1) as string) as Record<string, unknown>;
+      expect(summary).to.include({ solved, device: mode.device, ...(solved ? {} : { ticks: 300 }) });
+    });
+
+    once('is listed as a software driver, and never chosen by auto', async () => {
+      const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
+      expect(status).to.equal(0);
+      expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
+      expect(stdout).to.match(new RegExp(`test ${mode.device} +copied there and back`));
+      const script = 'import("hotslot").then(({ openDevice }) => console.log(openDevice("auto").name))';
+      expect((await run(mode, ['--input-type=module', '-e', script])).stdout.trim()).to.equal('host:0');
+    });
+
+    more.call(this);
+  });
+}
+
+/** All that has tests above devices. */
+export function carriesAbove(mode: Mode): void {
+  const title = 'carries everything that is built on devices';
+  it(short ? `${title}: transfers, graphs, memory (npm run test:all: the rest)` : title, async () => {
+    expect(await runTests(mode, above)).to.be.at.least(setting({ short: 100, all: 200 }));
+  });
+}
+
+/** What the driver is told beside its mode, for more than one device. */
+export function hasPeers(mode: Mode, told: Record<string, string>): void {
+  it('copies between two devices', async () => {
+    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(5);
+  });
+  itAll('copies between two devices, every linear operator', async () => {
+    expect(await runTests(mode, ['dist/test/linop/*.test.js'], told)).to.be.at.least(140);
+  });
+}

@@ -1,0 +1,158 @@
+// What the handles of the Level Zero software driver stand for, and how a call is refused.
+#pragma once
+#include <time.h>
+
+#include <memory>
+
+#include "kernels/kernel.hpp"
+#include "level_zero_newer.hpp"
+#include "level_zero_spirv.hpp"
+#include "level_zero_testing.hpp"
+
+namespace software {
+
+template <class T>
+using Ref = std::shared_ptr<T>;
+
+// Why a call is refused: `what` counts as a violation, unless it is empty because nobody made a mistake.
+struct Refusal {
+  ze_result_t status;
+  std::string what;
+};
+[[noreturn]] inline void refuse(ze_result_t status, const std::string& what = "") { throw Refusal{status, what}; }
+inline void require(bool holds, ze_result_t status, const char* what) {
+  if (!holds) refuse(status, what);
+}
+
+inline uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
+}
+
+// 12.5 MHz: the same number whether a caller takes it as cycles per second or as nanoseconds per cycle.
+constexpr uint64_t cycle_ns = 80, cycles_per_second = 12'500'000;
+
+enum class Sort : uint8_t {
+  driver = 1,
+  device,
+  context,
+  queue,
+  fence,
+  list,
+  pool,
+  event,
+  module,
+  build_log,
+  kernel,
+  graph,
+  executable
+};
+constexpr const char* sort_names[] = {"",      "drivers", "devices", "contexts",   "queues",  "fences", "lists",
+                                      "pools", "events",  "modules", "build_logs", "kernels", "graphs", "executables"};
+
+struct Context;
+struct Object {
+  explicit Object(Sort sort) : sort(sort) {}
+  virtual ~Object() = default;
+  const Sort sort;
+  uintptr_t handle = 0;
+  Ref<Context> context;
+  int in_use = 0;                 // operations on their way that refer to it
+  bool live = true;               // not destroyed
+  std::atomic<bool> user{false};  // a thread is inside a call that only one thread may make
+};
+
+struct Context : Object {
+  Context() : Object(Sort::context) {}
+};
+
+struct Driver : Object {
+  Driver() : Object(Sort::driver) {}
+};
+
+struct Device : Object {
+  explicit Device(uint32_t index) : Object(Sort::device), index(index) {}
+  const uint32_t index;
+  uint64_t used = 0;
+};
+
+enum class Residence : uint8_t { device, host, shared, imported };
+
+// What the application holds of device memory is an address without access: a host that reads or writes it dies at
+// once. The bytes are elsewhere, at `bytes_at`.
+struct Allocation {
+  Residence residence;
+  uintptr_t base;
+  size_t bytes;
+  uint8_t* bytes_at;
+  Ref<Device> device;
+  Ref<Context> context;
+  uint64_t id;
+  size_t mapped = 0;
+  bool released_by_free = true;  // else by Intel's own call
+  int in_use = 0;
+  bool live = true;
+};
+
+struct Stamps {
+  uint64_t begin = 0, end = 0;
+};
+
+// One signal of a counter-based event: whoever waits holds the point, so the event may be signalled again or go away.
+struct Point {
+  bool done = false, failed = false;
+  Stamps stamps;
+};
+
+struct Recording;
+struct Pool : Object {
+  Pool(uint32_t flags, uint32_t count) : Object(Sort::pool), flags(flags), taken(count) {}
+  const uint32_t flags;
+  std::vector<bool> taken;
+};
+
+struct Event : Object {
+  Event() : Object(Sort::event) {}
+  Ref<Pool> pool;  // null: counter-based
+  uint32_t index = 0, signal_scope = 0, counter_flags = 0;
+  bool signalled = false, failed = false;
+  Stamps stamps;
+  Ref<Point> point;  // counter-based: the latest signal; null counts as done
+  // Signalled inside a recording last: where in it.
+  std::weak_ptr<Recording> recording;
+  bool recorded = false;
+  std::vector<uint32_t> recorded_after;
+
+  bool host_visible() const {
+    return pool ? pool->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE : counter_flags & newer::counter_host_visible;
+  }
+  bool timed() const {
+    return pool ? pool->flags & (ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP | newer::pool_mapped_timestamp)
+                : counter_flags & (newer::counter_timestamp | newer::counter_mapped_timestamp);
+  }
+};
+
+struct Module : Object {
+  explicit Module(Spirv&& spirv) : Object(Sort::module), spirv(std::move(spirv)) {}
+  const Spirv spirv;
+  Ref<Device> device;
+};
+
+struct BuildLog : Object {
+  explicit BuildLog(std::string text) : Object(Sort::build_log), text(std::move(text)) {}
+  const std::string text;
+};
+
+struct Kernel : Object {
+  Kernel() : Object(Sort::kernel) {}
+  Ref<Module> module;
+  const hotslot::Kernel* form = nullptr;
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::vector<uint64_t> values;
+  std::vector<bool> set;
+  uint32_t group = 0;
+};
+
+}  // namespace software

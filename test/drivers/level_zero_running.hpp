@@ -1,0 +1,188 @@
+// How the machine inside the Level Zero software driver orders operations, and how its workers take and run them.
+#pragma once
+#include "level_zero_machine.hpp"
+
+namespace software {
+
+inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work, const Ref<Run>& run,
+                               const std::vector<Ref<Op>>& first) {
+  auto op = std::make_shared<Op>();
+  op->work = work;
+  op->lane = lane;
+  op->run = run;
+  op->points = work->points;
+  op->number = ++serial_;
+  for (auto& range : work->ranges)
+    if (range.allocation) range.allocation->in_use++;
+  for (auto& event : work->waits) event->in_use++;
+  if (work->cleared) work->cleared->in_use++;
+  if (auto& event = work->signal) {
+    event->in_use++;
+    event->recorded = false;
+    // From now on whoever waits for a counter-based event waits for this.
+    if (!event->pool) event->point = op->point = std::make_shared<Point>();
+  }
+  if (work->launched) work->launched->in_use++;
+  for (auto& earlier : first) follow(op, earlier);
+  if (order.in_order) {
+    follow(op, order.last);
+    order.last = op;
+  } else {
+    follow(op, order.barrier);
+    if (work->type == Work::barrier) {
+      // With events it waits for those alone; either way everything later waits for it.
+      if (!work->waits_for_events)
+        for (auto& earlier : order.alive.list) follow(op, earlier);
+      order.barrier = op;
+    }
+    order.alive.add(op);
+  }
+  lane->pending.add(op);
+  if (op->missing == 0) look_at_events(op, lane->order.in_order ? 0 : now_ns() + features.linger_us * 1000);
+  return op;
+}
+
+inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
+                                   const std::vector<Ref<const Work>>& works, bool chained,
+                                   const Ref<const Work>& before, const Ref<const Work>& behind,
+                                   const Ref<Op>& previous) {
+  ++*run->pending;
+  run->of->in_use++;
+  run->lane = lane.get();
+  const bool graph = run->of->sort == Sort::graph || run->of->sort == Sort::executable;
+  auto begin = submit(lane, lane->order, before, run, {previous});
+  begin->begins = true;
+  Order own;
+  own.in_order = chained;
+  own.last = begin;
+  // A list on a queue shares the queue's barriers, unless the queue has an order that says more.
+  Order& order = graph || chained || lane->order.in_order ? own : lane->order;
+  std::vector<Ref<Op>> ops;
+  for (auto& work : works) {
+    std::vector<Ref<Op>> first{begin};
+    if (graph)
+      for (uint32_t need : work->needs) first.push_back(ops[need]);
+    ops.push_back(submit(lane, order, work, run, first));
+  }
+  ops.push_back(begin);
+  auto end = submit(lane, lane->order, behind, run, ops);
+  end->ends = true;
+  run->end = end;
+  return end;
+}
+
+// The newest of a lane that is due goes first: whatever nothing forbids, happens. One at a time per lane, lanes in
+// turn.
+inline Ref<Op> Machine::take(uint64_t& next_due) {
+  const uint64_t now = now_ns();
+  next_due = ~uint64_t(0);
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const Ref<Lane> lane = lanes_[i];
+    if (lane->running || lane->ready.empty()) continue;
+    uint64_t due = ~uint64_t(0);
+    for (size_t at = 0; at < lane->ready.size() && due > now; ++at) due = std::min(due, lane->ready[at]->due);
+    if (due > now) {
+      next_due = std::min(next_due, due);
+      continue;
+    }
+    Ref<Op> op = lane->ready.back();
+    lane->ready.pop_back();
+    lanes_.erase(lanes_.begin() + long(i));
+    if (lane->ready.empty())
+      lane->listed = false;
+    else
+      lanes_.push_back(lane);
+    return op;
+  }
+  return nullptr;
+}
+
+inline void Machine::work() {
+  std::unique_lock held(lock);
+  for (;;) {
+    uint64_t next_due;
+    const Ref<Op> op = take(next_due);
+    if (!op) {
+      idle_++;
+      if (next_due == ~uint64_t(0))
+        work_.wait(held);
+      else
+        work_.wait_for(held, std::chrono::nanoseconds(next_due - std::min(next_due, now_ns())));
+      idle_--;
+      continue;
+    }
+    execute(held, op);
+  }
+}
+
+inline void Machine::execute(std::unique_lock<std::mutex>& held, const Ref<Op>& op) {
+  const Ref<Lane> keep_lane = op->lane;
+  const Ref<const Work> keep_work = op->work;
+  Lane& lane = *keep_lane;
+  const Work& work = *keep_work;
+  op->state = Op::running;
+  lane.running = true;
+  op->stamps.begin = now_ns();
+  const char* failed = lane.error;
+  if (!failed && op->failed) failed = "what it waited for failed";
+  if (op->begins && !failed) {
+    if (*op->run->active) {
+      Calls::all().complain("execution", "a list or graph runs while an earlier run of it is not over", true);
+      failed = "it ran twice at the same time";
+    } else {
+      *op->run->active = op->run;
+    }
+  }
+  if (!failed && work.type >= Work::copy) {
+    for (auto& other : lanes_)
+      if (!other->running && !other->ready.empty()) {
+        call_a_hand();
+        break;
+      }
+    held.unlock();
+    failed = work.run();
+    held.lock();
+  }
+  if (work.type == Work::reset && !failed) work.cleared->signalled = work.cleared->failed = false;
+  if (failed && !lane.error) lane.error = failed;
+  op->stamps.end = now_ns();
+  finish(op);
+  // Lanes and runs remember operations that are over: those hold nothing themselves.
+  if (op->run && op->run->end == op) op->run->end.reset();
+  op->run.reset(), op->lane.reset(), op->work.reset(), op->fence.reset();
+}
+
+inline void Machine::finish(const Ref<Op>& op) {
+  Lane& lane = *op->lane;
+  const Work& work = *op->work;
+  op->state = Op::over;
+  lane.running = false;
+  const bool failed = lane.error != nullptr;
+  const Stamps stamps{stamp(op->stamps.begin), stamp(op->stamps.end)};
+  for (auto& range : work.ranges)
+    if (range.allocation) range.allocation->in_use--;
+  for (auto& event : work.waits) event->in_use--;
+  if (work.cleared) work.cleared->in_use--;
+  if (work.launched) work.launched->in_use--;
+  if (op->ends) {
+    Run& run = *op->run;
+    if (*run.active == op->run) run.active->reset();
+    --*run.pending;
+    run.of->in_use--;
+    run.of.reset();
+  }
+  for (auto& later : op->next)
+    if (--later->missing == 0) look_at_events(later, 0);
+  op->next.clear();
+  if (op->point) *op->point = {true, failed, stamps};
+  if (auto& event = work.signal) {
+    event->in_use--;
+    if (event->pool) signal(*event, failed, stamps);
+  }
+  if (op->fence) op->fence->signalled = true, op->fence->failed = failed;
+  if (op->point) event_changed();
+  news.notify_all();
+  if (!lane.ready.empty()) work_.notify_one();
+}
+
+}  // namespace software

@@ -1,0 +1,50 @@
+/** The rules of memory that every GPU family keeps alike: staging, running out, and what a driver would not take back. */
+import { expect } from 'chai';
+import { libraryOf, type Mode, modes, need, run } from './software.ts';
+
+async function probe(mode: Mode, args: readonly string[], told: Record<string, string> = {}) {
+  const { stdout, stderr, status } = await run(
+    mode,
+    ['--no-warnings', 'dist/test/drivers/memory-probe.js', ...args],
+    told,
+  );
+  expect(status, stderr).to.equal(0);
+  return JSON.parse(stdout);
+}
+
+const { cuda13, hip, ze14, ze } = modes;
+const MIB = 2 ** 20;
+
+describe('memory of GPU families', function () {
+  this.timeout(300_000);
+
+  for (const [mode, free, limit] of [
+    [cuda13, 'cuMemFree', { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${8 * MIB}` }],
+    [hip, 'hipFree', { HOTSLOT_SOFTWARE_HIP: `memory=${8 * MIB}` }],
+    [ze14, 'zeMemFree', { HOTSLOT_SOFTWARE_ZE: 'spec=1.4,memory=8' }],
+    [ze, 'zeMemFree', { HOTSLOT_SOFTWARE_ZE: 'modern,memory=8' }],
+  ] as const) {
+    describe(mode.name, () => {
+      before(function () {
+        need(this, mode);
+        libraryOf(mode);
+      });
+
+      it('a write asks the driver for hardly more host memory than it has', async () => {
+        for (const excess of await probe(mode, ['staging'])) expect(excess).to.be.within(0, 2 * MIB);
+      });
+
+      it('memory that is kept is given up before work is waited for', async () => {
+        expect(await probe(mode, ['reclaimed'], limit)).to.be.below(1500);
+      });
+
+      it('what the driver refuses to take is offered at once again, then told once and kept until it is taken', async () => {
+        expect(await probe(mode, ['refused', free])).to.deep.equal({
+          once: { left: 0, told: 0 },
+          forever: { left: 1, told: 1 },
+          after: 0,
+        });
+      });
+    });
+  }
+});

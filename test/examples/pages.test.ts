@@ -1,0 +1,112 @@
+/** The pages: every snippet that imports from hotslot runs and prints what its comments promise; links lead somewhere. */
+import { spawn } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+
+interface Snippet {
+  /** its first line's comment names the file that other snippets of the page load; '' for most */
+  name: string;
+  line: number;
+  code: string;
+}
+
+function snippetsOf(page: string): Snippet[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  return [...text.matchAll(/^```js\n(.*?)^```$/gms)]
+    .map(({ index, 1: code = '' }) => {
+      const name = /^\/\/ (\S+\.mjs)\n/.exec(code)?.[1] ?? '';
+      return { name, code, line: text.slice(0, index).split('\n').length + 1 };
+    })
+    .filter(({ code }) => /^import .* from 'hotslot';$/m.test(code));
+}
+
+const words = (text: string) => text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];
+
+/** What `console.log(…); // 1 2 true` says will be printed; comments with other words promise nothing exact. */
+const promised = (code: string) =>
+  [...code.matchAll(/^\s*console\.log\(.*\); \/\/ ([-\d. ]|true|false)+$/gm)].map(([line]) =>
+    words(line.slice(line.lastIndexOf('//'))),
+  );
+
+function run(folder: string, file: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [file], { cwd: folder });
+    const said = { stdout: '', stderr: '' };
+    for (const of of ['stdout', 'stderr'] as const)
+      child[of].setEncoding('utf8').on('data', (text: string) => {
+        said[of] += text;
+      });
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, ...said }));
+  });
+}
+
+describe('pages', () => {
+  for (const page of pages) {
+    const snippets = snippetsOf(page);
+    if (snippets.length === 0) continue;
+    it(`snippets of ${page} run`, async function () {
+      this.timeout(120_000);
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-snippets-'));
+      try {
+        mkdirSync(join(folder, 'node_modules'));
+        symlinkSync(root, join(folder, 'node_modules/hotslot'));
+        for (const { name, line, code } of snippets) writeFileSync(join(folder, name || `${line}.mjs`), code);
+        for (const { name, line, code } of snippets) {
+          // Those with another name are loaded by a main.
+          if (name !== '' && !name.startsWith('main')) continue;
+          const { code: exit, stdout, stderr } = await run(folder, name || `${line}.mjs`);
+          const where = `${page}:${line}`;
+          expect([exit, stderr], where).to.deep.equal([0, '']);
+          const printed = stdout.split('\n').map(words);
+          for (const numbers of promised(code)) expect(printed, where).to.deep.include(numbers);
+        }
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
+  }
+
+  it('most pages have snippets', () => {
+    const counts = pages.map((page) => snippetsOf(page).length);
+    expect(counts.filter((count) => count > 0).length).to.be.at.least(9);
+    expect(counts.reduce((sum, count) => sum + count)).to.be.at.least(30);
+  });
+
+  /** GitHub's name of a heading. */
+  const anchor = (heading: string) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-');
+
+  it('links between pages lead to a file and a heading', () => {
+    for (const page of pages) {
+      const text = readFileSync(join(root, page), 'utf8');
+      for (const [link, file = '', heading] of text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
+        const path = file === '' ? page : join(dirname(page), file);
+        expect(existsSync(join(root, path)), `${page}: ${link}`).to.equal(true);
+        if (heading === undefined) continue;
+        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, of = '']) =>
+          anchor(of),
+        );
+        expect(headings, `${page}: ${link}`).to.include(heading);
+      }
+    }
+  });
+});

@@ -1,0 +1,154 @@
+/** Iterations of other shapes, and graphs that are forgotten. */
+import { expect } from 'chai';
+import type { IterationOptions, TensorStruct } from '../../src/index.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { add, valuesOf } from '../rig/tensors.ts';
+import { type Batch, batch, given, WrapperRig } from './wrapper-rig.ts';
+
+describe('graph/full-graph-wrapper', () => {
+  const rig = new WrapperRig();
+  const { wrap } = rig;
+
+  describe('shapes', () => {
+    it('refuses another one after the capture, with what changed, and goes on with the old one', async () => {
+      const wrapper = wrap();
+      // A new object each time: its parameters are what counts.
+      const modelOf = (name: string) => ({ namedParameters: () => [[name, rig.sum]] });
+      const run = (data: TensorStruct[], more: Partial<IterationOptions> = {}) =>
+        wrapper.run(given(data.values(), { model: modelOf('weights'), ...more }));
+      run([batch(1, 1)]);
+      run([batch(1, 1)]);
+      for (const [call, words] of [
+        [() => run([batch(1, 1, 1)]), "'x' of microbatch 0, iterator 0 is float32 3 instead of float32 2"],
+        [() => run([{ x: new Float64Array(2) }]), 'is float64 2 instead of float32 2'],
+        [() => run([{ y: new Float32Array(2) }]), "'x' of microbatch 0, iterator 0 is missing instead of float32 2"],
+        [
+          () => run([batch(1, 1), batch(1, 1)], { numMicrobatches: 2 }),
+          '2 microbatches of sequence length 2 instead of 1',
+        ],
+        [() => run([batch(1, 1)], { seqLength: 4 }), 'sequence length 4 instead of'],
+        [() => wrapper.run(given(null)), 'data iterators null instead of data iterators given'],
+        [() => run([batch(1, 1)], { model: modelOf('other') }), 'another model'],
+      ] as const) {
+        const error = refusal(call as () => unknown);
+        expect([error.code, error.message.includes(words)], error.message).to.deep.equal(['ERR_HOTSLOT_RANGE', true]);
+        expect(error.message).to.include("resetGraph('training')");
+      }
+      run([{ ...batch(1, 1), more: new Float32Array(3) }]);
+      expect([wrapper.currIter('training'), await valuesOf(rig.sum)]).to.deep.equal([3, [3, 3]]);
+      expect(rig.calls).to.equal(2);
+    });
+
+    it('keeps graphs of several when asked, up to a bound, and buffers of each', async () => {
+      const wrapper = wrap(
+        ({ dataIterator, numMicrobatches }, context) => {
+          rig.calls++;
+          for (let i = 0; i < numMicrobatches; i++) {
+            const { x } = (dataIterator as Iterator<Batch>).next().value as Batch;
+            add(context.stream, rig.sum, x.view({ shape: [2] }));
+          }
+          return null;
+        },
+        { maxGraphs: 2 },
+      );
+      for (let i = 0; i < 3; i++) {
+        wrapper.run(given([batch(1, 1)].values()));
+        wrapper.run(given([batch(10, 10, 10)].values()));
+      }
+      // The first warms up; the second, captured, finds the first uncaptured and takes its place.
+      expect(await valuesOf(rig.sum)).to.deep.equal([33, 33]);
+      expect(rig.calls).to.equal(3);
+      const error = refusal(() => wrapper.run(given([batch(1, 1, 1, 1)].values())));
+      expect(error.message).to.include('2 graphs are kept, the most allowed');
+      wrapper.run(given([batch(100, 100)].values()));
+      expect(await valuesOf(rig.sum)).to.deep.equal([133, 133]);
+    });
+
+    it('changes in a later microbatch find or make their own buffers, and what was read before moves over', async () => {
+      const wrapper = wrap(
+        ({ dataIterator, numMicrobatches }, { stream }) => {
+          for (let i = 0; i < numMicrobatches; i++) {
+            const { x } = (dataIterator as Iterator<Batch>).next().value as Batch;
+            add(stream, rig.sum, x.view({ shape: [2] }));
+          }
+          return null;
+        },
+        { maxGraphs: 2, warmupSteps: 0 },
+      );
+      const array = new Float32Array(2);
+      const data = function* (long: boolean): Generator<TensorStruct> {
+        yield { x: array.fill(1) };
+        array.fill(50);
+        yield batch(...(long ? [10, 10, 10] : [10, 10]));
+      };
+      for (const long of [false, true, false, true]) wrapper.run(given(data(long), { numMicrobatches: 2 }));
+      expect(await valuesOf(rig.sum)).to.deep.equal([44, 44]);
+    });
+
+    it('a key that came later may go again', async () => {
+      const wrapper = wrap();
+      const more = { ...batch(1, 1), more: new Float32Array(3) };
+      for (const data of [batch(1, 1), more, batch(1, 1), more, batch(1, 1)]) wrapper.run(given([data].values()));
+      wrapper.resetGraph();
+      wrapper.run(given([batch(1, 1)].values()));
+      expect(await valuesOf(rig.sum)).to.deep.equal([6, 6]);
+    });
+
+    it('may change while iterations are eager', async () => {
+      const wrapper = wrap(
+        ({ dataIterator }, { stream }) => {
+          add(stream, rig.sum, ((dataIterator as Iterator<Batch>).next().value as Batch).x.view({ shape: [2] }));
+          return null;
+        },
+        { warmupSteps: 2 },
+      );
+      wrapper.run(given([batch(1, 1)].values()));
+      wrapper.run(given([batch(1, 1, 1)].values()));
+      wrapper.run(given([batch(1, 1, 1)].values()));
+      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([false, [3, 3]]);
+    });
+  });
+
+  describe('resetGraph', () => {
+    it('forgets graph, result and counter of one stage, keeps its buffers, and captures anew', async () => {
+      const wrapper = wrap();
+      for (let i = 0; i < 2; i++)
+        for (const forwardOnly of [false, true]) wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
+      const buffers = wrapper.dataRead.training;
+      wrapper.resetGraph('training');
+      expect([wrapper.currIteration, wrapper.graph.training, wrapper.result.training]).to.deep.equal([
+        { training: 0, validation: 2 },
+        null,
+        null,
+      ]);
+      expect(wrapper.graph.validation).to.not.equal(null);
+      for (let i = 0; i < 3; i++) wrapper.run(given([batch(1, 1)].values()));
+      expect(wrapper.dataRead.training, 'the same tensors').to.deep.equal(buffers);
+      expect([rig.calls, await valuesOf(rig.sum)]).to.deep.equal([6, [7, 7]]);
+      wrapper.resetGraph();
+      expect(wrapper.currIteration).to.deep.equal({ training: 0, validation: 0 });
+    });
+
+    it('lets another shape be captured', async () => {
+      const wrapper = wrap();
+      for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));
+      wrapper.resetGraph('training');
+      for (let i = 0; i < 3; i++) wrapper.run(given([batch(1, 1), batch(2, 2)].values(), { numMicrobatches: 2 }));
+      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([false, [11, 11]]);
+    });
+
+    it('may come while replays run', async () => {
+      const wrapper = wrap();
+      using stream = rig.device.createStream();
+      for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));
+      await rig.device.currentStream.synchronize();
+      using latch = new Latch(rig.device).hold(stream);
+      rig.device.withStream(stream, () => wrapper.run(given([batch(1, 1)].values())));
+      wrapper.resetGraph();
+      wrapper.close();
+      latch.open();
+      expect(await valuesOf(rig.sum, stream)).to.deep.equal([3, 3]);
+    });
+  });
+});

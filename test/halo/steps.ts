@@ -1,0 +1,115 @@
+/** What happens between two lines of a rank's code, and what only a thread that may block can show: updater-step.ts runs it. */
+import { native } from '../../src/device/native.ts';
+import { ExchangeWords, RankState } from '../../src/halo/exchange-words.ts';
+import { failHaloExchange, wordsOf } from '../../src/halo/shared-exchange.ts';
+import { HaloUpdater } from '../../src/halo/updater.ts';
+import { Bell } from '../../src/wait/bell.ts';
+import { refusal } from '../rig/refusal.ts';
+import { Part, type Plane, plane } from './plane.ts';
+
+interface Pair {
+  plane: Plane;
+  parts: [Part, Part];
+  first: HaloUpdater;
+  second: HaloUpdater;
+}
+
+/** Two ranks of this thread; the second one has started. */
+async function pair(then: (pair: Pair) => unknown): Promise<void> {
+  const all = plane(2, 1);
+  const parts: [Part, Part] = [new Part(all, 0).fill(1), new Part(all, 1).fill(1)];
+  using first = new HaloUpdater(all.shared, 0);
+  using second = new HaloUpdater(all.shared, 1);
+  second.start(parts[1].quantities);
+  await then({ plane: all, parts, first, second });
+}
+
+/** `then` happens right behind the second one's next reading of a word: what has arrived, or whether a rank failed. */
+export async function behind(
+  what: 'holds' | 'failed',
+  then: (pair: Pair) => void,
+  check: (pair: Pair) => unknown,
+): Promise<void> {
+  const own = Object.getOwnPropertyDescriptor(ExchangeWords.prototype, what) as PropertyDescriptor;
+  const restore = () => Object.defineProperty(ExchangeWords.prototype, what, own);
+  await pair(async (both) => {
+    const read = own.get ?? own.value;
+    function hooked(this: ExchangeWords, ...given: number[]) {
+      const answer = read.apply(this, given);
+      restore();
+      then(both);
+      return answer;
+    }
+    Object.defineProperty(ExchangeWords.prototype, what, { ...own, [own.get ? 'get' : 'value']: hooked });
+    try {
+      await check(both);
+    } finally {
+      restore();
+    }
+  });
+}
+
+/** How the parks of a wait end during which something happens behind a reading: true when the bell had rung by then. */
+export async function parksBehind(what: 'holds' | 'failed', how: 'park' | 'parkAsync'): Promise<boolean[]> {
+  const own = Bell.prototype[how] as (...given: number[]) => boolean | Promise<boolean>;
+  const ends: (boolean | Promise<boolean>)[] = [];
+  const spy = function (this: Bell, ...given: number[]) {
+    const end = own.apply(this, given);
+    ends.push(end);
+    return end;
+  };
+  Object.assign(Bell.prototype, { [how]: spy });
+  try {
+    await behind(
+      what,
+      ({ plane, parts, first }) => {
+        if (what === 'holds') first.start(parts[0].quantities);
+        else failHaloExchange(plane.shared, new Error('no'));
+      },
+      async ({ second }) => {
+        try {
+          if (how === 'park') second.waitSync({ timeoutMs: 10_000 });
+          else await second.wait({ timeoutMs: 10_000 });
+        } catch {
+          // the failure
+        }
+      },
+    );
+  } finally {
+    Object.assign(Bell.prototype, { [how]: own });
+  }
+  return Promise.all(ends);
+}
+
+/** The wait for a rank of the same thread that has not started; then it does. */
+async function notStarted(): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  await pair(({ parts, first, second }) => {
+    answers.push(second.waitSync({ timeoutMs: 5 }));
+    const { code, message } = refusal(() => second.waitSync());
+    answers.push(code, message);
+    first.start(parts[0].quantities);
+    answers.push(second.waitSync(), first.waitSync(), parts[1].wrongHere(1));
+  });
+  return answers;
+}
+
+/** A rank that is taken already, and one that the thread takes while it is being ended. */
+function claims({ shared }: Plane): unknown[] {
+  const words = wordsOf(shared);
+  const taken = words.claim(0);
+  const addon = native();
+  const { watchThread } = addon;
+  addon.watchThread = () => undefined as unknown as number;
+  const { name } = refusal(() => new HaloUpdater(shared, 1));
+  addon.watchThread = watchThread;
+  return [taken, name, words.state(1), words.claim(1) === RankState.absent && words.state(1)];
+}
+
+export const steps = {
+  rungHolds: () => parksBehind('holds', 'park'),
+  rungFailed: () => parksBehind('failed', 'park'),
+  notStarted,
+  claims,
+};
+export type Step = keyof typeof steps;

@@ -1,0 +1,235 @@
+/** Who is whose neighbour: every halo cell must hold what is geometrically there. */
+import { expect } from 'chai';
+import { type Edge, edgeSlices } from '../../src/halo/edges.ts';
+import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/halo/spec.ts';
+import { cubedSphereTopology, cubeFaces, type HaloTopology, periodicTopology } from '../../src/halo/topology.ts';
+import { refusal } from '../rig/refusal.ts';
+import { setting } from '../rig/setting.ts';
+import { Cube, faces, scatter } from './cube.ts';
+import { around, check, fromOrigin, indices, level, specOf } from './plain-exchange.ts';
+
+const square = (cells: number) => ({ i: cells, j: cells });
+const layouts = [1, 2, 3].map((n) => [n, n] as const);
+const orders = [
+  ['i', 'j'],
+  ['j', 'i'],
+  ['i', 'j', 'k'],
+  ['i', 'k', 'j'],
+  ['j', 'i', 'k'],
+  ['j', 'k', 'i'],
+  ['k', 'i', 'j'],
+  ['k', 'j', 'i'],
+];
+/** Where x and y may live: cell centres, the edges that each crosses (C grid) or follows (D grid), corner points. */
+const grids: Record<string, [x: string[], y: string[]]> = {
+  A: [[], []],
+  B: [
+    ['i', 'j'],
+    ['i', 'j'],
+  ],
+  C: [['i'], ['j']],
+  D: [['j'], ['i']],
+};
+const stagger = (dims: string[], along: string[]) =>
+  dims.map((name) => (along.includes(name) ? `${name}_interface` : name));
+
+for (const [name, topologies] of Object.entries({
+  periodic: [[1, 1] as const, [1, 2] as const, [2, 1] as const, [3, 2] as const].flatMap((layout) =>
+    [true, false].map((corners) => periodicTopology({ layout, corners })),
+  ),
+  cube: layouts.flatMap((layout) => [true, false].map((corners) => cubedSphereTopology({ layout, corners }))),
+})) {
+  describe(`halo/topology: ${name}`, () => {
+    it('who is my neighbour has me as a neighbour, over the same two edges with the opposite turn', () => {
+      for (const { neighbours } of topologies) {
+        neighbours.forEach((mine, rank) => {
+          for (const { edge, rank: other, edgeThere, clockwiseRotation } of mine) {
+            const back = neighbours[other]?.filter((each) => each.edge === edgeThere);
+            const opposite = (4 - clockwiseRotation) % 4;
+            expect(back).to.deep.equal([{ edge: edgeThere, rank, edgeThere: edge, clockwiseRotation: opposite }]);
+            expect(edgeThere.length).to.equal(edge.length);
+          }
+        });
+      }
+    });
+
+    it('is frozen plain data, the same in another thread', () => {
+      for (const topology of topologies) {
+        expect(structuredClone(topology)).to.deep.equal(topology);
+        expect(topology.ranks).to.equal(topology.neighbours.length);
+        expect(topology.ranks).to.equal(topology.places.length);
+        const [columns, rows] = topology.layout;
+        topology.places.forEach(({ face, column, row }, rank) => {
+          expect((face * rows + row) * columns + column).to.equal(rank);
+          expect([column < columns, row < rows]).to.deep.equal([true, true]);
+        });
+        for (const each of [topology, topology.layout, topology.places, topology.neighbours, ...topology.neighbours])
+          expect(Object.isFrozen(each)).to.equal(true);
+        for (const each of [...topology.places, ...topology.neighbours.flat()])
+          expect(Object.isFrozen(each)).to.equal(true);
+      }
+    });
+  });
+}
+
+describe('halo/topology: periodic', () => {
+  const undivided = (topology: HaloTopology, spec: QuantityHaloSpec, cells: { i: number; j: number }) => {
+    const [columns, rows] = topology.layout;
+    return (rank: number, component: number, index: number[]) => {
+      const { column, row } = topology.places[rank] as HaloTopology['places'][number];
+      const [x, y] = [
+        column * cells.i + fromOrigin(spec, index, spec.xDim),
+        row * cells.j + fromOrigin(spec, index, spec.yDim),
+      ];
+      const [wide, high] = [columns * cells.i, rows * cells.j];
+      return scatter([2 * ((x + wide) % wide), 2 * ((y + high) % high), level(spec, index), component]);
+    };
+  };
+  for (const layout of [
+    [1, 1],
+    [1, 2],
+    [2, 1],
+    [3, 2],
+    [2, 3],
+  ] as const) {
+    it(`fills the halo of ${layout.join(' x ')} ranks as the undivided plane does`, () => {
+      const topology = periodicTopology({ layout });
+      const cells = { i: 4, j: 3 };
+      for (const points of [1, 2, 3])
+        for (const dims of orders)
+          for (const along of [[], ['i'], ['j'], ['i', 'j']]) {
+            const spec = specOf(stagger(dims, along), cells, points);
+            const found = check(topology, [spec, spec], undivided(topology, spec, cells));
+            expect(found).to.equal(2 * topology.ranks * indices(around(spec, points)).length);
+          }
+    });
+  }
+
+  it('every rank has eight neighbours, four without corners, and may be its own', () => {
+    expect(periodicTopology({ layout: [3, 2] }).neighbours.map((each) => each.length)).to.deep.equal(Array(6).fill(8));
+    const alone = periodicTopology({ layout: [1, 1], corners: false }).neighbours;
+    expect(alone.map((each) => each.map(({ edge, rank, edgeThere }) => `${edge} ${rank} ${edgeThere}`))).to.deep.equal([
+      ['N 0 S', 'S 0 N', 'E 0 W', 'W 0 E'],
+    ]);
+    expect(periodicTopology({ layout: [3, 2] }).neighbours[1]?.map(({ rank }) => rank)).to.deep.equal([
+      4, 4, 2, 0, 5, 3, 5, 3,
+    ]);
+  });
+});
+
+describe('halo/topology: cube', () => {
+  it('lays the faces as a staircase: right-handed, six outward normals', () => {
+    expect(cubeFaces.map(({ normal, x, y }) => [normal, x, y])).to.deep.equal(faces);
+    for (const { normal, x, y } of cubeFaces) {
+      const cross = [0, 1, 2].map((d) => {
+        const [e, f] = [(d + 1) % 3, (d + 2) % 3] as [number, number];
+        return (x[e] as number) * (y[f] as number) - (x[f] as number) * (y[e] as number);
+      });
+      expect(cross.map((each) => each + 0)).to.deep.equal(normal);
+      expect([normal, x, y].every(Object.isFrozen)).to.equal(true);
+    }
+    const over = (face: number) =>
+      cubedSphereTopology().neighbours[face]?.map(
+        ({ edge, rank, edgeThere, clockwiseRotation }) => `${edge} ${rank}${edgeThere} ${clockwiseRotation}`,
+      );
+    expect(over(0)).to.deep.equal(['N 2W 3', 'S 5N 0', 'E 1W 0', 'W 4N 1']);
+    expect(over(1)).to.deep.equal(['N 2S 0', 'S 5E 3', 'E 3S 1', 'W 0E 0']);
+  });
+
+  for (const layout of layouts) {
+    const [n] = layout;
+    // What two cells do is what one and three do.
+    const depths = n === 3 ? [3] : setting({ short: [1, 3], all: [1, 2, 3] });
+    it(`every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`, () => {
+      const topology = cubedSphereTopology({ layout });
+      for (const points of depths)
+        for (const dims of orders)
+          for (const along of [[], ['i', 'j']]) {
+            const spec = specOf(stagger(dims, along), square(3), points);
+            const found = check(topology, [spec], new Cube(topology, 3).scalar(spec));
+            const levels = dims.includes('k') ? 2 : 1;
+            const side = 3 + along.length / 2 + 2 * points;
+            expect(found).to.equal(levels * (6 * n * n * side * side - 24 * points * points));
+          }
+    });
+
+    it(`vectors of ${layout.join(' x ')} ranks a face point the same way in space, on every grid`, () => {
+      const topology = cubedSphereTopology({ layout });
+      for (const points of depths)
+        for (const dims of orders)
+          for (const [alongX, alongY] of Object.values(grids)) {
+            const specs = [alongX, alongY].map((along) => specOf(stagger(dims, along), square(3), points));
+            check(topology, specs, new Cube(topology, 3).vector(specs));
+          }
+    });
+  }
+
+  it('without corners fills the edges alone', () => {
+    const topology = cubedSphereTopology({ layout: [2, 2], corners: false });
+    const spec = specOf(['i', 'j'], square(3), 2);
+    const cube = new Cube(topology, 3);
+    const value = cube.scalar(spec);
+    check(topology, [spec], (rank, c, index) => (cube.inSubdomain(spec, index) ? value(rank, c, index) : undefined));
+  });
+
+  it('three faces meet at a corner: nobody is diagonal there, everybody elsewhere', () => {
+    for (const layout of layouts) {
+      const [n] = layout;
+      const all = cubedSphereTopology({ layout }).neighbours.flat();
+      expect(all).to.have.length(6 * n * n * 8 - 24);
+      const arrivals = new Set(all.map(({ rank, edgeThere }) => `${rank} ${edgeThere}`));
+      expect(arrivals).to.have.property('size', all.length);
+    }
+  });
+
+  it('over a turned edge a scalar has both interface dimensions or none: with one of them the sides differ', () => {
+    const turnedEdge = cubedSphereTopology().neighbours[0]?.[0] as { edge: Edge; edgeThere: Edge };
+    const sides = (dims: string[]) => {
+      const spec = specOf(dims, square(4), 2);
+      return ([turnedEdge.edge, turnedEdge.edgeThere] as const).map((edge, there) =>
+        edgeSlices(spec, edge, { interior: there === 0 }).reduce((size, [start, stop]) => size * (stop - start), 1),
+      );
+    };
+    expect(sides(['j', 'i'])).to.deep.equal([8, 8]);
+    expect(sides(['j_interface', 'i_interface'])).to.deep.equal([10, 10]);
+    expect(sides(['j_interface', 'i'])).to.deep.equal([8, 10]);
+  });
+
+  it('ranges and turns make exchanges of as many elements here as there', () => {
+    const { neighbours } = cubedSphereTopology({ layout: [2, 2] });
+    const specification = specOf(['k', 'j', 'i'], square(5), 2);
+    for (const { edge, edgeThere, clockwiseRotation } of neighbours.flat()) {
+      const exchanged = (at: Edge) =>
+        new HaloExchangeSpec({
+          specification,
+          packSlices: edgeSlices(specification, edge, { interior: true }),
+          packClockwiseRotation: clockwiseRotation,
+          unpackSlices: edgeSlices(specification, at, { interior: false }),
+        });
+      expect(exchanged(edge).packSize).to.equal(exchanged(edgeThere).unpackSize);
+    }
+  });
+});
+
+describe('halo/topology', () => {
+  it('refuses layouts that cannot be, and options it does not know', () => {
+    const calls: [() => unknown, typeof TypeError | typeof RangeError, RegExp][] = [
+      [() => cubedSphereTopology({ layout: [2, 3] }), RangeError, /square, got \[2, 3\]: turned faces .* 2 ranks to 3/],
+      [() => cubedSphereTopology({ layout: [0, 0] }), RangeError, /columns of the layout .* got 0/],
+      [() => periodicTopology({ layout: [2, 1.5] }), RangeError, /rows of the layout .* got 1.5/],
+      [() => cubedSphereTopology({ layout: [2] as never }), TypeError, /layout is \[columns, rows\], got \[2\]/],
+      [() => periodicTopology({ layout: [0] }), RangeError, /columns of the layout .* got 0/],
+      [() => periodicTopology({ layout: 4 as never }), TypeError, /layout is \[columns, rows\], got 4/],
+      [() => periodicTopology({} as never), TypeError, /got undefined/],
+      [() => periodicTopology(undefined as never), TypeError, /takes an options object/],
+      [() => periodicTopology({ layout: ['2', 1] as never }), TypeError, /got string \(2\)/],
+      [() => cubedSphereTopology({ corners: 1 as never }), TypeError, /corners is true or false, got 1/],
+      [() => cubedSphereTopology({ corner: false } as never), TypeError, /unknown option 'corner'/],
+    ];
+    for (const [call, kind, text] of calls) {
+      const error = refusal(call);
+      expect(error).to.be.instanceOf(kind);
+      expect(error.message).to.match(text);
+    }
+  });
+});

@@ -1,0 +1,237 @@
+/** A transformer's buffers and streams: lent again, in the caller's order, captured in graphs. */
+import { expect } from 'chai';
+import { dtypes } from '../../src/dtype.ts';
+import { captureGraph } from '../../src/graph/shared.ts';
+import {
+  HaloDataTransformer,
+  HaloExchangeSpec,
+  type HaloRange,
+  QuantityHaloSpec,
+  type Tensor,
+} from '../../src/index.ts';
+import { openHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
+import { refusal } from '../rig/refusal.ts';
+import { valuesOf } from '../rig/tensors.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
+import { bits, closeTested, golden, goldenTransformer, packedBy, places, tested, unpackInto } from './cases.ts';
+
+describe('halo/transformer', () => {
+  after(closeTested);
+
+  for (const place of places) {
+    describe(`on ${place}`, () => {
+      it('gives its buffers to the next one of the same layout, which allocates nothing', async () => {
+        const each = golden.find(({ name }) => name.startsWith('vector/tile'))!;
+        const first = goldenTransformer(each, place);
+        first.getPackBuffer();
+        first.getUnpackBuffer();
+        const before = openHandles();
+        const least = 2 * first.length * dtypes[each.dtype].bytes;
+        await first.synchronize();
+        const { bytes } = first.stats().buffers;
+        first.finalize();
+        // A GPU's driver is asked whether it has let go when memory is asked for.
+        await until('the buffers are back', () => {
+          if (place !== 'cpu')
+            tested()
+              .allocate({ shape: [1 << 20], zeroed: false })
+              .close();
+          return first.stats().buffers.bytes >= bytes + least;
+        });
+        const { buffers, streams, descriptors } = first.stats();
+        const second = goldenTransformer(each, place);
+        second.getPackBuffer();
+        second.getUnpackBuffer();
+        const after = second.stats();
+        expect(after.buffers.misses - buffers.misses, 'buffers made').to.equal(0);
+        expect(after.buffers.hits - buffers.hits, 'buffers used again').to.equal(2);
+        expect(after.buffers.bytes).to.be.below(buffers.bytes);
+        if (place !== 'cpu') {
+          expect(openHandles()).to.deep.equal(before);
+          expect(after.streams.misses).to.equal(streams.misses);
+          expect(after.streams.hits - streams.hits).to.equal(1);
+          expect(after.descriptors.misses).to.equal(descriptors.misses);
+          expect(after.descriptors.hits - descriptors.hits).to.equal(2);
+          expect(after.descriptors.bytes).to.equal(descriptors.bytes);
+          expect(descriptors.bytes).to.be.above(0);
+        }
+        second.finalize();
+      });
+    });
+  }
+
+  describe(`streams of ${TESTED}`, () => {
+    const specification = new QuantityHaloSpec({
+      nPoints: 1,
+      shape: [64, 64],
+      origin: [1, 1],
+      extent: [62, 62],
+      dims: ['j', 'i'],
+      dtype: 'float32',
+    });
+    const slices: HaloRange[] = [
+      [0, 64],
+      [1, 3],
+    ];
+    const spec = new HaloExchangeSpec({
+      specification,
+      packSlices: slices,
+      packClockwiseRotation: 1,
+      unpackSlices: slices,
+    });
+
+    /** A round on another stream: work that may run has run. */
+    const turn = async () => {
+      using stream = tested().createStream();
+      using word = tested().allocate({ shape: [1] });
+      for (let i = 0; i < 3; i++) {
+        stream.fill(word, i);
+        await stream.synchronize();
+      }
+    };
+
+    it('packs after what the current stream has, and who asks for the buffer comes after that', async () => {
+      const device = tested();
+      using transformer = HaloDataTransformer.get(device, [spec]);
+      using data = device.allocate({ shape: [64, 64] });
+      using out = device.allocate({ shape: [transformer.length] });
+      using first = device.createStream();
+      using second = device.createStream();
+      await device.currentStream.synchronize();
+      using latch = new Latch(device).hold(first);
+      first.fill(data, 1);
+      device.withStream(first, () => transformer.asyncPack([{ data }]));
+      device.withStream(second, () => second.copy(out, transformer.getPackBuffer() as Tensor));
+      const packed = transformer.synchronize();
+      await until('the latch is reached', () => latch.reached);
+      await turn();
+      expect(second.query(), 'copied before it was packed').to.equal(false);
+      latch.open();
+      await second.synchronize();
+      expect(new Set(await valuesOf(out))).to.deep.equal(new Set([1]));
+      await packed;
+    });
+
+    it('unpacks after what the current stream has put into the buffer', async () => {
+      const device = tested();
+      using transformer = HaloDataTransformer.get(device, [spec]);
+      using data = device.allocate({ shape: [64, 64] });
+      using first = device.createStream();
+      await device.currentStream.synchronize();
+      using latch = new Latch(device).hold(first);
+      device.withStream(first, () => {
+        first.fill(transformer.getUnpackBuffer() as Tensor, 5);
+        transformer.asyncUnpack([{ data }]);
+      });
+      await until('the latch is reached', () => latch.reached);
+      await turn();
+      latch.open();
+      await transformer.synchronize();
+      const values = await data.toArray();
+      expect([values[0], values[1], values[2], values[3]]).to.deep.equal([0, 5, 5, 0]);
+    });
+
+    it('is captured in a graph and replayed, pack and unpack', async () => {
+      const device = tested();
+      using transformer = HaloDataTransformer.get(device, [spec]);
+      using data = device.allocate({ shape: [64, 64] });
+      const quantities = [{ data, shape: [64, 64] }];
+      const { exec, nodeCount } = captureGraph(device, { what: 'capturing a halo', pool: null }, (stream) => {
+        transformer.asyncPack(quantities);
+        stream.copy(transformer.getUnpackBuffer() as Tensor, transformer.getPackBuffer() as Tensor);
+        transformer.asyncUnpack(quantities);
+      });
+      expect(nodeCount).to.equal(3);
+      let wanted = Float32Array.from({ length: 64 * 64 }, (_, i) => i);
+      data.write(wanted);
+      for (let replay = 0; replay < 4; replay++) {
+        const packed = packedBy([[spec]], [[wanted]]);
+        wanted = wanted.slice();
+        unpackInto([[spec]], [[wanted]], packed);
+        device.currentStream.replay(exec);
+        expect(bits(await data.toArray()), `replay ${replay}`).to.equal(bits(wanted));
+      }
+      exec.close();
+    });
+
+    it('is one launch for up to ten arrays, however many edges', () => {
+      const device = tested();
+      using data = device.allocate({ shape: [64, 64] });
+      for (const [edges, launches] of [
+        [8, 1],
+        [10, 1],
+        [11, 2],
+      ] as const) {
+        const specs = new Array<HaloExchangeSpec>(edges).fill(spec);
+        using transformer = HaloDataTransformer.get(device, specs);
+        const quantities = specs.map(() => ({ data }));
+        for (const way of ['asyncPack', 'asyncUnpack'] as const) {
+          const { exec, nodeCount } = captureGraph(device, { what: 'capturing', pool: null }, () =>
+            transformer[way](quantities),
+          );
+          expect(nodeCount, `${way} of ${edges} edges`).to.equal(launches);
+          exec.close();
+        }
+      }
+    });
+
+    it('is refused inside a capture while no stream waits for what it was given before', async () => {
+      const device = tested();
+      using transformer = HaloDataTransformer.get(device, [spec]);
+      using data = device.allocate({ shape: [64, 64] });
+      transformer.asyncPack([{ data }]);
+      const captured = (fn: () => void) => captureGraph(device, { what: 'capturing', pool: null }, fn).exec.close();
+      for (const act of [() => transformer.getPackBuffer(), () => transformer.asyncUnpack([{ data }])])
+        expect(refusal(() => captured(act)).message).to.match(/no stream waits for .* call join\(\)/);
+      expect(refusal(() => captured(() => transformer.synchronizeSync())).code).to.match(/STATE_(CAPTURE|MAIN_THREAD)/);
+      transformer.join();
+      captured(() => transformer.asyncUnpack([{ data }]));
+      transformer.asyncUnpack([{ data }]);
+      await transformer.synchronize();
+      captured(() => transformer.asyncPack([{ data }]));
+    });
+
+    it('keeps no more streams than a few, whatever their last work is', async () => {
+      const device = tested();
+      using data = device.allocate({ shape: [64, 64] });
+      using held = device.createStream();
+      using latch = new Latch(device).hold(held);
+      const before = openHandles().stream as number;
+      device.withStream(held, () => {
+        for (let i = 0; i < 60; i++) {
+          using transformer = HaloDataTransformer.get(device, [spec]);
+          transformer.asyncPack([{ data }]);
+        }
+      });
+      expect((openHandles().stream as number) - before).to.be.at.most(16);
+      latch.open();
+      await held.synchronize();
+    });
+
+    it('cannot be made inside a capture where it is not there yet, and the capture goes on', async () => {
+      const device = tested();
+      using data = device.allocate({ shape: [64, 64] });
+      const { exec } = captureGraph(device, { what: 'capturing', pool: null }, (stream) => {
+        expect(refusal(() => HaloDataTransformer.get(device, [spec])).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
+        stream.fill(data, 4);
+      });
+      device.currentStream.replay(exec);
+      expect((await data.toArray())[5]).to.equal(4);
+      exec.close();
+    });
+
+    it('leaves no handle behind', async () => {
+      const device = tested();
+      HaloDataTransformer.get(device, [spec]).finalize();
+      const before = openHandles();
+      for (let i = 0; i < 5; i++) {
+        using transformer = HaloDataTransformer.get(device, [spec]);
+        using data = device.allocate({ shape: [64, 64] });
+        transformer.asyncPack([{ data }]);
+      }
+      expect(openHandles()).to.deep.equal(before);
+    });
+  });
+});

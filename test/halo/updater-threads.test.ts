@@ -1,0 +1,153 @@
+/** Ranks in threads: exchanges under load, and all the ways in which a thread can leave. */
+import { expect } from 'chai';
+import { wordsOf } from '../../src/halo/shared-exchange.ts';
+import { Parked } from '../../src/wait/bell.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { until } from '../rig/until.ts';
+import { plane } from './plane.ts';
+import { onBoth } from './updater-rig.ts';
+
+onBoth((rig) => {
+  describe('threads', () => {
+    for (const [columns, rows, exchanges, async] of [
+      [2, 1, rig.onDevice ? 300 : 20_000, false],
+      [2, 2, rig.onDevice ? 100 : 3000, false],
+      [3, 1, rig.onDevice ? 100 : 1000, true],
+    ] as const) {
+      it(`${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`, async function () {
+        this.timeout(60_000);
+        const all = plane(columns, rows);
+        const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
+        for (const each of threads) expect(await each.result()).to.equal(null);
+      });
+    }
+
+    it('the main thread is a rank, too', async () => {
+      const all = plane(2, 1);
+      const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+      const there = rig.thread(all, 1, { exchanges: 50 });
+      for (let n = 1; n <= 50; n++) {
+        here.start(mine.fill(n).quantities);
+        mine.spoil();
+        expect(await here.wait()).to.equal(true);
+        expect(await mine.wrong(n)).to.equal(null);
+      }
+      expect(await there.result()).to.equal(null);
+    });
+
+    it('one that closes at once is not missed by who is a little late', async () => {
+      const shortLived = Array.from({ length: rig.onDevice ? 20 : 500 }, () => plane(2, 1));
+      const last = plane(2, 1);
+      const threads = [0, 1].map((rank) => rig.thread(last, rank, { shortLived, exchanges: 1 }));
+      for (const each of threads) expect(await each.result()).to.equal(null);
+    });
+
+    it('one that fails fails all, also those far away, with its own code and cause', async () => {
+      const all = plane(5, 1);
+      const others = [0, 2, 3, 4].map((rank) => rig.thread(all, rank, { exchanges: 3, ending: 'goOn' }));
+      const failing = rig.thread(all, 1, { exchanges: 3, ending: 'fail' });
+      expect(await failing.result()).to.equal(null);
+      for (const each of others) {
+        const { code, message, cause } = await rejection(each.result());
+        expect([code, message, (cause as Error).message]).to.deep.equal([
+          'ERR_HOTSLOT_RANGE',
+          'rank 1 failed in exchange 3: the sea is dry',
+          'the sea is dry',
+        ]);
+      }
+    });
+
+    it('one that closes early is missed by name, and not before', async () => {
+      const all = plane(3, 1);
+      const [mine, here] = [rig.part(all, 2), rig.updater(all, 2)];
+      const other = rig.thread(all, 0, { exchanges: 2, ending: 'goOn' });
+      const closing = rig.thread(all, 1, { exchanges: 2, ending: 'close' });
+      for (let n = 1; n <= 2; n++) {
+        expect(await here.update(mine.fill(n).quantities)).to.equal(true);
+        expect(await mine.wrong(n)).to.equal(null);
+      }
+      const error = await rejection(here.update(mine.fill(3).quantities));
+      for (const { code, message } of [error, await rejection(other.result())]) {
+        expect(code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+        expect(message).to.match(
+          /rank 1 closed before it sent what exchange 3 of rank [02] waits for over edge [NS]?[EW]: close/,
+        );
+      }
+      expect(await closing.result()).to.equal(null);
+      expect(refusal(() => here.start(mine.quantities)).message).to.match(/failed in exchange 3: rank 1 closed/);
+    });
+
+    for (const ending of ['sleep', 'spin', 'throw'] as const) {
+      const doing = {
+        sleep: 'is terminated while it sleeps',
+        spin: 'is terminated while it computes',
+        throw: 'throws and ends',
+      }[ending];
+      it(`one that ${doing} is lost, and everybody is told`, async () => {
+        const all = plane(5, 1);
+        const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+        const far = [2, 3].map((rank) => rig.thread(all, rank, { exchanges: 1, ending: 'goOn' }));
+        const absent = rig.updater(all, 4);
+        const its = rig.part(all, 4);
+        const lost = rig.thread(all, 1, { exchanges: 1, ending });
+        for (const [updater, part] of [
+          [here, mine],
+          [absent, its],
+        ] as const)
+          updater.start(part.fill(1).quantities);
+        expect([await here.wait(), await absent.wait()]).to.deep.equal([true, true]);
+        if (ending !== 'throw') {
+          expect(await lost.next()).to.equal('here');
+          await lost.terminate();
+        }
+        const error = await rejection(here.update(mine.fill(2).quantities));
+        expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+        expect(error.message).to.match(
+          /the thread of rank 1 ended before it sent what exchange 2 of rank [02] waits for/,
+        );
+        for (const each of far) expect((await rejection(each.result())).code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+        expect(refusal(() => absent.start(its.quantities)).code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+      });
+    }
+
+    it('one that is terminated while it waits is missed only for what it had not sent', async () => {
+      const all = plane(2, 1);
+      const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+      const lost = rig.thread(all, 1, { exchanges: 1, ending: 'wait' });
+      expect(await here.update(mine.fill(1).quantities)).to.equal(true);
+      expect(await lost.next()).to.equal('here');
+      await lost.terminate();
+      expect(await here.update(mine.fill(2).quantities)).to.equal(true);
+      expect(await mine.wrong(2)).to.equal(null);
+      const error = await rejection(here.update(mine.fill(3).quantities));
+      expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+      expect(error.message).to.match(/^the thread of rank 1 ended before it sent what exchange 3 of rank 0 waits for/);
+    });
+
+    for (const sleeper of ['this thread', 'a thread']) {
+      it(`one that is lost while ${sleeper} sleeps is missed: nobody rings then`, async () => {
+        const all = plane(2, 1);
+        const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });
+        let error: { code?: unknown } | undefined;
+        const asleep = () =>
+          until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript, 10_000);
+        if (sleeper === 'this thread') {
+          const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+          expect(await here.update(mine.fill(1).quantities)).to.equal(true);
+          const waiting = rejection(here.update(mine.fill(2).quantities));
+          expect(await lost.next()).to.equal('here');
+          await asleep();
+          await lost.terminate();
+          error = await waiting;
+        } else {
+          const other = rig.thread(all, 0, { exchanges: 1, ending: 'goOn' });
+          expect(await lost.next()).to.equal('here');
+          await asleep();
+          await lost.terminate();
+          error = await rejection(other.result());
+        }
+        expect(error!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+      });
+    }
+  });
+});

@@ -1,0 +1,223 @@
+/**
+ * The house's rules, read from the sources themselves: who may import whom, who may call the addons, how long a file is and
+ * how it opens. docs/design.md says why.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Paths from the root of the files of a folder, at any depth, that end like this. */
+const filesOf = (folder: string, ...ends: string[]): string[] =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => ends.some((end) => name.endsWith(end)))
+    .map((name) => `${folder}/${name}`)
+    .sort();
+const textOf = (file: string): string => readFileSync(join(root, file), 'utf8');
+
+const sources = [...filesOf('src', '.ts'), ...filesOf('actors', '.ts')];
+const examples = filesOf('examples', '.ts');
+const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter((file) => !/\/(generated|build)\//.test(file));
+
+const files = new Set(filesOf('native', '.hpp', '.h', '.inc', '.gk', '.cpp'));
+
+/** What the file imports, types too: paths from the root, or names of packages. */
+function importsOf(file: string): string[] {
+  const found = textOf(file).matchAll(
+    /^(?:import|export)\b[^;]*?\bfrom '([^']+)'|\bimport\(\s*'([^']+)'|^import '([^']+)'/gm,
+  );
+  return [...found]
+    .map(([, from, called, bare]) => (from ?? called ?? bare) as string)
+    .map((name) => (name.startsWith('.') ? normalize(join(dirname(file), name)) : name));
+}
+
+/** src/ring/slot.ts lies in src/ring; src/errors.ts is a room of its own. */
+const roomOf = (file: string): string => (file.split('/').length > 2 ? file.split('/', 2).join('/') : file);
+const inRoom = (file: string, rooms: readonly string[]) =>
+  rooms.some((room) => file === room || file.startsWith(`${room}/`));
+
+/** Everyone may know these; they know each other at most. */
+const foundation = [
+  'src/addon.ts',
+  'src/checks.ts',
+  'src/clock.ts',
+  'src/dtype.ts',
+  'src/errors.ts',
+  'src/plain-error.ts',
+  'src/random.ts',
+  'src/shared-error.ts',
+  'src/shared-memory.ts',
+  'src/shared-note.ts',
+  'src/wait',
+];
+/** What each room knows besides. */
+const knows: Readonly<Record<string, readonly string[]>> = {
+  'src/ring': [],
+  'src/buffer': [],
+  'src/device': [],
+  'src/trace': ['src/ring'],
+  'src/transfer': ['src/device'],
+  'src/learner': ['src/device'],
+  'src/memory': ['src/device'],
+  'src/graph': ['src/device'],
+  'src/linop': ['src/device'],
+  'src/halo': ['src/device'],
+};
+/** These open and close all of it, and may know everything. */
+const everything = [
+  'actors',
+  'src/pipeline',
+  'src/collectors',
+  'src/cli',
+  'src/index.ts',
+  'src/control.ts',
+  'src/comlink.d.ts',
+];
+
+/** What each folder of native code includes from others. No family knows another, but that ROCm's is CUDA's over HIP's table. */
+const nativeKnows: Readonly<Record<string, readonly string[]>> = {
+  wait: [],
+  kernels: ['device/core'],
+  'device/core': ['wait', 'kernels'],
+  'device/gpu': ['wait', 'device/core'],
+  'device/host': ['wait', 'kernels', 'device/core'],
+  'device/cuda': ['wait', 'kernels', 'device/core', 'device/gpu'],
+  'device/hip': ['wait', 'kernels', 'device/core', 'device/gpu', 'device/cuda'],
+  'device/level_zero': ['wait', 'kernels', 'device/core', 'device/gpu'],
+  'device/addon': ['wait', 'kernels', 'device/core', 'device/gpu'],
+  rows: ['wait', 'device/addon'],
+  pack: ['wait', 'rows', 'device/addon'],
+  submit: ['wait', 'device/addon'],
+  poll: ['wait', 'device/addon'],
+  replay: ['wait', 'device/addon'],
+};
+
+/** Who alone may import a file or a package. */
+const doors: Readonly<Record<string, readonly string[]>> = {
+  // The functions of device.node.
+  'src/device/native.ts': [
+    ...['src/device', 'src/memory', 'src/graph', 'src/linop', 'src/halo'],
+    ...['actors', 'src/pipeline', 'src/cli/doctor.ts'],
+  ],
+  // Those of submit.node, poll.node and replay.node.
+  'src/transfer/native.ts': ['src/transfer', 'actors', 'src/pipeline', 'src/index.ts'],
+  // Those of rows.node.
+  'src/buffer/rows-addon.ts': ['src/buffer'],
+  eventemitter3: ['src/pipeline/replay-pipeline.ts'],
+  piscina: ['src/collectors/collector-pool.ts'],
+  comlink: ['src/control.ts', 'src/comlink.d.ts'],
+};
+
+/** Files that are longer than 300 lines, and may be. */
+const long: readonly string[] = ['native/device/level_zero/abi.hpp', 'native/device/level_zero/memory.cpp'];
+
+describe('the house', () => {
+  it('every room has its place in these rules', () => {
+    const rooms = new Set(sources.filter((file) => !inRoom(file, foundation)).map(roomOf));
+    const placed = [...Object.keys(knows), ...everything];
+    expect([...rooms].filter((room) => !inRoom(room, placed))).to.deep.equal([]);
+  });
+
+  it('a room knows the foundation and what its row says', () => {
+    const wrong: string[] = [];
+    for (const file of sources) {
+      if (inRoom(file, everything)) continue;
+      const allowed = [
+        ...foundation,
+        ...(inRoom(file, foundation) ? [] : [roomOf(file), ...(knows[roomOf(file)] ?? [])]),
+      ];
+      for (const to of importsOf(file))
+        if (/^(src|actors|test|bench|examples)\//.test(to) && !inRoom(to, allowed)) wrong.push(`${file} → ${to}`);
+    }
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('a folder of native code includes what its row says', () => {
+    const wrong: string[] = [];
+    for (const file of natives) {
+      const folder = dirname(file);
+      const room = folder.startsWith('native/kernels') ? 'kernels' : folder.slice('native/'.length);
+      const allowed = [room, ...(nativeKnows[room] ?? [])].map((each) => `native/${each}/`);
+      for (const [, name] of textOf(file).matchAll(/^#include "([^"]+)"/gm)) {
+        // As the compiler finds it: beside the file, or from native/.
+        const to = [join(folder, name!), `native/${name}`].find((each) => files.has(each));
+        if (!to || !allowed.some((each) => to.startsWith(each))) wrong.push(`${file} → ${to ?? name}`);
+      }
+    }
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('a room that is compiled in one piece leaves no file out', () => {
+    for (const all of natives.filter((file) => file.endsWith('/all.cpp'))) {
+      const there = filesOf(dirname(all), '.cpp').filter((file) => !/\/(all|binding)\.cpp$/.test(file));
+      const named = [...textOf(all).matchAll(/^#include "([^"]+)"/gm)].map(([, name]) => `native/${name}`);
+      expect(named, all).to.deep.equal(there);
+    }
+  });
+
+  it('what is shipped imports nothing that is not', () => {
+    const all = sources.flatMap((file) => importsOf(file).map((to) => [file, to] as const));
+    expect(all.filter(([, to]) => /^(test|bench|examples)\//.test(to))).to.deep.equal([]);
+  });
+
+  it('imports never go round', () => {
+    const over = new Set<string>();
+    const path: string[] = [];
+    const walk = (file: string): void => {
+      if (path.includes(file)) expect.fail([...path.slice(path.indexOf(file)), file].join(' → '));
+      if (over.has(file)) return;
+      path.push(file);
+      for (const to of importsOf(file)) if (sources.includes(to)) walk(to);
+      path.pop();
+      over.add(file);
+    };
+    for (const file of sources) walk(file);
+    expect(over.size).to.equal(sources.length);
+  });
+
+  it('native functions and packages are met in one place each', () => {
+    const wrong: string[] = [];
+    for (const file of sources)
+      for (const to of importsOf(file)) {
+        const named = to.startsWith('src/') || to.startsWith('actors/') ? to : to.split('/')[0]!;
+        const allowed = doors[named];
+        if (allowed && !inRoom(file, allowed)) wrong.push(`${file} → ${to}`);
+        if (!allowed && !/^(src|actors|node:)/.test(to)) wrong.push(`${file} → ${to}, which no rule names`);
+      }
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('examples enter by the public door', () => {
+    const wrong: string[] = [];
+    for (const file of examples)
+      for (const to of importsOf(file))
+        if (to !== 'src/index.ts' && !/^(examples\/|node:)/.test(to)) wrong.push(`${file} → ${to}`);
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('texts show values by shown(): in few words, never their contents', () => {
+    // A collector may throw what is no error: its text is all that there is to tell.
+    const wrong = sources.filter((file) => /\$\{[^}`]*\bString\(/.test(textOf(file)));
+    expect(wrong).to.deep.equal(['src/collectors/collector-pool.ts']);
+  });
+
+  it('no file is longer than 300 lines, but for those that are named', () => {
+    const lines = (file: string) => textOf(file).split('\n').length - 1;
+    const found = [...sources, ...examples, ...natives].filter((file) => lines(file) > 300);
+    expect(found.filter((file) => !long.includes(file)).map((file) => `${file}: ${lines(file)}`)).to.deep.equal([]);
+  });
+
+  it('a file opens by saying what it is', () => {
+    const all = [
+      ...sources,
+      ...examples,
+      ...natives,
+      ...filesOf('bench', '.ts'),
+      ...filesOf('test', '.ts', '.cpp', '.hpp'),
+    ];
+    const wrong = all.filter((file) => !/^(#!.*\n|#pragma once\n)*\s*\/[*/]/.test(textOf(file)));
+    expect(wrong).to.deep.equal([]);
+  });
+});

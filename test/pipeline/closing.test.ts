@@ -1,0 +1,46 @@
+/** Closing a pipeline while something of it is still in use elsewhere. */
+
+import { expect } from 'chai';
+import { insideOfBuffer } from '../../src/buffer/replay-buffer.ts';
+import { openDevice } from '../../src/index.ts';
+import { newPoller } from '../../src/transfer/native.ts';
+import { openHandles } from '../rig/handles.ts';
+import { rejection } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { filled, pipeline, SAMPLE } from './fixture.ts';
+import { slotsOf } from './inside.ts';
+
+describe('closing a pipeline', () => {
+  for (const placement of ['inline', 'auto'] as const) {
+    it(`is refused while an event of it is pinned, and the next close() frees all of it, ${placement}`, async () => {
+      using _ = openDevice(TESTED);
+      const before = openHandles();
+      const buffer = filled();
+      const made = await pipeline({ buffer, placement });
+      await made.sampleLargeBatch(0, SAMPLE);
+      made.afterTick();
+      let closed = 0;
+      made.on('close', () => {
+        closed++;
+      });
+      const { device, spent } = slotsOf(made);
+      const pinning = newPoller({
+        device: device.handle,
+        events: spent.map((event) => event.handle),
+        watch: new Int32Array(spent.length),
+        times: new Float64Array(spent.length),
+        sleepNs: 0,
+        spinNs: 0,
+      });
+      expect((await rejection(made.close())).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+      // The bell is another pipeline's by now, and stays with it.
+      const bell = insideOfBuffer(buffer).bells.claim();
+      expect((await rejection(made.waitUntilReady(1, SAMPLE))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      pinning.close();
+      await made.close();
+      await made.close();
+      expect(insideOfBuffer(buffer).bells.claim()?.index).to.not.equal(bell?.index);
+      expect([closed, openHandles()]).to.deep.equal([1, before]);
+    });
+  }
+});

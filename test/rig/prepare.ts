@@ -1,0 +1,34 @@
+/** Builds ahead, on every core at once, what the tests of a setting would each build when they need it. */
+import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDriver } from '../drivers/build.ts';
+import { missing, type Sanitizer, unitsOf } from '../native/harnesses.ts';
+
+const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas'];
+const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
+
+/** What does not build, or cannot be had here, is left to the tests that need it. */
+export function buildForTests(setting: string): void {
+  const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
+  const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
+    can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
+  const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
+  const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
+  parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
+  if (missing('thread') === null) {
+    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer: 'thread' });
+    if (setting !== 'short')
+      parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, 'thread')));
+  }
+  if (setting !== 'short' && missing('address,undefined') === null) {
+    const sanitizer = 'address,undefined';
+    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer });
+    parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, sanitizer)));
+  }
+  const begin = performance.now();
+  process.stderr.write('hotslot: building what the tests need … ');
+  try {
+    compileAll(parts);
+  } catch {
+    process.stderr.write('not all of it: ');
+  }
+  process.stderr.write(`${((performance.now() - begin) / 1000).toFixed(1)} s\n`);
+}

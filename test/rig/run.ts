@@ -1,0 +1,53 @@
+/**
+ * `npm test`, `npm run test:all` and `npm run test:long`: the test files of a setting, on every core. Arguments after the
+ * setting go to mocha; test files among them are run in place of all.
+ */
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { buildForTests } from './prepare.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const [setting = 'short', ...args] = process.argv.slice(2);
+process.env.HOTSLOT_TEST_SETTING = setting;
+
+/** What takes longest begins first: at the end no core waits for it. */
+const first = ['drivers/families', 'native/', 'model/', 'halo/', 'actors/'];
+const rank = (file: string) => {
+  const at = first.findIndex((each) => file.includes(`/test/${each}`));
+  return at < 0 ? first.length : at;
+};
+/** What `npm test` has not run already: a file with a longer form imports the settings itself. */
+const longer = (file: string) => /from '.*rig\/setting\.js'/.test(readFileSync(file, 'utf8'));
+
+function testFiles(): string[] {
+  // By their sources: dist keeps what was compiled from a file that is gone.
+  const all = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => `${root}dist/test/${name.slice(0, -3)}.js`)
+    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  return setting === 'all' ? all.filter(longer) : all;
+}
+
+function run(command: string[]): boolean {
+  const { status, signal } = spawnSync(process.execPath, command, { cwd: root, stdio: 'inherit' });
+  if (signal) console.error(`hotslot: ${command[0]} ended with ${signal}`);
+  return status === 0;
+}
+
+const begin = performance.now();
+const chosen = args.some((arg) => arg.endsWith('.test.js'));
+if (!chosen) buildForTests(setting);
+const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism(), 8))];
+const mocha = ['node_modules/mocha/bin/mocha.js', ...parallel, '--reporter', 'dist/test/rig/slowest.js'];
+let passed = run([...mocha, ...args, ...(chosen ? [] : testFiles())]);
+if (!chosen && setting !== 'short') passed = run(['test/native/sanitize.mjs']) && passed;
+const seconds = ((performance.now() - begin) / 1000).toFixed(0);
+if (setting === 'long') {
+  const { stdout } = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });
+  const machine = `${cpus().length} × ${cpus()[0]?.model}, Node ${process.versions.node}`;
+  console.log(`record: ${stdout.trim()}, ${passed ? 'passed' : 'failed'} with the longest settings, ${machine}`);
+}
+console.log(`${setting} tests, what they build included: ${passed ? 'passed' : 'failed'} in ${seconds} s`);
+process.exitCode = passed ? 0 : 1;

@@ -1,0 +1,86 @@
+/** A worker thread of a test: its module is given a task, says values and ends. Both ends of the talk are written here. */
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+import { fromPlain, toPlain } from '../../src/plain-error.ts';
+
+/** What a thread posts, and `thrown` for the error that ended it. */
+type Message = { said: unknown } | { refused: unknown } | { thrown: unknown };
+
+export class TestThread<Task> {
+  readonly worker: Worker;
+  /** Resolves when the thread has ended, by itself or by force. */
+  readonly ended: Promise<void>;
+  /** messages that next() has not taken yet */
+  readonly #heard: Message[] = [];
+  /** calls of next() that no message has come for yet */
+  readonly #asking: ((message: Message) => void)[] = [];
+  /** what next() is told once the thread has ended and no message is left */
+  #end: Message | undefined;
+
+  /** `entry` is a module that calls perform(). */
+  constructor(entry: URL, task: Task) {
+    this.worker = new Worker(entry, { workerData: task });
+    this.worker.on('message', (message: Message) => this.#hear(message));
+    this.worker.on('error', (thrown) => this.#hear({ thrown }));
+    this.ended = new Promise((resolve) => {
+      this.worker.once('exit', (code) => {
+        this.#end = { thrown: new Error(`the thread ended with ${code} and without an answer`) };
+        for (const asking of this.#asking.splice(0)) asking(this.#end);
+        resolve();
+      });
+    });
+  }
+
+  #hear(message: Message): void {
+    const asking = this.#asking.shift();
+    if (asking) asking(message);
+    else this.#heard.push(message);
+  }
+
+  /** What the thread says next; none is missed. Rejects with the error that it met, or when it ends without a word. */
+  async next<T = unknown>(): Promise<T> {
+    const message =
+      this.#heard.shift() ?? this.#end ?? (await new Promise<Message>((resolve) => this.#asking.push(resolve)));
+    if ('said' in message) return message.said as T;
+    throw 'refused' in message ? fromPlain(message.refused) : message.thrown;
+  }
+
+  /** What it says next, once it has ended by itself. */
+  async result<T = unknown>(): Promise<T> {
+    try {
+      return await this.next<T>();
+    } finally {
+      await this.ended;
+    }
+  }
+
+  /** Ends it by force, and tells how many milliseconds that took. Rejects with an error of the thread that no test took. */
+  async terminate(): Promise<number> {
+    const begin = performance.now();
+    await this.worker.terminate();
+    const ms = performance.now() - begin;
+    for (const message of this.#heard.splice(0)) {
+      if ('refused' in message) throw fromPlain(message.refused);
+      if ('thrown' in message) throw message.thrown;
+    }
+    return ms;
+  }
+}
+
+/** In the thread: its task. */
+export const givenTask = <Task>(): Task => workerData as Task;
+
+/** In the thread: says a value, before perform() says the last one. */
+export function say(said: unknown): void {
+  parentPort!.postMessage({ said } satisfies Message);
+}
+
+/** In the thread: does the work and says what it returns, or the error that it throws. */
+export async function perform(work: () => unknown): Promise<void> {
+  let message: Message;
+  try {
+    message = { said: await work() };
+  } catch (error) {
+    message = { refused: toPlain(error) };
+  }
+  parentPort!.postMessage(message);
+}

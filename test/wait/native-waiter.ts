@@ -1,0 +1,68 @@
+/** A worker that blocks in native code behind a stream which the test's thread holds; it says when it goes to sleep there. */
+import { native } from '../../src/device/native.ts';
+import { onCaptureStream } from '../../src/graph/shared.ts';
+import { DeviceSpec, ReplayPipeline, type Tensor, ToDevice } from '../../src/index.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { decoded, golden, goldenTransformer, memoryAt, repeated, tested } from '../halo/cases.ts';
+import { filled, SAMPLE } from '../pipeline/fixture.ts';
+import { givenTask, perform, say } from '../rig/test-thread.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+export interface Waiter {
+  way: Way;
+  /** 0: the test's thread holds the stream; 1: this one sleeps in native code, or is about to */
+  words: Int32Array;
+}
+
+const { way, words } = givenTask<Waiter>();
+
+/** Hands a stream to the test's thread and returns once that holds it. */
+function hold(stream: { handle: number }): void {
+  say(stream.handle);
+  Atomics.wait(words, 0, 0);
+  const addon = native();
+  const { waitEvent, enterCapture } = addon;
+  addon.waitEvent = (...given) => {
+    Atomics.store(words, 1, 1);
+    return waitEvent(...given);
+  };
+  addon.enterCapture = (...given) => {
+    Atomics.store(words, 1, 1);
+    return enterCapture(...given);
+  };
+}
+
+const ways = {
+  synchronizeSync() {
+    const [one] = golden as [(typeof golden)[number]];
+    const transformer = goldenTransformer(one, TESTED);
+    const arrays = repeated(one, memoryAt(TESTED, decoded(one.before[0] as string, one.dtype)));
+    hold(tested().currentStream);
+    transformer.asyncPack(arrays);
+    transformer.synchronizeSync();
+  },
+  forwardSync() {
+    const x: Tensor = tested().allocate({ shape: [8] });
+    const op = new ToDevice(new DeviceSpec(tested()), 'cpu');
+    hold(tested().currentStream);
+    op.forwardSync(x);
+  },
+  // The test's thread has the capture stream, besides.
+  onCaptureStream() {
+    hold(tested().currentStream);
+    onCaptureStream(tested(), null, () => {});
+  },
+  async closeSync() {
+    const made = await ReplayPipeline.open({
+      buffer: filled(),
+      device: TESTED,
+      sampleCount: SAMPLE,
+      placement: 'inline',
+    });
+    hold(insideOf(made).slots.compute);
+    made.closeSync();
+  },
+};
+export type Way = keyof typeof ways;
+
+await perform(ways[way]);

@@ -1,0 +1,39 @@
+/** A worker that is told to end while it waits in native code for what does not come. */
+import { expect } from 'chai';
+import { native } from '../../src/device/native.ts';
+import { OpenedStream } from '../../src/device/stream.ts';
+import { openDevice } from '../../src/index.ts';
+import { Latch } from '../rig/latch.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
+import type { Waiter, Way } from './native-waiter.ts';
+
+const ENTRY = new URL('./native-waiter.js', import.meta.url);
+
+describe(`wait/terminated on ${TESTED}`, () => {
+  for (const way of ['synchronizeSync', 'forwardSync', 'onCaptureStream', 'closeSync'] satisfies Way[]) {
+    it(`a worker in ${way} ends soon after terminate(), whatever it waits for`, async () => {
+      const device = openDevice(TESTED);
+      const latch = new Latch(device);
+      const words = new Int32Array(new SharedArrayBuffer(64));
+      native().enterCapture(device.handle, 0, 0);
+      const thread = new TestThread<Waiter>(ENTRY, { way, words });
+      try {
+        latch.hold(new OpenedStream(device, await thread.next<number>(), 0, 'device'));
+        await until('the stream is held', () => latch.reached);
+        Atomics.store(words, 0, 1);
+        Atomics.notify(words, 0);
+        await until('the worker sleeps', () => Atomics.load(words, 1) === 1);
+        expect(await thread.terminate()).to.be.below(500);
+      } finally {
+        latch.open();
+        native().leaveCapture(device.handle);
+        await thread.terminate();
+        await device.currentStream.synchronize();
+        latch[Symbol.dispose]();
+        device.close();
+      }
+    });
+  }
+});

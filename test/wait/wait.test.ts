@@ -1,0 +1,75 @@
+/** Waiting: what is asked in which order, and how a wait ends. The blocking form's parks are tested in test/halo, in a worker. */
+import { expect } from 'chai';
+import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { Deadline, waitFor, waitForSync } from '../../src/wait/wait.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+
+const newBell = () => new Bell(new Int32Array(new SharedArrayBuffer(BELL_WORDS * 4)));
+/** A park that never sleeps: whether the bell had rung by then. */
+function noted(bell: Bell) {
+  const rung: boolean[] = [];
+  return { rung, park: async (seen: number) => void rung.push(bell.read() !== seen) };
+}
+
+describe('wait/wait', () => {
+  it('what changes during a look has rung by the time of the park, and the next look sees it', async () => {
+    const bell = newBell();
+    const { rung, park } = noted(bell);
+    let looks = 0;
+    const look = () => {
+      if (++looks === 1) bell.ring();
+      return looks === 2;
+    };
+    expect(await waitFor(bell, look, { park })).to.equal(true);
+    expect([looks, rung]).to.deep.equal([2, [true]]);
+  });
+
+  it('looks once more behind the last park: what came with the end of the time is an answer', async () => {
+    const bell = newBell();
+    let so = false;
+    const park = async (_: number, left: number) => {
+      for (const end = new Deadline(left); end.left > 0; );
+      so = true;
+    };
+    expect(await waitFor(bell, () => so, { timeoutMs: 2, park })).to.equal(true);
+    expect(await waitFor(bell, () => false, { timeoutMs: 2 })).to.equal(false);
+    expect(await waitFor(bell, () => false, { timeoutMs: 0 })).to.equal(false);
+    expect(await waitFor(bell, () => true, { timeoutMs: 0 })).to.equal(true);
+  });
+
+  it('a look that did something is followed by another one, and the event loop still turns', async () => {
+    const bell = newBell();
+    const { rung, park } = noted(bell);
+    let turned = false;
+    setImmediate(() => {
+      turned = true;
+    });
+    expect(await waitFor(bell, () => turned || 'again', { park })).to.equal(true);
+    expect(rung).to.deep.equal([]);
+  });
+
+  it('an abort wakes the waiter and rejects with its reason, also one that comes during a look', async () => {
+    const bell = newBell();
+    const reason = new Error('enough');
+    for (const during of [true, false]) {
+      const aborter = new AbortController();
+      const look = () => {
+        if (during) aborter.abort(reason);
+        else setImmediate(() => aborter.abort(reason));
+        return false;
+      };
+      expect(await rejection(waitFor(bell, look, { signal: aborter.signal, longestMs: 60_000 }))).to.equal(reason);
+    }
+  });
+
+  it('the blocking form answers the main thread what needs no waiting, and names what to await for the rest', () => {
+    const bell = newBell();
+    expect(waitForSync(bell, () => true, { instead: 'it()' })).to.equal(true);
+    expect(waitForSync(bell, () => false, { instead: 'it()', timeoutMs: 0 })).to.equal(false);
+    const { code, message } = refusal(() => waitForSync(bell, () => false, { instead: 'it()' }));
+    expect([code, message]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_MAIN_THREAD',
+      'the main thread never blocks: await it() instead',
+    ]);
+  });
+});
