@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -16,7 +16,7 @@ const flags = ['-std=c++17', '-g1', '-fPIC', '-fvisibility=hidden', '-ffp-contra
 const flagsOf = (sanitizer: string, source: string) =>
   sanitizer === ''
     ? [source.startsWith('test/') ? '-O1' : '-O2']
-    : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`];
+    : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`, '-fno-sanitize-recover=all'];
 
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
 export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas';
@@ -111,8 +111,10 @@ export interface Part {
   sanitizer: string;
 }
 
-const objectOf = ({ source, defines }: Unit, sanitizer: string) =>
-  join(place(sanitizer), 'objects', `${[source, ...defines].join('').replaceAll('/', '-')}.o`);
+const objectOf = ({ source, defines }: Unit, sanitizer: string) => {
+  const form = defines.length > 0 ? `-${hash(defines).slice(0, 8)}` : '';
+  return join(place(sanitizer), 'objects', `${source.replaceAll('/', '-')}${form}.o`);
+};
 
 /** Builds the objects that are out of date, all at once. */
 export function compileAll(parts: readonly Part[]): void {
@@ -173,14 +175,17 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
   return [own, ...shared.map((path) => ({ source: path, defines: [] }))];
 }
 
-/** The path of the driver's library, built when it is not up to date. */
-export function buildSoftwareDriver(driver: SoftwareDriver, sanitizer = ''): string {
-  const { file } = drivers[driver];
-  const library = join(place(sanitizer), file);
-  const objects = compile(unitsOfDriver(driver, sanitizer), sanitizer);
-  link(library, objects, sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${file}`]);
+/** The path of a shared library of that name, built when it is not up to date. */
+export function buildLibrary(name: string, units: readonly Unit[], sanitizer: string): string {
+  const library = join(place(sanitizer), name);
+  mkdirSync(dirname(library), { recursive: true });
+  link(library, compile(units, sanitizer), sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${basename(name)}`]);
   return library;
 }
+
+/** The path of the driver's library. */
+export const buildSoftwareDriver = (driver: SoftwareDriver, sanitizer = ''): string =>
+  buildLibrary(drivers[driver].file, unitsOfDriver(driver, sanitizer), sanitizer);
 
 /** A program beside the drivers; it is named after its first source. */
 export function buildDriverProgram(

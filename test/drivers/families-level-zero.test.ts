@@ -6,7 +6,7 @@ import { modes } from './software.ts';
 
 describeMode(modes.ze14, {}, () => {
   describeAll('in full', () => {
-    carriesAbove(modes.ze14);
+    carriesAbove(modes.ze14, { older: true });
     failsEveryCall(modes.ze14, 2);
   });
 });

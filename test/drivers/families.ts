@@ -7,11 +7,14 @@ import { itAll, SETTING, setting } from '../rig/setting.ts';
 import { libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
-/** What has tests of its own above devices; in a short run what asks most of a device. */
-const above = setting({
-  short: folders('transfer', 'graph', 'memory'),
-  all: folders('actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'linop', 'halo', 'gpu'),
-});
+/** What has tests of its own above devices: what asks most of one, and all of it. */
+const closest = folders('transfer', 'graph', 'memory');
+const above = [...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'), ...closest];
+/** Has run on the host, and asks nothing of a device. */
+const elsewhere = [
+  ...['--fgrep', ' on cpu', '--invert'],
+  ...['memory/compilation', 'halo/topology'].flatMap((name) => ['--ignore', `dist/test/${name}.test.js`]),
+];
 const short = SETTING === 'short';
 
 /** One mode; `newest`: the one of its family that a short run is about. */
@@ -34,16 +37,19 @@ export function describeMode(
       expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(100);
     });
 
-    once(short ? 'trains CartPole (npm run test:all: until it is solved)' : 'trains CartPole', async () => {
-      const script = 'dist/examples/cartpole-dqn/main.js';
-      // One family solves it in a short run, the others learn for a while.
-      const solved = !short || mode.driver === 'cuda';
-      const most = solved ? [] : ['--ticks', '300'];
-      const { stdout, stderr, status } = await run(mode, [script, '--device', mode.device, '--json', ...most]);
-      expect(status, stderr).to.equal(solved ? 0 : 1);
-      const summary = JSON.parse(stdout.trim().split('\n').at(-1) as string) as Record<string, unknown>;
-      expect(summary).to.include({ solved, device: mode.device, ...(solved ? {} : { ticks: 300 }) });
-    });
+    // One family solves it in a short run, the newest of each then; the others learn for a while.
+    const solved = setting({ short: mode.driver === 'cuda', all: newest, long: true });
+    once(
+      solved ? 'trains CartPole until it is solved' : 'trains CartPole (longer settings: until it is solved)',
+      async () => {
+        const script = 'dist/examples/cartpole-dqn/main.js';
+        const most = solved ? [] : ['--ticks', '300'];
+        const { stdout, stderr, status } = await run(mode, [script, '--device', mode.device, '--json', ...most]);
+        expect(status, stderr).to.equal(solved ? 0 : 1);
+        const summary = JSON.parse(stdout.trim().split('\n').at(-1) as string) as Record<string, unknown>;
+        expect(summary).to.include({ solved, device: mode.device, ...(solved ? {} : { ticks: 300 }) });
+      },
+    );
 
     once('is listed as a software driver, and never chosen by auto', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
@@ -58,11 +64,14 @@ export function describeMode(
   });
 }
 
-/** All that has tests above devices. */
-export function carriesAbove(mode: Mode): void {
+/** All that has tests above devices; where it is `older`, the whole of it is for the longest runs. */
+export function carriesAbove(mode: Mode, { older = false } = {}): void {
+  const part = setting({ short: true, all: older, long: false });
+  const longer = short ? 'npm run test:all' : 'npm run test:long';
   const title = 'carries everything that is built on devices';
-  it(short ? `${title}: transfers, graphs, memory (npm run test:all: the rest)` : title, async () => {
-    expect(await runTests(mode, above)).to.be.at.least(setting({ short: 100, all: 200 }));
+  it(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {
+    const files = [...(part ? closest : above), ...(SETTING === 'long' ? [] : elsewhere)];
+    expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
   });
 }
 

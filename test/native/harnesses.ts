@@ -33,9 +33,9 @@ const device = [
   ...cpp('native/device/hip'),
 ];
 /** Where the host's executor is meant: without the net under lost wakes, see native/device/host/executor.hpp. */
-const stressed = ({ source }: Unit): Unit => ({
+export const stressed = ({ source, defines }: Unit): Unit => ({
   source,
-  defines: /\/(device\/host\/all|stress_pause)\.cpp$/.test(source) ? ['-DHOTSLOT_STRESS'] : [],
+  defines: /\/(device\/host\/all|stress_pause)\.cpp$/.test(source) ? [...defines, '-DHOTSLOT_STRESS'] : defines,
 });
 
 const sources = {

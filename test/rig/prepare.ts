@@ -1,6 +1,7 @@
 /** Builds ahead, on every core at once, what the tests of a setting would each build when they need it. */
 import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDriver } from '../drivers/build.ts';
 import { missing, type Sanitizer, unitsOf } from '../native/harnesses.ts';
+import { partsOfAddons } from '../native/sanitized.ts';
 
 const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas'];
 const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
@@ -20,7 +21,7 @@ export function buildForTests(setting: string): void {
   }
   if (setting !== 'short' && missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
-    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer });
+    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer }, ...partsOfAddons());
     parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, sanitizer)));
   }
   const begin = performance.now();
