@@ -173,7 +173,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       why = difference ?? why;
       return difference === null;
     };
-    let fitting = this.#kept.of(stage).filter(({ shape }) => fits(shape.differs(iteration, iterators)));
+    // What reads most of the data comes first: a graph does not see keys that came after its capture.
+    let fitting = this.#kept
+      .of(stage)
+      .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
+      .sort((a, b) => b.shape.tensors - a.shape.tensors);
     const fresh = (): Kept => {
       this.#kept.checkRoom(stage, why);
       return new Kept(new IterationShape(iteration, iterators), iterators, device);
@@ -250,6 +254,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       );
       kept.exec = exec;
       kept.result = result;
+      kept.settle(stage, this.dataRead[stage] as Data);
     } catch (error) {
       if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
       this.reason[stage] = error as Error;

@@ -85,6 +85,11 @@ export class IterationShape {
     this.#nulls = nullsIn(iterators);
   }
 
+  /** How many tensors there have to be, over all microbatches. */
+  get tensors(): number {
+    return [...this.#tensors.values()].reduce((sum, each) => sum + each.size, 0);
+  }
+
   /** Null when this is an iteration of the same kind as far as that is known before its data is read; or why not. */
   differs(options: IterationOptions, iterators: readonly unknown[]): string | null {
     const [counts, models, nulls] = [countsOf(options), modelsOf(options), nullsIn(iterators)];
@@ -94,7 +99,7 @@ export class IterationShape {
     return nulls === this.#nulls ? null : `${nulls} instead of ${this.#nulls}`;
   }
 
-  /** Null when the microbatch fits in, or none like it was seen before; or why not. It may bring more tensors, but no fewer. */
+  /** Null when the microbatch fits in, or none like it was seen before; or why not. It may bring more tensors, but no fewer than a graph reads. */
   misfit(i: number, microbatch: number, given: TensorStruct): string | null {
     const known = this.#tensors.get(`${i} ${microbatch}`);
     if (!known) return null;
@@ -111,6 +116,13 @@ export class IterationShape {
   see(i: number, microbatch: number, given: TensorStruct): void {
     const at = `${i} ${microbatch}`;
     if (!this.#tensors.has(at)) this.#tensors.set(at, tensorsOf(given));
+  }
+
+  /** A graph reads these buffers from now on, also what came later: all of it has to be given. */
+  settle(data: Data): void {
+    for (const [i, microbatches] of data.entries())
+      for (const [microbatch, buffers] of (microbatches ?? []).entries())
+        this.#tensors.set(`${i} ${microbatch}`, tensorsOf(buffers));
   }
 }
 

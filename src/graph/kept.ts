@@ -3,7 +3,7 @@
 import type { Device, GraphExec } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { rangeError } from '../errors.ts';
-import type { IterationShape } from './iteration.ts';
+import type { Data, IterationShape } from './iteration.ts';
 import type { GraphPool } from './shared.ts';
 import { type Stage, StaticBufferLoader, stages } from './static-buffer-loader.ts';
 
@@ -25,6 +25,12 @@ export class Kept extends Owner {
     this.loaders = iterators.map((each) => (each === null ? null : this.own(new StaticBufferLoader(device))));
     this.own({ close: () => this.reset() });
     making.done();
+  }
+
+  /** There is a graph now: what it reads has to be there from now on. */
+  settle(stage: Stage, data: Data): void {
+    this.shape.settle(data);
+    for (const loader of this.loaders) loader?.settle(stage);
   }
 
   /** Forgets the graph; the buffers stay. */

@@ -28,7 +28,7 @@ export class StaticBufferLoader extends Owner {
   readonly device: Device;
   /** per stage, the buffers of each microbatch: structures of tensors on the device */
   readonly staticBuffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
-  /** keys that came later: they may go again */
+  /** keys that came later, and that no graph reads: they may go again */
   readonly #added = new WeakMap<Buffers, Set<string>>();
   #stream: Stream;
   readonly #before: DeviceEvent;
@@ -74,9 +74,23 @@ export class StaticBufferLoader extends Owner {
     stream.wait(this.#before, { orderOnly: true });
     const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
     if (known) {
-      cloneTensorsInStruct(known, Object.fromEntries(Object.entries(given).filter(([key]) => key in known)), stream);
-      for (const key of Object.keys(added)) this.#added.get(known)?.add(key);
-      Object.assign(known, added);
+      const later = this.#added.get(known) as Set<string>;
+      for (const key of later) {
+        if (Object.hasOwn(given, key)) continue;
+        closeTensorsIn({ gone: known[key] });
+        delete known[key];
+        later.delete(key);
+      }
+      cloneTensorsInStruct(
+        known,
+        only(given, (key) => Object.hasOwn(known, key)),
+        stream,
+      );
+      for (const [key, each] of Object.entries(added)) {
+        later.add(key);
+        // Not by assignment: `__proto__` is a key like any other.
+        Object.defineProperty(known, key, { value: each, configurable: true, enumerable: true, writable: true });
+      }
     } else {
       buffers.push(added);
       this.#added.set(added, new Set());
@@ -86,28 +100,32 @@ export class StaticBufferLoader extends Owner {
     return buffers[microbatch] as Buffers;
   }
 
-  /** What is new in `given`. A key that came later and is missing now is forgotten; one that was always there is missed. */
+  /** Says that a graph was captured that reads the buffers of a stage: every key in them stays, and has to be given. */
+  settle(stage: Stage): void {
+    for (const buffers of this.staticBuffers[stage]) this.#added.get(buffers)?.clear();
+  }
+
+  /** What is new in `given`. A key that came later may be missing, one that was always there is missed. Changes nothing. */
   #check(known: Buffers, given: Buffers, where: string): Buffers {
     const added = this.#added.get(known) as Set<string>;
     const paths = new Set([...tensorsIn(given)].map(([path]) => path));
-    for (const [path] of tensorsIn(Object.fromEntries(Object.entries(known).filter(([key]) => !added.has(key)))))
+    for (const [path] of tensorsIn(only(known, (key) => !added.has(key))))
       if (!paths.has(path)) throw rangeError(`${where} has no '${path}', which it had when its buffers were made`);
-    const pairs = Object.entries(given);
     try {
-      checkFits(known, Object.fromEntries(pairs.filter(([key]) => key in known)));
+      checkFits(
+        known,
+        only(given, (key) => Object.hasOwn(known, key)),
+      );
     } catch (error) {
       if (error instanceof Error) error.message = `${where}: ${error.message}`;
       throw error;
     }
-    for (const key of added) {
-      if (key in given) continue;
-      closeTensorsIn({ gone: known[key] });
-      delete known[key];
-      added.delete(key);
-    }
-    return Object.fromEntries(pairs.filter(([key]) => !(key in known)));
+    return only(given, (key) => !Object.hasOwn(known, key));
   }
 }
+
+const only = (buffers: Buffers, wanted: (key: string) => boolean): Buffers =>
+  Object.fromEntries(Object.entries(buffers).filter(([key]) => wanted(key)));
 
 export function unwrapped(inputs: unknown): Buffers {
   const given = Array.isArray(inputs) && inputs.length === 1 ? (inputs[0] as unknown) : inputs;

@@ -67,10 +67,16 @@ function entries(struct: TensorStruct): [string, unknown][] {
   return Object.entries(struct);
 }
 
+/** No two places have one path: a key that is no plain word is quoted. */
 function join(path: string, key: string, within: TensorStruct): string {
   if (Array.isArray(within)) return `${path}[${key}]`;
+  if (!/^[\w$-]+$/.test(key)) return `${path}[${JSON.stringify(key)}]`;
   return path ? `${path}.${key}` : key;
 }
+
+/** Its own one: no structure has a tensor named `toString` that was not put there. */
+const at = (struct: TensorStruct, key: string): unknown =>
+  Object.hasOwn(struct, key) ? (struct as Record<string, unknown>)[key] : undefined;
 
 function checkStruct(what: string, value: unknown): void {
   if (!isStruct(value)) {
@@ -87,8 +93,10 @@ function copyOf(value: unknown, device: Device, stream: Stream, own: (made: Tens
     return tensor;
   }
   if (!isStruct(value)) return value;
-  const copies = entries(value).map(([key, each]) => [key, copyOf(each, device, stream, own)]);
-  return Array.isArray(value) ? copies.map(([, each]) => each) : Object.fromEntries(copies);
+  const copied = (each: unknown) => copyOf(each, device, stream, own);
+  // map() keeps holes where they are.
+  if (Array.isArray(value)) return value.map(copied);
+  return Object.fromEntries(entries(value).map(([key, each]) => [key, copied(each)]));
 }
 
 /** Before anything is enqueued: whether every tensor can be read by `device`. */
@@ -114,40 +122,52 @@ export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): v
       `${path || 'the source'} has ${src.length} elements, the target ${target.length}: they must be alike`,
     );
   for (const [key, from] of entries(src)) {
-    const at = join(path, key, src);
-    const to = (target as Record<string, unknown>)[key];
+    const where = join(path, key, src);
+    const to = at(target, key);
     if (isTensorLike(from)) {
-      if (!(to instanceof Tensor)) throw typeError(`${at} is a tensor of ${describe(from)}, the target has none there`);
+      if (!(to instanceof Tensor))
+        throw typeError(`${where} is a tensor of ${describe(from)}, the target has none there`);
       if (describe(to) !== describe(from))
-        throw rangeError(`${at} is ${describe(from)}, the target's is ${describe(to)}: they must be alike`);
+        throw rangeError(`${where} is ${describe(from)}, the target's is ${describe(to)}: they must be alike`);
       to.checkOpen();
-      if (from instanceof Tensor) checkSource(from, to.device, at);
+      if (from instanceof Tensor) checkSource(from, to.device, where);
     } else if (isStruct(from)) {
-      if (!isStruct(to)) throw typeError(`${at} is an array or object, the target has none there`);
-      checkFits(to, from, at);
+      if (!isStruct(to)) throw typeError(`${where} is an array or object, the target has none there`);
+      checkFits(to, from, where);
     }
   }
 }
 
 function overwrite(target: TensorStruct, src: TensorStruct, stream: Stream | undefined): void {
   for (const [key, from] of entries(src)) {
-    const to = (target as Record<string, unknown>)[key];
+    const to = at(target, key);
     if (isTensorLike(from)) put(to as Tensor, from, stream ?? (to as Tensor).device.currentStream);
     else if (isStruct(from)) overwrite(to as TensorStruct, from, stream);
     else (target as Record<string, unknown>)[key] = from;
   }
 }
 
-/** A tensor of another device is there when that device's current stream says so. */
+/**
+ * A tensor of another device is there when that device's current stream says so; and what that stream is given next, such as
+ * the next microbatch into the same memory, comes behind the copy.
+ */
 function put(to: Tensor, from: TensorLike, stream: Stream): void {
   if (!(from instanceof Tensor)) {
     to.write(from instanceof CpuTensor ? from.data : from, stream);
     return;
   }
-  if (from.device.name !== to.device.name) {
-    using written = from.device.createEvent();
-    from.device.currentStream.record(written);
-    stream.wait(written);
+  if (from.size === 0) return;
+  if (from.device.name === to.device.name) {
+    stream.copy(to, from);
+    return;
   }
-  if (from.size > 0) stream.copy(to, from);
+  const source = from.device.currentStream;
+  using written = from.device.createEvent();
+  source.record(written);
+  stream.wait(written);
+  stream.copy(to, from);
+  using read = to.device.createEvent();
+  stream.record(read);
+  // Order only: a copy that failed is told on its own stream.
+  source.wait(read, { orderOnly: true });
 }

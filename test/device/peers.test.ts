@@ -1,6 +1,6 @@
 /** Two devices of one family: copies between them, ordered by events that cross. */
 import { expect } from 'chai';
-import { type Device, listDevices, openDevice } from '../../src/index.ts';
+import { type Device, listDevices, openDevice, StaticBufferLoader, type Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
@@ -72,6 +72,21 @@ describe(`${family}: peers`, () => {
     latch.open();
     expect(new Set(await valuesOf(b, stream))).to.deep.equal(new Set([3]));
     expect(new Set(await valuesOf(other))).to.deep.equal(new Set([0]));
+  });
+
+  it('data of the other device may be overwritten once it was loaded: the copy comes first', async () => {
+    using source = await tensorOf(there, [1, 2]);
+    using loader = new StaticBufferLoader(here);
+    using stream = here.createStream();
+    for (const microbatch of [0, 0]) {
+      using latch = new Latch(here).hold(stream);
+      const buffers = here.withStream(stream, () => loader.load({ x: source }, 'training', microbatch));
+      source.write(new Float32Array([30, 40]));
+      expect(there.currentStream.query(), 'written before it was copied').to.equal(false);
+      latch.open();
+      expect(await valuesOf(buffers.x as Tensor, stream)).to.deep.equal([1, 2]);
+      source.write(new Float32Array([1, 2]));
+    }
   });
 
   it('use managed memory of each other in place, and have its pages where they want them', async function () {

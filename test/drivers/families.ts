@@ -78,7 +78,7 @@ export function carriesAbove(mode: Mode, { older = false } = {}): void {
 /** What the driver is told beside its mode, for more than one device. */
 export function hasPeers(mode: Mode, told: Record<string, string>): void {
   it('copies between two devices', async () => {
-    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(5);
+    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(6);
   });
   itAll('copies between two devices, every linear operator', async () => {
     expect(await runTests(mode, ['dist/test/linop/*.test.js'], told)).to.be.at.least(140);

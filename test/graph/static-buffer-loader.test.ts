@@ -46,6 +46,24 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(again.obs as Tensor)).to.deep.equal([2]);
   });
 
+  it('takes later keys with names that every object has', async () => {
+    loader.load({ obs: new Float32Array([1]) }, 'training', 0);
+    const later = { obs: new Float32Array([1]), toString: new Float32Array([2]), constructor: new Float32Array([3]) };
+    const buffers = loader.load(later, 'training', 0);
+    expect(await valuesOf(buffers.toString as unknown as Tensor)).to.deep.equal([2]);
+    expect(await valuesOf(buffers.constructor as unknown as Tensor)).to.deep.equal([3]);
+  });
+
+  it('a load that is refused leaves later keys as they were', async () => {
+    using closed = await tensorOf(device, [1]);
+    closed.close();
+    const obs = new Float32Array([1]);
+    loader.load({ obs }, 'training', 0);
+    const { later } = loader.load({ obs, later: obs }, 'training', 0);
+    expect(refusal(() => loader.load({ obs, other: closed }, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect([loader.staticBuffers.training[0]?.later === later, (later as Tensor).closed]).to.deep.equal([true, false]);
+  });
+
   it('waits for work that still reads a buffer, and later work waits for the copy; the caller never does', async () => {
     const buffers = loader.load({ obs: new Float32Array([1]) }, 'training', 0);
     await device.currentStream.synchronize();

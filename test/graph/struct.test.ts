@@ -1,6 +1,6 @@
 /** Structures of tensors: copied to a device, and overwritten in place. */
 import { expect } from 'chai';
-import { closeTensorsIn } from '../../src/graph/struct.ts';
+import { closeTensorsIn, tensorsIn } from '../../src/graph/struct.ts';
 import {
   CpuTensor,
   cloneTensorsInStruct,
@@ -60,6 +60,27 @@ describe('graph/struct', () => {
     expect([target.a === a, target.list[0] === inner, target.n]).to.deep.equal([true, true, 2]);
     expect([await valuesOf(target.a), await valuesOf(target.list[0] as Tensor)]).to.deep.equal([[5, 6], [7]]);
     closeTensorsIn(target);
+  });
+
+  it('keeps holes where they are, and takes keys for what they are, whatever objects inherit', async () => {
+    const holes = [new Float32Array([1])];
+    holes[2] = new Float32Array([3]);
+    const odd = { toString: new Float32Array([4]), constructor: new Float32Array([5]) };
+    const copy = copyTensorsInStruct({ holes, odd }, device) as unknown as { holes: Tensor[]; odd: typeof odd };
+    expect([copy.holes.length, 1 in copy.holes]).to.deep.equal([3, false]);
+    expect(await valuesOf(copy.holes[2] as Tensor)).to.deep.equal([3]);
+    expect(refusal(() => cloneTensorsInStruct(copy.odd, { valueOf: odd.toString })).message).to.include(
+      'valueOf is a tensor of float32 1, the target has none there',
+    );
+    cloneTensorsInStruct(copy.odd, odd);
+    expect(await valuesOf(copy.odd.constructor as unknown as Tensor)).to.deep.equal([5]);
+    closeTensorsIn(copy);
+  });
+
+  it('gives every place a path of its own', () => {
+    const f = new Float32Array(1);
+    const paths = [...tensorsIn({ a: { b: f, 'c d': [f] }, 'a.b': f, 'a[0]': f, '': f })].map(([path]) => path);
+    expect(paths).to.deep.equal(['a.b', 'a["c d"][0]', '["a.b"]', '["a[0]"]', '[""]']);
   });
 
   it('copies in stream order, and holds what it was given', async () => {
