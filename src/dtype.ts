@@ -1,5 +1,5 @@
 /** Element types shared by packed rows, tensors and kernels, with their typed arrays. */
-import { shown } from './checks.ts';
+import { checkCount, shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
 export const dtypes = {
@@ -45,4 +45,11 @@ export function arrayOf(dtype: DType, length: number): TypedArray {
 /** Product of a shape's dimensions (1 for a scalar's empty shape). */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((n, d) => n * d, 1);
+}
+
+/** Throws unless it is an array of whole numbers of at least 0; gives the elements. */
+export function checkShape(shape: readonly number[]): number {
+  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
+  for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
+  return elementCount(shape);
 }

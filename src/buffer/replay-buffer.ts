@@ -212,6 +212,7 @@ export class ReplayBuffer {
    */
   sample<T extends TypedArray = TypedArray>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
+    checkKeys('sample', options, ['seed', 'count', 'indices']);
     const word = seedWord(options.seed);
     const { indices } = options;
     const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);

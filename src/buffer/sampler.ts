@@ -1,5 +1,5 @@
 /** Uniform row indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
-import { checkCount } from '../checks.ts';
+import { checkCount, checkKeys } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { rowsAddon } from './rows-addon.ts';
 
@@ -27,15 +27,9 @@ export function seedWord(seed: number | bigint): number {
  * `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,), generator=g)`.
  * `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not allowed.
  */
-export function uniformIndices({
-  seed,
-  size,
-  count,
-}: {
-  seed: number | bigint;
-  size: number;
-  count: number;
-}): Uint32Array {
+export function uniformIndices(options: { seed: number | bigint; size: number; count: number }): Uint32Array {
+  checkKeys('uniformIndices', options, ['seed', 'size', 'count']);
+  const { seed, size, count } = options;
   const word = seedWord(seed);
   checkCount('size', size, 1, MAX_DRAW_SIZE);
   const indices = new Uint32Array(checkCount('count', count, 0, MAX_DRAW_SIZE));

@@ -1,7 +1,7 @@
 /** An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is no device. */
 
 import { shown } from '../checks.ts';
-import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 
 export class CpuTensor {
@@ -16,7 +16,7 @@ export class CpuTensor {
       const names = Object.values(dtypes).map(({ array }) => array.name);
       throw typeError(`a cpu tensor is made of one of ${names.join(', ')}; got ${shown(data)}`);
     }
-    if (elementCount(shape) !== data.length)
+    if (checkShape(shape) !== data.length)
       throw rangeError(`${data.length} elements do not fill a tensor of ${shape.join('×')}`);
     this.data = data;
     this.shape = [...shape];

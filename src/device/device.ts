@@ -2,7 +2,8 @@
  * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
-import { arrayOf, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { checkKeys, shown } from '../checks.ts';
+import { arrayOf, checkDType, checkShape, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
@@ -175,7 +176,7 @@ export class Tensor implements Disposable {
     const element = dtypes[dtype].bytes;
     if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
       throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${byteOffset}`);
-    if (strides.length !== shape.length || strides.some((step) => !Number.isSafeInteger(step) || step < 0))
+    if (strides?.length !== shape.length || strides.some((step) => !Number.isSafeInteger(step) || step < 0))
       throw rangeError(`strides are one whole number of at least 0 per dimension; got [${strides}] for [${shape}]`);
     const end = byteOffset + this.spanBytes;
     if (end > storage.bytes) {
@@ -211,7 +212,9 @@ export class Tensor implements Disposable {
 
   /** Another view of the same bytes: offset and strides in elements of `dtype`, counted from this tensor's start. */
   view(options: { shape: readonly number[]; offset?: number; strides?: readonly number[]; dtype?: DType }): Tensor {
-    const dtype = options.dtype ?? this.dtype;
+    checkKeys('view', options, ['shape', 'offset', 'strides', 'dtype']);
+    const dtype = checkDType('view', options.dtype ?? this.dtype);
+    checkShape(options.shape);
     const offset = this.byteOffset + (options.offset ?? 0) * dtypes[dtype].bytes;
     return new Tensor(this.storage, options.shape, dtype, offset, options.strides ?? rowMajor(options.shape));
   }
@@ -220,11 +223,8 @@ export class Tensor implements Disposable {
   write(values: TypedArray, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
     if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
-    if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size) {
-      throw typeError(
-        `write needs ${this.size} elements of ${this.dtype}, got ${values.length} in a ${values.constructor.name}`,
-      );
-    }
+    if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size)
+      throw typeError(`write needs ${this.size} elements of ${this.dtype}, got ${shown(values)}`);
     const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
     if (this.size > 0) this.storage.write(this.byteOffset, bytes, stream);
     return this;

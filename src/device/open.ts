@@ -1,13 +1,13 @@
 /** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
 import { answered } from '../addon.ts';
 import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
-import { checkDType, type DType, dtypes, type TypedArray } from '../dtype.ts';
+import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, stateError, typeError } from '../errors.ts';
 import { Deadline, refuseMainThread } from '../wait/wait.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { native } from './native.ts';
-import { checkShape, MemoryStorage, RegisteredHost } from './storage.ts';
+import { MemoryStorage, RegisteredHost } from './storage.ts';
 import { OpenedEvent, OpenedStream } from './stream.ts';
 
 /** Every family with what it has or why it is unavailable. */

@@ -1,8 +1,7 @@
 /** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
 
-import { checkCount, shown } from '../checks.ts';
-import { checkDType, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
+import { rangeError } from '../errors.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';
 import { Handle, type HandleOwner } from './handle.ts';
@@ -79,11 +78,4 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
     super.close();
     this.view = null;
   }
-}
-
-/** Elements of a shape; throws when it is none. */
-export function checkShape(shape: readonly number[]): number {
-  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
-  for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
-  return elementCount(shape);
 }

@@ -4,7 +4,8 @@
  */
 
 import { checkKeys, shown } from '../checks.ts';
-import type { Device, Stream, Tensor } from '../device/device.ts';
+import { checkDevice } from '../device/checks.ts';
+import { type Device, type Stream, Tensor } from '../device/device.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 
 /** What a checkpoint keeps. `offset` counts blocks of four numbers drawn so far. */
@@ -21,8 +22,10 @@ export class DeviceGenerator implements Disposable {
   readonly #state: Tensor;
 
   /** `seed`: a whole number from 0 to 2⁶⁴ − 1. It is written in order of the device's current stream. */
-  constructor(device: Device, { seed = 0 }: { seed?: number | bigint } = {}) {
-    this.device = device;
+  constructor(device: Device, options: { seed?: number | bigint } = {}) {
+    this.device = checkDevice('DeviceGenerator', device);
+    checkKeys('DeviceGenerator', options, ['seed']);
+    const { seed = 0 } = options;
     const start = { seed: checkWord('seed', seed), offset: 0n };
     this.#state = device.allocate({ shape: [4], dtype: 'int32' });
     this.restore(start);
@@ -66,6 +69,7 @@ export class DeviceGenerator implements Disposable {
 
   #draw(stream: Stream, kernel: string, out: Tensor, reals: number[]): void {
     this.#checkOpen();
+    if (!(out instanceof Tensor)) throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);
     if (out.dtype !== 'float32' || !out.contiguous)
       throw typeError(
         `random numbers need a contiguous float32 tensor, got ${out.dtype} with strides [${out.strides}]`,

@@ -10,9 +10,9 @@ import { type Device, type GraphExec, type Stream, Tensor } from '../device/devi
 import { Handle, type HandleOwner } from '../device/handle.ts';
 import { native } from '../device/native.ts';
 import { sliceOf } from '../device/open.ts';
-import { checkShape, MemoryStorage } from '../device/storage.ts';
+import { MemoryStorage } from '../device/storage.ts';
 import { belongingStream, dropFailed } from '../device/stream.ts';
-import { checkDType, type DType, dtypes } from '../dtype.ts';
+import { checkDType, checkShape, type DType, dtypes } from '../dtype.ts';
 import { DeviceError, stateError, typeError } from '../errors.ts';
 import { Deadline } from '../wait/wait.ts';
 

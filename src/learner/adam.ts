@@ -1,5 +1,7 @@
 /** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
 
+import { checkKeys } from '../checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
@@ -16,6 +18,12 @@ export interface AdamOptions {
   /** scales the gradient so that its global norm is at most this; default: no clipping */
   maxGradNorm?: number;
 }
+
+const keys = ['learningRate', 'beta1', 'beta2', 'epsilon', 'maxGradNorm'] as const satisfies (keyof AdamOptions)[];
+
+/** Those of a learner's options that are its optimiser's. */
+export const adamOptions = (options: AdamOptions): AdamOptions =>
+  Object.fromEntries(keys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]));
 
 /** Places in the factors: what adam_advance and clip_scale write and adam reads. */
 const clipFactor = 2;
@@ -39,8 +47,10 @@ export class Adam extends Owner {
   /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
   constructor(device: Device, parameters: Tensor, options: AdamOptions = {}) {
     super('this optimiser');
+    checkDevice('Adam', device);
+    checkKeys('Adam', options, keys);
     const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
-    this.parameters = checkVector('parameters', parameters, parameters.size);
+    this.parameters = checkVector('parameters', parameters, parameters?.size);
     this.#learningRate = checkWithin('learningRate', learningRate, 0, 1e6);
     this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
     this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);

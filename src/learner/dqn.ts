@@ -1,11 +1,12 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
 
-import { checkCount, checkKeys } from '../checks.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
-import { Adam, type AdamOptions } from './adam.ts';
+import { Adam, type AdamOptions, adamOptions } from './adam.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
 import { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 
@@ -96,9 +97,10 @@ export class DqnLearner extends Owner {
     checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
     this.#discount = checkWithin('gamma', gamma, 0, 1) ** checkCount('nStep', nStep);
     const rows = checkCount('batchSize', options.batchSize);
+    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
     const sizes = [checkCount('obsDim', obsDim), ...hidden, checkCount('actions', actions)];
     this.#options = options;
-    this.device = device;
+    this.device = checkDevice('DqnLearner', device);
     this.batchSize = rows;
     this.mlp = new Mlp({ sizes, activation });
     const weights = this.mlp.initialise(seed);
@@ -108,7 +110,7 @@ export class DqnLearner extends Owner {
     this.parameters = allocate(this.mlp.parameterCount).write(weights);
     this.target = allocate(this.mlp.parameterCount).write(weights);
     this.#gradient = allocate(this.mlp.parameterCount);
-    this.optimiser = this.own(new Adam(device, this.parameters, options));
+    this.optimiser = this.own(new Adam(device, this.parameters, adamOptions(options)));
     this.#online = this.mlp.over(this.parameters);
     this.#targetLayers = this.mlp.over(this.target);
     this.#gradientLayers = this.mlp.over(this.#gradient);
@@ -132,14 +134,16 @@ export class DqnLearner extends Owner {
    * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
    */
   update(stream: Stream, batch: DqnBatch | Readonly<Record<string, Tensor>>, out: Tensor): void {
-    this.#settle(stream);
+    this.checkOpen();
     checkColumns(batch);
+    this.#settle(stream);
     const total = batch.obs?.shape?.[0] ?? 0;
     const { batchSize } = this;
     if (total < batchSize || total % batchSize !== 0) {
       throw rangeError(`an update needs a multiple of batchSize ${batchSize} rows, got ${total}`);
     }
     const count = this.scalars.length;
+    if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
     if (out.size < count)
       throw rangeError(`out needs at least ${count} floats for ${this.scalars.join(', ')}, got ${out.size}`);
     const scalars = checkVector('out', out.view({ shape: [count] }), count);
@@ -210,8 +214,9 @@ export class DqnLearner extends Owner {
 /** A pipeline's batch is a record of whatever its buffer holds; DQN needs these. */
 function checkColumns(batch: DqnBatch | Readonly<Record<string, Tensor>>): asserts batch is DqnBatch {
   for (const key of ['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']) {
-    if ((batch as Record<string, unknown>)[key] instanceof Tensor) continue;
-    throw typeError(`a DQN batch needs a tensor '${key}'; this one has ${Object.keys(batch).join(', ')}`);
+    if (Object.hasOwn(batch ?? {}, key) && (batch as Record<string, unknown>)[key] instanceof Tensor) continue;
+    const own = Object.keys(batch ?? {});
+    throw typeError(`a DQN batch needs a tensor '${key}'; this one has ${own.length > 0 ? own.join(', ') : 'none'}`);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Where the weights of a multilayer perceptron lie in one flat float32 vector; learner, policy and mailbox share it. */
-import { checkCount, shown } from '../checks.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { Random } from '../random.ts';
 import { type Activation, checkActivation } from './activation.ts';
@@ -31,7 +31,9 @@ export class MlpLayout {
   /** floats in the flat vector */
   readonly parameterCount: number;
 
-  constructor({ sizes, activation = 'relu', outputActivation = 'none' }: MlpOptions) {
+  constructor(options: MlpOptions) {
+    checkKeys(new.target.name, options, ['sizes', 'activation', 'outputActivation']);
+    const { sizes, activation = 'relu', outputActivation = 'none' } = options;
     if (!Array.isArray(sizes)) throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
     if (sizes.length < 2) throw rangeError(`sizes needs at least input and output, got [${sizes}]`);
     this.sizes = sizes.map((size, i) => checkCount(`sizes[${i}]`, size, 1, 2 ** 20));

@@ -1,6 +1,7 @@
 /** A multilayer perceptron on a device: forward and backward as kernel launches over preallocated tensors, capture-safe. */
 
-import { checkCount } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys } from '../checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { stateError } from '../errors.ts';
 import { activations } from './activation.ts';
@@ -24,8 +25,11 @@ export class Mlp extends MlpLayout {
   }
 
   /** Memory for one pass of `rows` rows; with `backward` also for the gradients. The caller closes it. */
-  workspace(device: Device, rows: number, { backward = false }: { backward?: boolean } = {}): MlpWorkspace {
-    return new MlpWorkspace(this, device, rows, backward);
+  workspace(device: Device, rows: number, options: { backward?: boolean } = {}): MlpWorkspace {
+    checkKeys('workspace', options, ['backward']);
+    const { backward = false } = options;
+    checkFlag('backward', backward);
+    return new MlpWorkspace(this, checkDevice('workspace', device), rows, backward);
   }
 
   /** y = net(input [rows, inputs]) into the workspace; returns its output [rows, outputs]. */

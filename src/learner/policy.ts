@@ -1,5 +1,5 @@
 /** The acting side of a learner's network: greedy actions on the calling thread from a flat weight vector, no device. */
-import { checkCount, shown } from '../checks.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { activate, dense } from './dense.ts';
 import { MlpLayout, type MlpOptions } from './mlp-layout.ts';
@@ -14,9 +14,10 @@ export class MlpPolicy {
 
   /** `parameters`, if given, are copied: a flat vector of MlpLayout's parameterCount floats. */
   constructor(options: MlpOptions, parameters?: Float32Array) {
+    checkKeys('MlpPolicy', options, ['sizes', 'activation', 'outputActivation']);
     this.layout = new MlpLayout(options);
     this.parameters = new Float32Array(this.layout.parameterCount);
-    if (parameters) this.load(parameters);
+    if (parameters !== undefined) this.load(parameters);
   }
 
   /** Copies a flat weight vector in, such as a version taken from the mailbox. */
@@ -39,6 +40,7 @@ export class MlpPolicy {
   values(obs: Float32Array, n: number): Float32Array {
     const { layers, inputs } = this.layout;
     checkCount('n', n, 0);
+    if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
     if (obs.length < n * inputs)
       throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, got ${obs.length}`);
     if (n > this.#capacity) this.#grow(n);

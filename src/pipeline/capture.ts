@@ -36,9 +36,16 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
   checkKeys('capture', options, ['scalars', 'weights']);
   const { scalars = [], weights } = options;
+  if (!Array.isArray(scalars))
+    throw typeError(`scalars must be an array of names, such as ['loss'], got ${shown(scalars)}`);
   if (scalars.length > MOST_SCALARS)
     throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
-  for (const name of scalars) if (typeof name !== 'string') throw typeError(`scalars are names, got ${shown(name)}`);
+  for (const [i, name] of scalars.entries()) {
+    if (typeof name !== 'string' || name === '')
+      throw typeError(`scalars are names of at least one letter, got ${shown(name)}`);
+    if (scalars.indexOf(name) !== i)
+      throw rangeError(`scalars names '${name}' twice: every name is one element of out`);
+  }
   if (weights === undefined) return;
   if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${shown(weights)}`);
   weights.checkOpen();

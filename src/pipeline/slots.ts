@@ -8,7 +8,7 @@ import { openDevice } from '../device/open.ts';
 import { Owner } from '../device/owner.ts';
 import { MemoryStorage } from '../device/storage.ts';
 import { dtypes } from '../dtype.ts';
-import { rangeError } from '../errors.ts';
+import { rangeError, typeError } from '../errors.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
@@ -134,9 +134,22 @@ function lend(storage: Storage, device: Device): MemoryStorage {
   return new MemoryStorage(device, handle, bytes, { host, managed, owner: 'pipeline', lender: storage });
 }
 
+/** Beneath a batch: a name that is no field is told, instead of being undefined until something else breaks. */
+function missing(fields: readonly string[]): object {
+  return new Proxy(Object.freeze({}), {
+    get: (target, key) => {
+      // What JavaScript itself asks of every object: a promise's `then`, JSON's `toJSON`.
+      if (typeof key === 'symbol' || key in Object.prototype || key === 'then' || key === 'toJSON')
+        return Reflect.get(target, key) as unknown;
+      throw typeError(`a batch has no field '${key}'; it has ${fields.join(', ')}`);
+    },
+  });
+}
+
 function batchOf(slot: Storage, buffer: ReplayBuffer, rows: number): Batch {
-  const batch: Record<string, Tensor> = {};
-  for (const field of Object.values(buffer.layout.fields)) {
+  const { fields } = buffer.layout;
+  const batch = Object.create(missing(Object.values(fields).map(({ key }) => key))) as Record<string, Tensor>;
+  for (const field of Object.values(fields)) {
     const { key, dtype, shape, offset } = field;
     const step = buffer.layout.rowBytes / dtypes[dtype].bytes;
     const inner = new Tensor(slot, shape, dtype, ROWS_AT + offset);

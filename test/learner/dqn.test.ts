@@ -185,6 +185,7 @@ describe('learner/dqn', () => {
     expect(update({ rewards: row(16, 3) })).to.throw(RangeError, 'rewards must be 16 or 16×1, got 16×3');
     expect(() => learner.update(stream, tensors, out.view({ shape: [1] }))).to.throw(RangeError, 'loss, meanQ');
     made.close();
-    expect(update({})).to.throw('closed');
+    expect(update({})).to.throw('this learner is closed');
+    expect(() => learner.update(stream, {}, out)).to.throw('this learner is closed');
   });
 });

@@ -1,12 +1,13 @@
 /** What opening a pipeline takes and refuses, and what an idle one holds. */
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { inspect } from 'node:util';
 import { expect } from 'chai';
 import { type PipelineOptions, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import { placementOf } from '../../src/pipeline/options.ts';
-import { rejection } from '../rig/refusal.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { closeAll, filled, pipeline } from './fixture.ts';
+import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
 
 /** The error that opening a pipeline with these options rejects with. */
 const refused = (options: object) =>
@@ -61,6 +62,41 @@ describe('opening a pipeline', () => {
     const { openDevice } = await import('../../src/index.ts');
     using weights = openDevice(TESTED).allocate({ shape: [5] });
     expect(() => made.capture(() => {}, { weights })).to.throw(RangeError, '5 elements, the mailbox holds 4');
+  });
+
+  it('a batch says which fields it has when it is asked for another', async () => {
+    const made = await pipeline();
+    const batch = await made.sampleLargeBatch(0, SAMPLE);
+    const fields = Object.keys(batch);
+    expect(() => batch.nope).to.throw(TypeError, `a batch has no field 'nope'; it has ${fields.join(', ')}`);
+    expect(() => batch.imge)
+      .to.throw()
+      .with.property('code', 'ERR_HOTSLOT_ARGUMENT');
+    // What any object is asked: a promise for a batch, a copy of it, a log line.
+    expect(await Promise.resolve(batch)).to.equal(batch);
+    expect(Object.keys({ ...batch })).to.deep.equal(fields);
+    expect([String(batch), 'nope' in batch]).to.deep.equal(['[object Object]', false]);
+    expect(inspect(batch)).to.include(fields[0]);
+    made.afterTick();
+  });
+
+  it('scalars are an array of different names', async () => {
+    const made = await pipeline();
+    for (const [scalars, words] of [
+      ['loss', "an array of names, such as ['loss'], got 'loss'"],
+      [5, 'got 5'],
+      [{}, 'got an object'],
+      [null, 'got null'],
+      [[''], "got ''"],
+      [[3], 'got 3'],
+      [['loss', 'q', 'loss'], "names 'loss' twice"],
+    ] as const) {
+      const error = refusal(() => made.capture(() => {}, { scalars } as never));
+      expect([error.code?.slice(0, 12), error.message.includes(words)], error.message).to.deep.equal([
+        'ERR_HOTSLOT_',
+        true,
+      ]);
+    }
   });
 
   it('chooses threads by cores and says why', () => {

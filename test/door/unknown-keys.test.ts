@@ -1,0 +1,80 @@
+/** A misspelt option is told, wherever options are taken, with the names that there are. */
+import { expect } from 'chai';
+import {
+  Adam,
+  CpuTensor,
+  type Device,
+  DeviceGenerator,
+  DqnLearner,
+  Mlp,
+  MlpLayout,
+  MlpPolicy,
+  openDevice,
+  ReplayBuffer,
+  uniformIndices,
+} from '../../src/index.ts';
+import { refusal } from '../rig/refusal.ts';
+
+describe('the door: options', () => {
+  let device: Device;
+  before(() => {
+    device = openDevice('host:0');
+  });
+  after(() => device.close());
+
+  it('are refused by name where there is none like it', () => {
+    using tensor = device.allocate({ shape: [4] });
+    using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actionDim: 1 });
+    using generator = new DeviceGenerator(device);
+    const mlp = new Mlp({ sizes: [1, 2] });
+    const stream = device.defaultStream;
+    const calls: Record<string, (wrong: object) => unknown> = {
+      Adam: (wrong) => new Adam(device, tensor, { ...wrong }),
+      Mlp: (wrong) => new Mlp({ sizes: [1, 2], ...wrong }),
+      MlpLayout: (wrong) => new MlpLayout({ sizes: [1, 2], ...wrong }),
+      MlpPolicy: (wrong) => new MlpPolicy({ sizes: [1, 2], ...wrong }),
+      workspace: (wrong) => mlp.workspace(device, 2, { ...wrong }),
+      DqnLearner: (wrong) =>
+        new DqnLearner(device, { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, ...wrong } as never),
+      DeviceGenerator: (wrong) => new DeviceGenerator(device, { ...wrong }),
+      uniform: (wrong) => generator.uniform(stream, tensor, { ...wrong }),
+      view: (wrong) => tensor.view({ shape: [1], ...wrong }),
+      sample: (wrong) => buffer.sample({ seed: 1, count: 1, ...wrong }),
+      uniformIndices: (wrong) => uniformIndices({ seed: 1, size: 2, count: 1, ...wrong }),
+    };
+    for (const [what, call] of Object.entries(calls)) {
+      const error = refusal(() => call({ ofset: 1 }));
+      expect([error.code, error.message.split('; ')[0]], what).to.deep.equal([
+        'ERR_HOTSLOT_ARGUMENT',
+        `${what}: unknown option 'ofset'`,
+      ]);
+      expect(error.message).to.match(/; it takes \w+/);
+    }
+  });
+
+  it("a DQN learner hands its optimiser the optimiser's, and no other", () => {
+    const options = { obsDim: 1, actions: 2, hidden: [2], batchSize: 1 };
+    new DqnLearner(device, { ...options, learningRate: 0.1, maxGradNorm: 2 }).close();
+    expect(refusal(() => new DqnLearner(device, { ...options, learningRate: 2e6 })).message).to.include('learningRate');
+    expect(refusal(() => new DqnLearner(device, { ...options, hidden: 3 } as never)).message).to.include(
+      'hidden must be',
+    );
+  });
+
+  it('shapes are whole numbers, for views and cpu tensors as well', () => {
+    using tensor = device.allocate({ shape: [4] });
+    for (const shape of [[-4], [1.5], [Number.NaN], ['2'], 4, '4', null, undefined]) {
+      for (const call of [
+        () => tensor.view({ shape: shape as never }),
+        ...(shape === undefined ? [] : [() => new CpuTensor(new Float32Array(4), shape as never)]),
+      ])
+        expect(refusal(call).code, String(shape)).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
+    }
+    for (const shape of [
+      [-2, -2],
+      [0.5, 8],
+    ])
+      expect(refusal(() => new CpuTensor(new Float32Array(4), shape)).message).to.include('whole number');
+    expect(refusal(() => tensor.view({ shape: [1], dtype: 'float16' as never })).message).to.include('unknown dtype');
+  });
+});
