@@ -58,7 +58,8 @@ export class ActorThread {
     this.#actors = [];
     ring.header.setThreadState(thread, last);
     // Nothing left to answer: the worker ends by itself.
-    parentPort?.close();
+    // Deno's has no close(): its worker ends when it is terminated.
+    (parentPort as { close?(): void } | null)?.close?.();
   }
 
   #loop(ring: Ring): ThreadState {

@@ -53,18 +53,29 @@ type Values<T> = {
       : string | undefined;
 };
 
-/** The options' values; null: --help was asked for. Throws UsageError. */
+/** The options' values; null: --help was asked for. Throws UsageError for what there is none of, or is given twice. */
 export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> | null {
-  try {
-    const { values } = parseArgs({ args: joined(args), options: { ...options, help: flag } });
-    return (values as { help: boolean }).help ? null : (values as unknown as Values<T>);
-  } catch (error) {
-    const { message, code } = error as Error & { code?: string };
-    const name = /^Option '([^' ]+).*' argument (?:is ambiguous|missing)/.exec(message)?.[1];
-    if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' && name) throw new UsageError(`${name} needs a value`);
-    // Node's first sentence says what is wrong. Its advice is about positional arguments, which do not exist here.
-    throw new UsageError(message.split(/\.(?:\s|$)/)[0]);
+  const known: Record<string, Option & { short?: string }> = { ...options, help: { ...flag, short: 'h' } };
+  const { tokens } = parseArgs({ args: joined(args), options: known, strict: false, tokens: true });
+  const values: Record<string, string | boolean | undefined> = {};
+  for (const token of tokens) {
+    if (token.kind === 'positional') throw new UsageError(`there is no argument '${token.value}'`);
+    if (token.kind === 'option-terminator') continue;
+    const { name, rawName, value } = token;
+    const option = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (!option) throw new UsageError(`unknown option '${rawName}'`);
+    if (name in values) throw new UsageError(`${rawName} is given twice`);
+    if (option.type === 'boolean' && value !== undefined)
+      throw new UsageError(`${rawName} takes no value, got '${value}'`);
+    // What follows a string option is taken for its value, even if it looks like an option.
+    if (option.type === 'string' && (value === undefined || (!token.inlineValue && /^-./.test(value))))
+      throw new UsageError(`${rawName} needs a value`);
+    values[name] = value ?? true;
   }
+  if (values.help) return null;
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { default: otherwise }]) => [name, values[name] ?? otherwise]),
+  ) as Values<T>;
 }
 
 /** A negative number is the value of the option before it, whose own check says what it must be. */

@@ -35,6 +35,17 @@ interface Linkable {
   link?(makeError: (code: ErrorCode, text: string, detail: DeviceErrorDetail) => Error, table?: unknown): void;
 }
 
+/** Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can. */
+export function cannotRunHere(): string | null {
+  const { platform, arch } = process;
+  const supported = 'Hotslot runs on Linux with glibc 2.28 or newer, on x64 and arm64';
+  if (platform !== 'linux' || (arch !== 'x64' && arch !== 'arm64')) return `${supported}; this is ${platform}-${arch}`;
+  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  if (header && header.glibcVersionRuntime === undefined)
+    return `${supported}; this is ${platform}-${arch} without glibc, such as Alpine: use an image with it, such as node:22-slim`;
+  return null;
+}
+
 /** Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use instead. */
 function places(name: string): string[] {
   const own = process.env.HOTSLOT_ADDONS;
@@ -64,7 +75,7 @@ export function loadAddon<T>(name: string): T {
   }
   throw unavailableError(
     `Hotslot's native addon '${name}' could not be loaded on ${process.platform}-${process.arch}:\n  ${tried.join('\n  ')}\n` +
-      'Build it with: npm run build:native (needs a C++17 compiler, python3 and make)',
+      (cannotRunHere() ?? 'Build it with: npx hotslot build (needs a C++17 compiler, python3 and make)'),
     'ERR_HOTSLOT_ADDON',
   );
 }

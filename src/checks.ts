@@ -35,7 +35,7 @@ export function checkFlag(name: string, value: unknown): asserts value is boolea
 export function checkKeys(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
     throw typeError(`${what} takes an options object, got ${shown(options)}`);
-  for (const key of Object.keys(options)) {
+  // Unlike Object.keys() this makes no garbage: samples and views come by here.
+  for (const key in options)
     if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
-  }
 }

@@ -2,6 +2,7 @@
 /** The `hotslot` command: says what it was asked, or one sentence why it cannot. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { build } from './build.ts';
 import { doctor } from './doctor.ts';
 
 const help = `hotslot: the replay data path for RL learners in Node.js
@@ -10,38 +11,52 @@ usage: hotslot <command> [options]
 
   doctor       devices, drivers, native parts, and a quick self test; what to do where something is missing
       --json   one JSON object per line, the last one the summary
+  build        compiles the native parts here, where no prebuilt ones fit the machine
 
-  --help       this text
-  --version    the version
+  -h, --help       this text
+  -v, --version    the version
 
-exit code: 0 all is well, 1 the host device does not work, 2 wrong usage
+exit code: 0 all is well, 1 the host device does not work or the build failed, 2 wrong usage
 `;
 
 const USAGE = 2;
-const commands = { doctor } as const;
+const commands = { doctor, build } as const;
 
 function version(): string {
   return JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version;
 }
 
+/** Every option with the commands that it is for; none: it is asked instead of a command. */
+const options = {
+  json: { type: 'boolean', for: ['doctor'] },
+  help: { type: 'boolean', short: 'h', for: [] },
+  version: { type: 'boolean', short: 'v', for: [] },
+} as const;
+
 async function main(args: readonly string[]): Promise<number> {
-  let parsed: { values: { json?: boolean; help?: boolean; version?: boolean }; positionals: string[] };
-  const flag = { type: 'boolean' } as const;
-  try {
-    parsed = parseArgs({ args: [...args], options: { json: flag, help: flag, version: flag }, allowPositionals: true });
-  } catch (error) {
-    // Node adds advice about positional arguments that start with a dash.
-    return misuse((error as Error).message.split('. ')[0] as string);
+  const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true });
+  const given = new Set<string>();
+  const words: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') words.push(token.value);
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value } = token;
+    if (!Object.hasOwn(options, name)) return misuse(`unknown option '${rawName}'`);
+    if (value !== undefined) return misuse(`${rawName} takes no value, got '${value}'`);
+    if (given.has(name)) return misuse(`${rawName} is given twice`);
+    given.add(name);
   }
-  const { values, positionals } = parsed;
-  const [name, ...rest] = positionals;
-  if (values.version) return print(`${version()}\n`);
-  if (values.help) return print(help);
+  const [name, ...rest] = words;
+  if (given.has('version')) return print(`${version()}\n`);
+  if (given.has('help') || name === 'help') return print(help);
   if (name === undefined) return misuse('no command was given');
   if (!Object.hasOwn(commands, name))
     return misuse(`unknown command '${name}'; there is: ${Object.keys(commands).join(', ')}`);
   if (rest.length > 0) return misuse(`${name} takes no further arguments, got '${rest.join(' ')}'`);
-  return commands[name as keyof typeof commands]({ version: version(), json: values.json ?? false, print });
+  for (const each of given)
+    if (!(options[each as keyof typeof options].for as readonly string[]).includes(name))
+      return misuse(`${name} takes no --${each}`);
+  return commands[name as keyof typeof commands]({ version: version(), json: given.has('json'), print });
 }
 
 function print(text: string): 0 {

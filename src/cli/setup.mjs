@@ -2,7 +2,7 @@
 // of Node alone, because it runs before anything is installed. `npm start`, `npm test` and `npm ci` all go through here.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +21,7 @@ function hash(paths) {
   const visit = (path) => {
     if (!existsSync(path)) return;
     if (statSync(path).isDirectory()) {
-      for (const name of readdirSync(path).sort()) if (name !== 'build') visit(join(path, name));
+      for (const name of readdirSync(path).sort()) if (name !== 'build' && name !== 'prebuild') visit(join(path, name));
       return;
     }
     sum.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0');
@@ -49,12 +49,12 @@ function run(what, command, args, env = {}) {
 }
 
 /** Runs a step unless its stamp says that these inputs went through it already. */
-function step(name, inputs, outputs, work) {
+async function step(name, inputs, outputs, work) {
   const stamp = join(root, 'node_modules', '.hotslot', name);
   const wanted = hash(inputs);
   const made = outputs.every((path) => existsSync(join(root, path)));
   if (made && existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
-  work();
+  await work();
   mkdirSync(dirname(stamp), { recursive: true });
   writeFileSync(stamp, wanted);
 }
@@ -69,12 +69,12 @@ const inInstall = process.env.npm_lifecycle_event === 'prepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
 
-step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
+await step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
   // npm install and npm ci come here with the packages in place.
   if (!inInstall) run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
 });
 
-step(
+await step(
   'native',
   ['native', 'binding.gyp'],
   addons.map((name) => `build/Release/${name}.node`),
@@ -102,13 +102,21 @@ step(
   },
 );
 
-step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
+await step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
   run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
 });
 
 // For the package: users load the prebuilt binaries and need no compiler.
 if (process.argv.includes('--stage')) {
-  const place = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
-  mkdirSync(place, { recursive: true });
-  for (const name of addons) copyFileSync(join(root, `build/Release/${name}.node`), join(place, `${name}.node`));
+  const { architectures, hasCompiler, prebuild } = await import('../../native/prebuild/prebuild.mjs');
+  for (const { arch, compiler, debian } of architectures) {
+    if (!hasCompiler(compiler)) {
+      console.error(`hotslot: no ${compiler}, so no prebuilt addons for linux-${arch}: apt-get install ${debian}`);
+      continue;
+    }
+    const built = addons.map((name) => `prebuilds/linux-${arch}/${name}.node`);
+    const begin = Date.now();
+    await step(`prebuilt-${arch}`, ['native', 'native/prebuild', 'binding.gyp'], built, () => prebuild(arch));
+    console.error(`hotslot: prebuilt addons for linux-${arch} … ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+  }
 }

@@ -51,7 +51,7 @@ describe('cli/hotslot', () => {
       const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
       expect(code).to.equal(1);
       expect(stdout).to.include(`${empty}/device.node: not there`);
-      expect(stdout).to.include('npm run build:native');
+      expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
       expect(stdout).to.include('does not work here yet');
     } finally {
       rmSync(empty, { recursive: true });
@@ -65,17 +65,23 @@ describe('cli/hotslot', () => {
   });
 
   it('--version and --help answer on stdout and exit 0', async () => {
-    const [asked, helped] = await Promise.all([run(MAIN, ['--version']), run(MAIN, ['--help'])]);
-    expect(asked).to.include({ code: 0, stdout: `${version}\n` });
-    expect(helped.code).to.equal(0);
-    expect(helped.stdout).to.include('doctor');
+    for (const asked of ['--version', '-v'])
+      expect(await run(MAIN, [asked])).to.include({ code: 0, stdout: `${version}\n` });
+    for (const asked of ['--help', '-h', 'help']) {
+      const { code, stdout } = await run(MAIN, [asked]);
+      expect([code, stdout.includes('doctor'), stdout.includes('build')], asked).to.deep.equal([0, true, true]);
+    }
   });
 
   const misuse: [string[], RegExp][] = [
     [[], /no command was given/],
-    [['operate'], /unknown command 'operate'; there is: doctor/],
+    [['operate'], /unknown command 'operate'; there is: doctor, build/],
     [['doctor', 'now'], /doctor takes no further arguments, got 'now'/],
-    [['doctor', '--jason'], /Unknown option '--jason'/],
+    [['doctor', '--jason'], /unknown option '--jason'/],
+    [['doctor', '-x'], /unknown option '-x'/],
+    [['doctor', '--json=1'], /--json takes no value, got '1'/],
+    [['doctor', '--json', '--json'], /--json is given twice/],
+    [['build', '--json'], /build takes no --json/],
   ];
   for (const [args, sentence] of misuse) {
     it(`'hotslot ${args.join(' ')}' is refused with a sentence and exit code 2`, async () => {

@@ -6,7 +6,7 @@ import { modes } from './software.ts';
 
 describeMode(modes.ze14, {}, () => {
   describeAll('in full', () => {
-    carriesAbove(modes.ze14, { older: true });
+    carriesAbove(modes.ze14, { brief: true });
     failsEveryCall(modes.ze14, 2);
   });
 });

@@ -64,9 +64,9 @@ export function describeMode(
   });
 }
 
-/** All that has tests above devices; where it is `older`, the whole of it is for the longest runs. */
-export function carriesAbove(mode: Mode, { older = false } = {}): void {
-  const part = setting({ short: true, all: older, long: false });
+/** All that has tests above devices; `brief`: the whole of it is for the longest runs. */
+export function carriesAbove(mode: Mode, { brief = false } = {}): void {
+  const part = setting({ short: true, all: brief, long: false });
   const longer = short ? 'npm run test:all' : 'npm run test:long';
   const title = 'carries everything that is built on devices';
   it(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {

@@ -45,5 +45,10 @@ describe('examples/command-line', () => {
     expect(parseOptions(['--help', '--n', 'x'], options)).to.equal(null);
     expect(parseOptions(['--n', '-3'], options)).to.include({ n: '-3' });
     expect(() => parseOptions(['--n'], options)).to.throw(UsageError, '--n needs a value');
+    expect(() => parseOptions(['--n', '--help'], options)).to.throw(UsageError, '--n needs a value');
+    expect(() => parseOptions(['--n', '1', '--n', '2'], options)).to.throw(UsageError, '--n is given twice');
+    expect(() => parseOptions(['--m', '1'], options)).to.throw(UsageError, "unknown option '--m'");
+    expect(() => parseOptions(['n'], options)).to.throw(UsageError, "there is no argument 'n'");
+    expect(parseOptions(['-h'], options)).to.equal(null);
   });
 });

@@ -33,7 +33,7 @@ describe('examples/full-iteration', () => {
     [['--seed', 'x'], "--seed must be a whole number of at least 0, got 'x'"],
     [['--seed'], '--seed needs a value'],
     [['--device', '--json'], '--device needs a value'],
-    [['--speed', '3'], "Unknown option '--speed'"],
+    [['--speed', '3'], "unknown option '--speed'"],
     [['--device', 'tpu:0'], "unknown device 'tpu:0'"],
     [['--device', 'host:99'], 'host:99'],
   ] as const)

@@ -242,7 +242,7 @@ describe('examples/halo-exchange', () => {
     [['--steps', '-1'], "--steps must be a whole number from 1 to 1000000, got '-1'"],
     [['--png', '--json'], '--png needs a value'],
     [['--png', ''], "--png needs a file's name"],
-    [['--fast'], "Unknown option '--fast'"],
+    [['--fast'], "unknown option '--fast'"],
   ] as const)
     it(`refuses ${args.join(' ')} with one sentence`, async () => {
       const { code, stdout, stderr } = await run(main, args);

@@ -36,7 +36,7 @@ describe('examples/offload-weights', () => {
   });
 
   for (const [args, sentence] of [
-    [['--budget', '4'], /Unknown option '--budget'/],
+    [['--budget', '4'], /unknown option '--budget'/],
     [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
     [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
     [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],

@@ -1,0 +1,167 @@
+/** The package as users get it: packed, installed from a lockfile with scripts off, checked by others' tools, built anew. */
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { describeAll, setting } from '../rig/setting.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+interface Ran {
+  code: number | null;
+  text: string;
+}
+
+/** In a project of its own; what it may read of this checkout is the tarball. */
+function run(folder: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+  const own = Object.entries(process.env).filter(
+    ([name]) => !/^(npm_(?!config_)|HOTSLOT_|INIT_CWD|NODE_PATH)/.test(name),
+  );
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: folder, env: { ...Object.fromEntries(own), ...env } });
+    let text = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk;
+      });
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, text }));
+  });
+}
+
+describeAll('package/installed', function () {
+  this.timeout(600_000);
+  let place = '';
+  let tarball = '';
+  let listed: string[] = [];
+
+  before(() => {
+    place = mkdtempSync(join(tmpdir(), 'hotslot-package-'));
+    const { status, stdout, stderr } = spawnSync('npm', ['pack', '--json', '--pack-destination', place], {
+      cwd: root,
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    });
+    expect(status, stderr).to.equal(0);
+    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [{ filename: string; files: { path: string }[] }];
+    tarball = join(place, packed.filename);
+    listed = packed.files.map(({ path }) => path);
+  });
+  after(() => rmSync(place, { recursive: true, force: true }));
+
+  /** A project with hotslot in its lockfile, and the node and npm that it uses. */
+  async function project(
+    name: string,
+    extra: readonly string[] = [],
+  ): Promise<{ folder: string; env: NodeJS.ProcessEnv }> {
+    const folder = join(place, name);
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ name, private: true, type: 'module' }));
+    const env: NodeJS.ProcessEnv = {};
+    if (extra.length > 0) {
+      const tools = join(place, `${name}-tools`);
+      mkdirSync(tools);
+      writeFileSync(join(tools, 'package.json'), '{"private":true}');
+      // npm's node package finds its binary in a script.
+      const { code, text } = await run(tools, 'npm', ['install', '--foreground-scripts', ...extra]);
+      expect(code, text).to.equal(0);
+      env.PATH = [join(tools, 'node_modules/.bin'), process.env.PATH].join(delimiter);
+    }
+    return { folder, env };
+  }
+
+  it('holds what it needs and points at nothing that it does not', () => {
+    for (const wanted of [
+      'LICENSE',
+      'NOTICE',
+      'README.md',
+      'CHANGELOG.md',
+      'docs/pipeline.md',
+      'prebuilds/binding.gyp',
+    ])
+      expect(listed).to.include(wanted);
+    for (const arch of ['x64', 'arm64'])
+      if (existsSync(join(root, `prebuilds/linux-${arch}`)))
+        expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(6);
+    // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against `gypfile: false`.
+    expect(listed).to.not.include('binding.gyp');
+    expect(listed.filter((path) => /\.map$|^test|^bench|^examples|node_modules|\/build\//.test(path))).to.deep.equal(
+      [],
+    );
+    for (const path of listed.filter((each) => /\.d\.ts$/.test(each)))
+      expect(readFileSync(join(root, path), 'utf8'), path).to.not.match(/sourceMappingURL/);
+    const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;
+    expect([os, (keywords as string[]).length > 5]).to.deep.equal([undefined, true]);
+  });
+
+  const matrix = setting<[string, string[]][]>({
+    short: [],
+    all: [
+      ['the npm and Node of this machine', []],
+      ['npm 12 and Node 24', ['npm@12', 'node@24']],
+    ],
+    long: [
+      ['the npm and Node of this machine', []],
+      ['npm 10 and Node 20', ['npm@10', 'node@20']],
+      ['npm 10 and Node 22', ['npm@10', 'node@22']],
+      ['npm 11 and Node 24', ['npm@11', 'node@24']],
+      ['npm 12 and Node 24', ['npm@12', 'node@24']],
+    ],
+  });
+  for (const [i, [title, tools]] of matrix.entries()) {
+    it(`installs, again from its lockfile, and runs: ${title}`, async () => {
+      const { folder, env } = await project(`app${i}`, tools);
+      const step = async (command: string, ...args: string[]) => {
+        const { code, text } = await run(folder, command, args, env);
+        expect(code, `${command} ${args.join(' ')}:\n${text}`).to.equal(0);
+        return text;
+      };
+      await step('npm', 'install', '--ignore-scripts', tarball);
+      rmSync(join(folder, 'node_modules'), { recursive: true });
+      const installed = await step('npm', 'ci');
+      expect(installed).to.not.match(/gyp/);
+      const doctor = await step('npx', 'hotslot', 'doctor');
+      expect(doctor).to.match(/Hotslot works here on .*host:0/);
+      expect(doctor).to.match(/addon device .*prebuilds\/linux-/);
+      const [, program = ''] = /```js\n(import .*?)```/s.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+      expect(program).to.include("from 'hotslot'");
+      writeFileSync(join(folder, 'program.mjs'), program);
+      await step('node', 'program.mjs');
+    });
+  }
+
+  it('says what is missing where no prebuilt addon fits, and builds its own', async () => {
+    const { folder } = await project('builds');
+    const ok = async (command: string, ...args: string[]) => {
+      const { code, text } = await run(folder, command, args);
+      expect(code, text).to.equal(0);
+      return text;
+    };
+    await ok('npm', 'install', '--ignore-scripts', tarball);
+    const package_ = join(folder, 'node_modules/hotslot');
+    for (const name of readdirSync(join(package_, 'prebuilds')).filter((each) => each.startsWith('linux-')))
+      rmSync(join(package_, 'prebuilds', name), { recursive: true });
+    const doctor = await run(folder, 'npx', ['hotslot', 'doctor']);
+    expect(doctor.code).to.equal(1);
+    expect(doctor.text).to.include('npx hotslot build').and.not.include('npm run');
+    const without = await run(folder, 'npx', ['hotslot', 'build'], { CXX: 'no-such-compiler' });
+    expect(without.code).to.equal(1);
+    expect(without.text).to.match(/not installed: 'no-such-compiler'; .*apt-get install g\+\+/);
+    expect(await ok('npx', 'hotslot', 'build')).to.match(/built 6 addons into .*node_modules\/hotslot\/build\/Release/);
+    expect(await ok('npx', 'hotslot', 'doctor')).to.match(/addon device .*hotslot\/build\/Release\/device\.node/);
+  });
+
+  it('is what publint and attw expect of a package of modules', async () => {
+    const { folder } = await project('checks');
+    const installed = await run(folder, 'npm', [
+      ...['install', '--ignore-scripts', '--no-save', 'publint@0.3.25', '@arethetypeswrong/cli@0.18.5'],
+    ]);
+    expect(installed.code, installed.text).to.equal(0);
+    const publint = await run(folder, 'npx', ['publint', tarball, '--strict']);
+    expect(publint.text).to.match(/All good/);
+    const attw = await run(folder, 'npx', ['attw', tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
+    expect(attw.code, attw.text).to.equal(0);
+  });
+});
