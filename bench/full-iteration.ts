@@ -1,5 +1,7 @@
 /** What FullGraphWrapper saves: the calling thread's share of an iteration and all of it, issued and replayed. */
-import { DeviceGenerator, FullGraphWrapper, type IterationFunction, openDevice } from '../src/index.ts';
+
+import { DeviceGenerator, FullGraphWrapper, type IterationFunction } from '../src/graph/index.ts';
+import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 
 const OPERATIONS = 100;

@@ -5,16 +5,16 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { native } from '../src/device/native.ts';
 import {
+  type Edge,
   edgeSlices,
+  edges,
   HaloDataTransformer,
-  type HaloEdge,
   HaloExchangeSpec,
-  haloEdges,
-  openDevice,
   periodicTopology,
   QuantityHaloSpec,
   shareHaloExchange,
-} from '../src/index.ts';
+} from '../src/halo/index.ts';
+import { openDevice } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
 import { type Benchmark, beside, inTurn, median, speedBeside } from './harness.ts';
 
@@ -24,7 +24,7 @@ const layouts = [
   { title: '79×54×54, i innermost', dims: ['k', 'j', 'i'], fortran: false },
   { title: '54×54×79, column-major', dims: ['i', 'j', 'k'], fortran: true },
 ];
-const rotations = haloEdges.map((_, e) => e % 4);
+const rotations = edges.map((_, e) => e % 4);
 
 function specOf(dims: readonly string[], fortran: boolean): QuantityHaloSpec {
   const shape = dims.map((name) => (name === 'k' ? LEVELS : 54));
@@ -34,11 +34,11 @@ function specOf(dims: readonly string[], fortran: boolean): QuantityHaloSpec {
   const extent = dims.map((name) => (name === 'k' ? LEVELS : 48));
   return new QuantityHaloSpec({ nPoints: 3, shape, strides, origin, extent, dims, dtype: 'float64' });
 }
-const leaving = (spec: QuantityHaloSpec, edge: HaloEdge) => edgeSlices(spec, edge, { interior: true });
-const arriving = (spec: QuantityHaloSpec, edge: HaloEdge) => edgeSlices(spec, edge, { interior: false });
+const leaving = (spec: QuantityHaloSpec, edge: Edge) => edgeSlices(spec, edge, { interior: true });
+const arriving = (spec: QuantityHaloSpec, edge: Edge) => edgeSlices(spec, edge, { interior: false });
 
 function exchangesOf(specification: QuantityHaloSpec): HaloExchangeSpec[] {
-  return haloEdges.map(
+  return edges.map(
     (edge, e) =>
       new HaloExchangeSpec({
         specification,
@@ -59,8 +59,8 @@ class Numpy {
     const file = fileURLToPath(new URL('../../bench/halo_numpy.py', import.meta.url));
     this.#child = spawn('python3', [file], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#answers = createInterface(this.#child.stdout as NodeJS.ReadableStream)[Symbol.asyncIterator]();
-    const pack = haloEdges.map((edge) => leaving(spec, edge));
-    const unpack = haloEdges.map((edge) => arriving(spec, edge));
+    const pack = edges.map((edge) => leaving(spec, edge));
+    const unpack = edges.map((edge) => arriving(spec, edge));
     this.#ask(JSON.stringify({ dims: spec.dims, shape: spec.shape, fortran, pack, unpack, rotations }));
   }
   #ask(line: string): void {
@@ -106,7 +106,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const spec = specOf(dims, fortran);
     const transformer = HaloDataTransformer.get('cpu', exchangesOf(spec));
     const data = new Float64Array(spec.span).fill(1);
-    const quantities = haloEdges.map(() => ({ data, shape: spec.shape, strides: spec.strides, dims }));
+    const quantities = edges.map(() => ({ data, shape: spec.shape, strides: spec.strides, dims }));
     const bytes = transformer.length * 8;
     using source = openDevice('host:0').allocate({ shape: [bytes], dtype: 'uint8' });
     const target = new Uint8Array(bytes);
@@ -219,7 +219,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const spec = specOf(['i', 'j', 'k'], false);
     const transformer = HaloDataTransformer.get(device, exchangesOf(spec));
     using data = device.allocate({ shape: [spec.span], dtype: 'float64' });
-    const quantities = haloEdges.map(() => ({ data }));
+    const quantities = edges.map(() => ({ data }));
     for (const way of ['asyncPack', 'asyncUnpack'] as const) {
       const act = () => transformer[way](quantities);
       const { times } = await inTurn(10 * rounds, { times: act }, () => transformer.synchronize(), 20);

@@ -1,12 +1,12 @@
 /** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made when touched. */
+import type { Tensor } from '../src/index.ts';
 import {
   compileAllocator,
   createUnifiedMempool,
   prefetchManagedModuleParameters,
   prefetchManagedTensor,
-  type Tensor,
   UnifiedMemoryUnsupportedError,
-} from '../src/index.ts';
+} from '../src/memory/index.ts';
 import { type Benchmark, inTurn, median } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {

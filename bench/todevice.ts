@@ -1,6 +1,7 @@
 /** Moving tensors between two devices of a family: the copy, the part that the target's work hides, what a call costs. */
 import { native } from '../src/device/native.ts';
-import { type Device, listDevices, openDevice, type Tensor, ToDevice } from '../src/index.ts';
+import { type Device, listDevices, openDevice, type Tensor } from '../src/index.ts';
+import { ToDevice } from '../src/linop/index.ts';
 import { type Benchmark, beside, inTurn, median, speedBeside } from './harness.ts';
 
 const PIECES = 32;

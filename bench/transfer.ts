@@ -5,15 +5,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type Device,
-  DqnLearner,
-  openDevice,
-  Random,
-  ReplayBuffer,
-  ReplayPipeline,
-  type Tensor,
-} from '../src/index.ts';
+import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
+import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { rawCopyMs } from './native.ts';
 

@@ -1,5 +1,6 @@
 /** Steps a set of poles, epsilon-greedily by the newest weights. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, MlpPolicy, type OffPolicyRows, Random } from '../../src/index.ts';
+import { type Collector, type CollectorContext, type OffPolicyRows, Random } from '../../src/index.ts';
+import { MlpPolicy } from '../../src/learner/index.ts';
 import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
 import { networkSizes, type Settings } from './settings.ts';
 

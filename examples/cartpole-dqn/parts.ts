@@ -1,6 +1,5 @@
 /** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
 import {
-  DqnLearner,
   openDevice,
   type Placement,
   RateLimiter,
@@ -8,6 +7,7 @@ import {
   ReplayPipeline,
   WeightMailbox,
 } from '../../src/index.ts';
+import { DqnLearner } from '../../src/learner/index.ts';
 import { ACTIONS, OBS_DIM } from './cartpole.ts';
 import type { Settings } from './settings.ts';
 

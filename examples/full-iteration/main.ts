@@ -1,5 +1,7 @@
 /** The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and what each costs. */
-import { type Device, FullGraphWrapper, Random } from '../../src/index.ts';
+
+import { FullGraphWrapper } from '../../src/graph/index.ts';
+import { type Device, Random } from '../../src/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { shown } from '../live-display.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

@@ -1,5 +1,5 @@
 /** What the threads are given: plain data and shared memory, made once by the main thread. */
-import { type QuantityHaloOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/index.ts';
+import { type QuantityHaloOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/halo/index.ts';
 import { REACH } from './advection.ts';
 import { domainOf, type Mode } from './domain.ts';
 

@@ -1,5 +1,10 @@
 /** Training with weights that do not fit: layers are prefetched one ahead, and sent back when others need the room. */
-import { compilationError, compileAllocator, createUnifiedMempool, type UnifiedMempool } from '../../src/index.ts';
+import {
+  compilationError,
+  compileAllocator,
+  createUnifiedMempool,
+  type UnifiedMempool,
+} from '../../src/memory/index.ts';
 import { deviceNamed, Refused, runExample, wrapped } from '../command-line.ts';
 import { shown } from '../live-display.ts';
 import { Network } from './network.ts';

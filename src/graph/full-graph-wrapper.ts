@@ -13,7 +13,7 @@ import { failed } from '../device/stream.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../errors.ts';
 import {
   checkIteration,
-  type Data,
+  type IterationData,
   type IterationOptions,
   IterationShape,
   iteratorsOf,
@@ -60,7 +60,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   /** what the function returned last; a replay gives the same object */
   readonly result: PerStage<Result | null> = { training: null, validation: null };
   /** the static buffers of the last iteration, per model and microbatch */
-  readonly dataRead: PerStage<Data | null> = { training: null, validation: null };
+  readonly dataRead: PerStage<IterationData | null> = { training: null, validation: null };
   /** why a stage is not captured and runs eagerly until it is reset; null: nothing is in the way */
   readonly reason: PerStage<Error | null> = { training: null, validation: null };
   readonly #counts: PerStage<number> = { training: 0, validation: 0 };
@@ -167,7 +167,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     iteration: IterationOptions,
     iterators: readonly (Iterator<TensorStruct> | null)[],
     device: Device,
-  ): { kept: Kept; buffers: Data } {
+  ): { kept: Kept; buffers: IterationData } {
     let why = '';
     const fits = (difference: string | null) => {
       why = difference ?? why;
@@ -254,7 +254,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       );
       kept.exec = exec;
       kept.result = result;
-      kept.settle(stage, this.dataRead[stage] as Data);
+      kept.settle(stage, this.dataRead[stage] as IterationData);
     } catch (error) {
       if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
       this.reason[stage] = error as Error;

@@ -119,7 +119,7 @@ export class IterationShape {
   }
 
   /** A graph reads these buffers from now on, also what came later: all of it has to be given. */
-  settle(data: Data): void {
+  settle(data: IterationData): void {
     for (const [i, microbatches] of data.entries())
       for (const [microbatch, buffers] of (microbatches ?? []).entries())
         this.#tensors.set(`${i} ${microbatch}`, tensorsOf(buffers));
@@ -151,10 +151,13 @@ const nullsIn = (iterators: readonly unknown[]) =>
   `data iterators ${iterators.map((each) => (each === null ? 'null' : 'given')).join(', ')}`;
 
 /** Per iterator its microbatches, or null where there is no iterator. */
-export type Data = readonly (readonly Record<string, unknown>[] | null)[];
+export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /** Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up. */
-export function iteratorsOver({ dataIterator }: IterationOptions, buffers: Data): IterationOptions['dataIterator'] {
+export function iteratorsOver(
+  { dataIterator }: IterationOptions,
+  buffers: IterationData,
+): IterationOptions['dataIterator'] {
   const all = buffers.map((each) => each?.values() ?? null);
   return Array.isArray(dataIterator) ? all : (all[0] ?? null);
 }

@@ -3,7 +3,7 @@
 import type { Device, GraphExec } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { rangeError } from '../errors.ts';
-import type { Data, IterationShape } from './iteration.ts';
+import type { IterationData, IterationShape } from './iteration.ts';
 import type { GraphPool } from './shared.ts';
 import { type Stage, StaticBufferLoader, stages } from './static-buffer-loader.ts';
 
@@ -28,7 +28,7 @@ export class Kept extends Owner {
   }
 
   /** There is a graph now: what it reads has to be there from now on. */
-  settle(stage: Stage, data: Data): void {
+  settle(stage: Stage, data: IterationData): void {
     this.shape.settle(data);
     for (const loader of this.loaders) loader?.settle(stage);
   }

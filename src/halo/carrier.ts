@@ -1,7 +1,7 @@
 /** How a rank's arrays get into its neighbours' buffers and out of its own: at once from process memory, or by a device. */
 import type { Stream } from '../device/device.ts';
 import type { TypedArray } from '../dtype.ts';
-import type { Quantities } from './quantity.ts';
+import type { HaloQuantities } from './quantity.ts';
 import { bufferView, exchangeSpecs, type HaloBuffer, type SharedHaloExchange } from './shared-exchange.ts';
 import { HaloDataTransformerHost } from './transformer.ts';
 
@@ -16,7 +16,7 @@ export interface HaloRoute {
 export interface HaloCarrier {
   readonly deviceName: string;
   /** Puts what leaves into the outgoing half of every route, or begins to; throws before it began for other quantities. */
-  pack(exchange: number, x: Quantities, y: Quantities | null): void;
+  pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void;
   /** Whether what pack() began is done, and with it every unpack() before: throws what went wrong with either. */
   packed(): boolean;
   /** Waits for that for some time, at most `ms`, and says nothing of what went wrong; in workers only. */
@@ -27,7 +27,7 @@ export interface HaloCarrier {
   /** Throws while what caller() gave captures. */
   check(caller: Stream | null): void;
   /** Puts the route's incoming half into the arrays, or begins to. */
-  unpack(route: number, exchange: number, x: Quantities, y: Quantities | null, caller: Stream | null): void;
+  unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null, caller: Stream | null): void;
   /** What the caller enqueues next finds everything unpacked. */
   finish(caller: Stream | null): void;
   /** A rank that is still in the exchange may go on writing into this one's buffers: asked now, and later from this thread. */
@@ -54,7 +54,7 @@ export class HostHaloCarrier implements HaloCarrier {
     }));
   }
 
-  pack(exchange: number, x: Quantities, y: Quantities | null): void {
+  pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     for (const { transformer, outgoing } of this.#ways)
       transformer.packInto(outgoing[exchange % 2] as TypedArray, x, y);
   }
@@ -67,7 +67,7 @@ export class HostHaloCarrier implements HaloCarrier {
     return null;
   }
   check(): void {}
-  unpack(route: number, exchange: number, x: Quantities, y: Quantities | null): void {
+  unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     const { transformer, incoming } = this.#ways[route] as Way;
     transformer.unpackFrom(incoming[exchange % 2] as TypedArray, x, y);
   }

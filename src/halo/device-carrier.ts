@@ -9,7 +9,7 @@ import type { TypedArray } from '../dtype.ts';
 import { stateError } from '../errors.ts';
 import { LONGEST_PARK_MS } from '../wait/wait.ts';
 import type { HaloCarrier, HaloRoute } from './carrier.ts';
-import type { Quantities } from './quantity.ts';
+import type { HaloQuantities } from './quantity.ts';
 import { bufferView, exchangeSpecs, type HaloBuffer, type SharedHaloExchange } from './shared-exchange.ts';
 import { HaloDataTransformerDevice } from './transformer.ts';
 
@@ -76,7 +76,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   }
 
   /** The caller's stream goes on behind the packing, not behind the copies. */
-  pack(exchange: number, x: Quantities, y: Quantities | null): void {
+  pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     const stream = this.#stream;
     this.caller();
     for (const { transformer } of this.#ways) {
@@ -125,7 +125,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     if (caller.capturing || native().threadCaptures())
       throw stateError('CAPTURE', "a halo exchange is the host's work too: it cannot be part of a capture");
   }
-  unpack(route: number, exchange: number, x: Quantities, y: Quantities | null, caller: Stream): void {
+  unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null, caller: Stream): void {
     const { transformer, incoming } = this.#ways[route] as Way;
     const stream = this.#stream;
     caller.record(this.#before);

@@ -20,7 +20,7 @@ export interface HaloQuantity {
 }
 
 /** One per descriptor, in their order. */
-export type Quantities = readonly HaloQuantity[];
+export type HaloQuantities = readonly HaloQuantity[];
 
 /**
  * The data of all quantities in the moves' order: one quantity per descriptor, or two where its components are a vector's.
@@ -30,8 +30,8 @@ export function checkQuantities(
   what: string,
   descriptors: readonly Components[],
   deviceName: string,
-  x: Quantities,
-  y: Quantities | null | undefined,
+  x: HaloQuantities,
+  y: HaloQuantities | null | undefined,
 ): (TypedArray | Tensor)[] {
   const vector = descriptors[0]?.length === 2;
   if (vector !== (y !== undefined && y !== null))
@@ -44,7 +44,7 @@ export function checkQuantities(
     const of = x[i] as HaloQuantity;
     out.push(checkQuantity('x', i, of, xSpec.specification, deviceName));
     if (!ySpec) continue;
-    const other = (y as Quantities)[i] as HaloQuantity;
+    const other = (y as HaloQuantities)[i] as HaloQuantity;
     out.push(checkQuantity('y', i, other, ySpec.specification, deviceName));
   }
   return out;

@@ -10,14 +10,14 @@ import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
 import { type HaloCarrier, type HaloRoute, HostHaloCarrier } from './carrier.ts';
 import { DeviceHaloCarrier } from './device-carrier.ts';
 import { type ExchangeWords, RankState } from './exchange-words.ts';
-import type { Quantities } from './quantity.ts';
+import type { HaloQuantities } from './quantity.ts';
 import { type SharedHaloExchange, wordsOf } from './shared-exchange.ts';
 import type { HaloNeighbour } from './topology.ts';
 
 /** What an exchange that is under way still needs. */
 interface UnderWay {
-  readonly x: Quantities;
-  readonly y: Quantities | null;
+  readonly x: HaloQuantities;
+  readonly y: HaloQuantities | null;
   /** our own halves are filled */
   sent: boolean;
   /** routes over which nothing has arrived */
@@ -93,7 +93,7 @@ export class HaloRank {
     return this.#underWay?.sent ?? true;
   }
 
-  start(x: Quantities, y: Quantities | null): void {
+  start(x: HaloQuantities, y: HaloQuantities | null): void {
     this.#check();
     const exchange = this.#exchange + 1;
     if (this.#underWay) throw stateError('BUSY', `${this.where()} is under way: wait() for it before the next start()`);

@@ -18,7 +18,7 @@ import { bufferCounts, giveBuffer, takeBuffer } from './cpu-buffers.ts';
 import { type Components, components } from './descriptors.ts';
 import { HaloLaunches } from './launches.ts';
 import { encode, type Move, packMoves, unpackMoves } from './moves.ts';
-import { checkQuantities, type Quantities } from './quantity.ts';
+import { checkQuantities, type HaloQuantities } from './quantity.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
 type Specs = readonly HaloExchangeSpec[];
@@ -70,9 +70,9 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 
   /** Packs these into the pack buffer; on a device it enqueues and returns. One quantity per HaloExchangeSpec. */
-  abstract asyncPack(x: Quantities, y?: Quantities | null): void;
+  abstract asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void;
   /** Unpacks the unpack buffer into these; likewise. */
-  abstract asyncUnpack(x: Quantities, y?: Quantities | null): void;
+  abstract asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void;
   /** Resolves when everything packed and unpacked so far is done; replays of a graph are their own stream's. */
   abstract synchronize(): Promise<void>;
   /** The same, blocking; on a device ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. */
@@ -108,7 +108,7 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 
   /** All arrays in the moves' order, each held against its specification. */
-  protected arrays(what: string, x: Quantities, y: Quantities | null | undefined): (TypedArray | Tensor)[] {
+  protected arrays(what: string, x: HaloQuantities, y: HaloQuantities | null | undefined): (TypedArray | Tensor)[] {
     this.checkReady(what);
     return checkQuantities(what, this.descriptors, this.deviceName, x, y);
   }
@@ -128,17 +128,17 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     this.#itemsize = dtypes[this.dtype].bytes;
   }
 
-  override asyncPack(x: Quantities, y?: Quantities | null): void {
+  override asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('asyncPack', this.#pack, this.#own('asyncPack').pack, x, y);
   }
-  override asyncUnpack(x: Quantities, y?: Quantities | null): void {
+  override asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('asyncUnpack', this.#unpack, this.#own('asyncUnpack').unpack, x, y);
   }
   /** As asyncPack, into a buffer of the caller's: `length` elements of the dtype, apart from the quantities; shared memory too. */
-  packInto(buffer: TypedArray, x: Quantities, y?: Quantities | null): void {
+  packInto(buffer: TypedArray, x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('packInto', this.#pack, buffer, x, y);
   }
-  unpackFrom(buffer: TypedArray, x: Quantities, y?: Quantities | null): void {
+  unpackFrom(buffer: TypedArray, x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('unpackFrom', this.#unpack, buffer, x, y);
   }
   override async synchronize(): Promise<void> {
@@ -173,7 +173,13 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     return this.#buffers;
   }
 
-  #move(what: string, table: BigInt64Array, buffer: TypedArray, x: Quantities, y: Quantities | null | undefined): void {
+  #move(
+    what: string,
+    table: BigInt64Array,
+    buffer: TypedArray,
+    x: HaloQuantities,
+    y: HaloQuantities | null | undefined,
+  ): void {
     const arrays = this.arrays(what, x, y) as TypedArray[];
     if (!(buffer instanceof dtypes[this.dtype].array) || buffer.length !== this.length)
       throw typeError(`${what} needs a buffer of ${this.length} elements of ${this.dtype}, got ${shown(buffer)}`);
@@ -214,10 +220,10 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     making.done();
   }
 
-  override asyncPack(x: Quantities, y?: Quantities | null): void {
+  override asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#run('asyncPack', this.#pack, x, y);
   }
-  override asyncUnpack(x: Quantities, y?: Quantities | null): void {
+  override asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#run('asyncUnpack', this.#unpack, x, y);
   }
   override async synchronize(): Promise<void> {
@@ -270,7 +276,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     throw stateError('CAPTURE', `no stream waits for what this transformer was given before the capture: ${next}`);
   }
 
-  #run(what: string, launches: HaloLaunches, x: Quantities, y: Quantities | null | undefined): void {
+  #run(what: string, launches: HaloLaunches, x: HaloQuantities, y: HaloQuantities | null | undefined): void {
     const arrays = this.arrays(what, x, y) as Tensor[];
     const { currentStream } = this.#device;
     if (currentStream.capturing) {

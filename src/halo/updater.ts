@@ -6,7 +6,7 @@ import { checkCount, checkKeys } from '../checks.ts';
 import type { Device } from '../device/device.ts';
 import { stateError } from '../errors.ts';
 import { checkSignal, checkTimeout, LONGEST_PARK_MS, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
-import type { Quantities } from './quantity.ts';
+import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
@@ -60,7 +60,7 @@ export class HaloUpdater implements Disposable {
    * happened, for other quantities and (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A device that refuses to pack
    * is the end of the exchange, as fail() is.
    */
-  start(x: Quantities, y: Quantities | null = null): void {
+  start(x: HaloQuantities, y: HaloQuantities | null = null): void {
     this.#inside.start(x, y);
   }
 
@@ -119,11 +119,11 @@ export class HaloUpdater implements Disposable {
   }
 
   /** start() and wait(). What the blocking form refuses on the main thread can be awaited by wait(). */
-  async update(x: Quantities, y: Quantities | null = null, options: HaloWaitOptions = {}): Promise<boolean> {
+  async update(x: HaloQuantities, y: HaloQuantities | null = null, options: HaloWaitOptions = {}): Promise<boolean> {
     this.start(x, y);
     return this.wait(options);
   }
-  updateSync(x: Quantities, y: Quantities | null = null, options: { timeoutMs?: number } = {}): boolean {
+  updateSync(x: HaloQuantities, y: HaloQuantities | null = null, options: { timeoutMs?: number } = {}): boolean {
     this.start(x, y);
     return this.waitSync(options);
   }

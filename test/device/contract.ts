@@ -3,7 +3,8 @@
  * knows a family. Each test leaves as many handles open as it found.
  */
 import { expect } from 'chai';
-import { type Device, getSharedCaptureStream, getSharedGraphPool, openDevice } from '../../src/index.ts';
+import { getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
+import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { captureContract } from './contract/capture.ts';

@@ -1,7 +1,8 @@
 /** What other threads do with handles that the test's thread made: numbers alone came here. */
 import { native } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
-import { type CpuTensor, DeviceSpec, openDevice, type Tensor, ToDevice } from '../../src/index.ts';
+import { type CpuTensor, openDevice, type Tensor } from '../../src/index.ts';
+import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
 import { newPoller, newReplayer, newSubmitter, type Poller, TransferMode, Watch } from '../../src/transfer/native.ts';
 import { BELL_WORDS } from '../../src/wait/bell.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';

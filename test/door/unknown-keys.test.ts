@@ -1,18 +1,8 @@
 /** A misspelt option is told, wherever options are taken, with the names that there are. */
 import { expect } from 'chai';
-import {
-  Adam,
-  CpuTensor,
-  type Device,
-  DeviceGenerator,
-  DqnLearner,
-  Mlp,
-  MlpLayout,
-  MlpPolicy,
-  openDevice,
-  ReplayBuffer,
-  uniformIndices,
-} from '../../src/index.ts';
+import { DeviceGenerator } from '../../src/graph/index.ts';
+import { CpuTensor, type Device, openDevice, ReplayBuffer, uniformIndices } from '../../src/index.ts';
+import { Adam, DqnLearner, Mlp, MlpLayout, MlpPolicy } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('the door: options', () => {

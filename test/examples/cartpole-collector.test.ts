@@ -4,7 +4,8 @@ import { CartPoles, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../../examples/cartpole-dqn/collector.ts';
 import { evaluate } from '../../examples/cartpole-dqn/evaluate.ts';
 import { defaults, networkSizes } from '../../examples/cartpole-dqn/settings.ts';
-import { MlpPolicy, Random } from '../../src/index.ts';
+import { Random } from '../../src/index.ts';
+import { MlpPolicy } from '../../src/learner/index.ts';
 
 const settings = { ...defaults, environments: 3, exploreSteps: 1 };
 

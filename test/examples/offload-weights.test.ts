@@ -42,7 +42,7 @@ describe('examples/offload-weights', () => {
     [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
     [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
     [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
-    [['--json', '-1'], /Option '--json' does not take an argument/],
+    [['--json', '-1'], /--json takes no value, got '-1'/],
     [['--device', 'gpu'], /unknown device 'gpu'/],
   ] as const)
     it(`refuses ${args.join(' ')}`, async () => {

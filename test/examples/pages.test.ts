@@ -32,7 +32,7 @@ function snippetsOf(page: string): Snippet[] {
       const name = /^\/\/ (\S+\.mjs)\n/.exec(code)?.[1] ?? '';
       return { name, code, line: text.slice(0, index).split('\n').length + 1 };
     })
-    .filter(({ code }) => /^import .* from 'hotslot';$/m.test(code));
+    .filter(({ code }) => /^import .* from 'hotslot(?:\/\w+)?';$/m.test(code));
 }
 
 const words = (text: string) => text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];

@@ -5,15 +5,8 @@
  */
 import { expect } from 'chai';
 import type { TypedArray } from '../../src/dtype.ts';
-import {
-  CpuTensor,
-  type Device,
-  DqnLearner,
-  listDevices,
-  openDevice,
-  ReplayBuffer,
-  ReplayPipeline,
-} from '../../src/index.ts';
+import { CpuTensor, type Device, listDevices, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import { DqnLearner } from '../../src/learner/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';

@@ -1,6 +1,7 @@
 /** Iterations of other shapes, and graphs that are forgotten. */
 import { expect } from 'chai';
-import type { IterationFunction, IterationOptions, Tensor, TensorStruct } from '../../src/index.ts';
+import type { IterationFunction, IterationOptions, TensorStruct } from '../../src/graph/index.ts';
+import type { Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { add, valuesOf } from '../rig/tensors.ts';

@@ -3,13 +3,12 @@ import { expect } from 'chai';
 import {
   DeviceGenerator,
   FullGraphWrapper,
-  type GraphExec,
   getSharedCaptureStream,
   getSharedGraphPool,
   type IterationFunction,
-  type Tensor,
   type TensorStruct,
-} from '../../src/index.ts';
+} from '../../src/graph/index.ts';
+import type { GraphExec, Tensor } from '../../src/index.ts';
 import { newReplayer } from '../../src/transfer/native.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

@@ -1,12 +1,8 @@
 /** Another thread that shares a device's capture stream and graph pool. */
+
+import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
 import { onCaptureStream } from '../../src/graph/shared.ts';
-import {
-  FullGraphWrapper,
-  getGraphPool,
-  getSharedCaptureStream,
-  getSharedGraphPool,
-  openDevice,
-} from '../../src/index.ts';
+import { openDevice } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
 export interface Sharing {

@@ -1,14 +1,8 @@
 /** One capture stream and one pool per device, between threads: alike, one at a time, and free again whatever happens. */
 import { expect } from 'chai';
+import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
 import { captureGraph, onCaptureStream } from '../../src/graph/shared.ts';
-import {
-  type Device,
-  FullGraphWrapper,
-  getGraphPool,
-  getSharedCaptureStream,
-  getSharedGraphPool,
-  openDevice,
-} from '../../src/index.ts';
+import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

@@ -1,6 +1,7 @@
 /** Static buffers: the same tensors for every load, copied on a stream of the loader's with waits both ways. */
 import { expect } from 'chai';
-import { type Device, openDevice, StaticBufferLoader, type Tensor } from '../../src/index.ts';
+import { StaticBufferLoader } from '../../src/graph/index.ts';
+import { type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';

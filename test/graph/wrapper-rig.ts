@@ -1,17 +1,15 @@
 /** What tests of FullGraphWrapper share: a sum on the device, a function that adds to it, wrappers that are always closed. */
 import { expect } from 'chai';
-import { captureGraph } from '../../src/graph/shared.ts';
 import {
-  type Device,
   type FullGraphOptions,
   FullGraphWrapper,
   getSharedGraphPool,
   type IterationFunction,
   type IterationOptions,
-  openDevice,
-  type Tensor,
   type TensorStruct,
-} from '../../src/index.ts';
+} from '../../src/graph/index.ts';
+import { captureGraph } from '../../src/graph/shared.ts';
+import { type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { add } from '../rig/tensors.ts';
 import { TESTED } from '../rig/tested-device.ts';

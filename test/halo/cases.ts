@@ -2,15 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { arrayOf, type DType, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
 import {
-  type Device,
   HaloDataTransformer,
   HaloExchangeSpec,
   type HaloQuantity,
   type HaloRange,
-  openDevice,
   QuantityHaloSpec,
-  Tensor,
-} from '../../src/index.ts';
+} from '../../src/halo/index.ts';
+import { type Device, openDevice, Tensor } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 /** 60 cases computed by NDSL's CPU transformer: memory before, what it packed, what it was given to unpack, memory after. */

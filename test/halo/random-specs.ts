@@ -1,6 +1,6 @@
 /** Random specifications, slices and values for tests of the transformer: alike in every run. */
 import { arrayOf, type DType, type TypedArray } from '../../src/dtype.ts';
-import { HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/index.ts';
+import { HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
 import { Random } from '../../src/random.ts';
 
 const random = new Random(54);

@@ -5,10 +5,9 @@ import {
   HaloExchangeSpec,
   type HaloQuantity,
   type HaloRange,
-  openDevice,
   QuantityHaloSpec,
-  type Tensor,
-} from '../../src/index.ts';
+} from '../../src/halo/index.ts';
+import { openDevice, type Tensor } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import {

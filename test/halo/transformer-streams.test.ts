@@ -2,13 +2,8 @@
 import { expect } from 'chai';
 import { dtypes } from '../../src/dtype.ts';
 import { captureGraph } from '../../src/graph/shared.ts';
-import {
-  HaloDataTransformer,
-  HaloExchangeSpec,
-  type HaloRange,
-  QuantityHaloSpec,
-  type Tensor,
-} from '../../src/index.ts';
+import { HaloDataTransformer, HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
+import type { Tensor } from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

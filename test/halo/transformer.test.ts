@@ -8,8 +8,8 @@ import {
   type HaloQuantity,
   type HaloRange,
   QuantityHaloSpec,
-  Tensor,
-} from '../../src/index.ts';
+} from '../../src/halo/index.ts';
+import { Tensor } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { setting } from '../rig/setting.ts';
 import {

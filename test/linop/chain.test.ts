@@ -1,6 +1,7 @@
 /** Chains of operators: what they move, join and refuse. */
 import { expect } from 'chai';
-import { Chain, type CpuTensor, Identity, NamedLinop, type Tensor, ToDevice } from '../../src/index.ts';
+import type { CpuTensor, Tensor } from '../../src/index.ts';
+import { Chain, Identity, NamedLinop, ToDevice } from '../../src/linop/index.ts';
 import { Random } from '../../src/random.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

@@ -5,13 +5,12 @@ import {
   type Device,
   type DeviceEvent,
   listDevices,
-  NamedLinop,
-  type Operand,
   openDevice,
   type Random,
   type Stream,
   Tensor,
 } from '../../src/index.ts';
+import { NamedLinop, type Operand } from '../../src/linop/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** Two devices of one family where there are two. The host device lists its first only; it has eight. */

@@ -1,7 +1,8 @@
 /** ToDevice as a linear operator: what it must be whatever it moves, and what it refuses. */
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
-import { CpuTensor, type Device, Identity, type Tensor, ToDevice } from '../../src/index.ts';
+import { CpuTensor, type Device, type Tensor } from '../../src/index.ts';
+import { Identity, ToDevice } from '../../src/linop/index.ts';
 import { Random } from '../../src/random.ts';
 import { Thread } from '../device/thread.ts';
 import { openHandles } from '../rig/handles.ts';

@@ -1,6 +1,7 @@
 /** Whose the transfer streams are, and when they go. */
 import { expect } from 'chai';
-import { DeviceError, DeviceSpec, openDevice, type Tensor, ToDevice } from '../../src/index.ts';
+import { DeviceError, openDevice, type Tensor } from '../../src/index.ts';
+import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
 import { Thread } from '../device/thread.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';

@@ -1,14 +1,12 @@
 /** Whole modules: each byte once, what is passed over, and that nothing is touched when something is refused. */
 import { expect } from 'chai';
+import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import {
   adviseManagedModuleParametersPreferredLocation,
-  CpuTensor,
-  DeviceError,
   type ManagedModule,
   type MaybeTensor,
-  openDevice,
   prefetchManagedModuleParameters,
-} from '../../src/index.ts';
+} from '../../src/memory/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
 import { noted, pooled } from './managed.ts';

@@ -2,14 +2,12 @@
 import { expect } from 'chai';
 import { shown } from '../../src/checks.ts';
 import { native } from '../../src/device/native.ts';
+import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import {
   adviseManagedTensorAccessedBy,
   adviseManagedTensorPreferredLocation,
-  CpuTensor,
-  DeviceError,
-  openDevice,
   prefetchManagedTensor,
-} from '../../src/index.ts';
+} from '../../src/memory/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { ON_HOST } from '../rig/tested-device.ts';

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { shown } from '../../src/checks.ts';
-import { createUnifiedMempool, openDevice, prefetchManagedTensor } from '../../src/index.ts';
+import { openDevice } from '../../src/index.ts';
+import { createUnifiedMempool, prefetchManagedTensor } from '../../src/memory/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';

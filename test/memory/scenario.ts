@@ -12,7 +12,7 @@ import {
   createUnifiedMempool,
   UnifiedMemoryCompileTimeoutError,
   UnifiedMemoryUnsupportedError,
-} from '../../src/index.ts';
+} from '../../src/memory/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { givenTask, perform, TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';

@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { versionsOf } from '../../src/buffer/weight-mailbox.ts';
 import {
-  buildReplayTransferBackend,
   DeviceError,
-  DqnLearner,
   openDevice,
   type PipelineError,
   RateLimiter,
   ReplayBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
+import { DqnLearner } from '../../src/learner/index.ts';
+import { buildReplayTransferBackend } from '../../src/transfer/index.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

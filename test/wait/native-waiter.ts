@@ -1,7 +1,8 @@
 /** A worker that blocks in native code behind a stream which the test's thread holds; it says when it goes to sleep there. */
 import { native } from '../../src/device/native.ts';
 import { onCaptureStream } from '../../src/graph/shared.ts';
-import { DeviceSpec, ReplayPipeline, type Tensor, ToDevice } from '../../src/index.ts';
+import { ReplayPipeline, type Tensor } from '../../src/index.ts';
+import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
 import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { decoded, golden, goldenTransformer, memoryAt, repeated, tested } from '../halo/cases.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';

@@ -1,0 +1,16 @@
+/** `hotslot/transfer`: the replay transfer backends by themselves, for who drives slots without the actors. */
+export type {
+  BackendOptions,
+  H2dSubmitter,
+  HostMemoryKind,
+  ReplayTransferBackend,
+  SharedTransferBackend,
+  SubmitH2dOptions,
+} from './backend.ts';
+export { buildReplayTransferBackend } from './build.ts';
+export {
+  CudaLikeReplayTransferBackend,
+  HostCopyReplayTransferBackend,
+  XpuReplayTransferBackend,
+} from './families.ts';
+export { TransferMode } from './native.ts';

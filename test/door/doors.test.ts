@@ -1,0 +1,82 @@
+/** The doors: what each entry of the package exports, and that no type that users meet stays behind. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  exports: Record<string, { types: string; default: string } | string>;
+};
+const doors = Object.entries(exports).filter((entry): entry is [string, { types: string; default: string }] => {
+  return typeof entry[1] !== 'string';
+});
+
+/** Names by the declaration file that they come from, types among them. */
+function exported(types: string): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  const text = readFileSync(join(root, types), 'utf8');
+  for (const [, names = '', from = ''] of text.matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)'/g)) {
+    const file = normalize(join(root, dirname(types), from.replace(/\.[jt]s$/, '.d.ts')));
+    const each = names.split(',').map((name) => name.trim().replace(/^type /, ''));
+    found.set(file, [...(found.get(file) ?? []), ...each.filter((name) => name !== '')]);
+  }
+  return found;
+}
+
+const all = doors.flatMap(([, { types }]) => [...exported(types).values()].flat());
+
+describe('the doors', () => {
+  it('are one per subject, and the replay path is the first', async () => {
+    expect(doors.map(([path]) => path)).to.deep.equal([
+      '.',
+      ...['learner', 'graph', 'memory', 'linop', 'halo', 'transfer'].map((subject) => `./${subject}`),
+    ]);
+    const values = Object.keys(await import('hotslot'));
+    expect(values).to.include.members([
+      'ReplayBuffer',
+      'ReplayPipeline',
+      'CollectorPool',
+      'WeightMailbox',
+      'openDevice',
+    ]);
+    expect(values.length).to.be.at.most(35);
+  });
+
+  it('each hold a name of their own, and lead to what is there', async () => {
+    expect(all.filter((name, i) => all.indexOf(name) !== i)).to.deep.equal([]);
+    for (const [path] of doors) {
+      const found = (await import(path.replace('.', 'hotslot'))) as Record<string, unknown>;
+      expect(Object.keys(found), path).to.not.have.length(0);
+      expect(Object.values(found).filter((value) => value === undefined)).to.deep.equal([]);
+    }
+  });
+
+  it('let every type be imported that a public declaration names', () => {
+    // Classes that users meet by what inherits from them, and the insides of what only goes through postMessage.
+    const behind = ['Owner', 'Handle', 'HandleOwner', 'CopyingTransferBackend', 'Components', 'Place'];
+    const declarations = readdirSync(join(root, 'dist/src'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.d.ts'))
+      .map((name) => readFileSync(join(root, 'dist/src', name), 'utf8'));
+    const own = new Set(
+      declarations.flatMap((text) =>
+        [...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|interface|type) (\w+)/gm)].map(
+          ([, name]) => name,
+        ),
+      ),
+    );
+    const missing: string[] = [];
+    for (const [, { types }] of doors)
+      for (const [file, names] of exported(types)) {
+        const text = readFileSync(file, 'utf8').replaceAll(/\/\*[\s\S]*?\*\//g, '');
+        const parts = text.matchAll(
+          /^export (?:declare )?(?:abstract )?(?:class|interface|type|const|function|let) (\w+)([\s\S]*?)(?=^export |^declare |(?![\s\S]))/gm,
+        );
+        for (const [, name = '', body = ''] of parts)
+          if (names.includes(name))
+            for (const each of new Set(body.replaceAll(/'[^']*'/g, '').match(/\b[A-Z]\w+/g)))
+              if (own.has(each) && !all.includes(each) && !behind.includes(each)) missing.push(`${each}, by ${name}`);
+      }
+    expect(missing).to.deep.equal([]);
+  });
+});
