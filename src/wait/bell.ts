@@ -6,7 +6,8 @@
  * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
  * change, or the count has moved and the park returns at once.
  */
-import { loadAddon } from '../addon.ts';
+import { isMainThread } from 'node:worker_threads';
+import { answered, loadAddon } from '../addon.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
 export const BELL_WORDS = 16;
@@ -14,27 +15,42 @@ export const BELL_WORDS = 16;
 const COUNT = 0;
 /** how the owner sleeps; written by the owner only, read by ringers after the count moved */
 const PARKED = 1;
-/** set by a bell board when a thread has taken this bell */
+/**
+ * Who has taken this bell: 0, or the number of that claim. A thread takes it (0 → its number), and gives it back, or its
+ * environment does when it ends (its number → 0). No two claims have one number, so neither gives back what another took.
+ */
 const CLAIMED = 2;
+/** claims so far, also those that came too late */
+const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 
-interface NativeWake {
+interface NativeBells {
   /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
   wakeNative(words: Int32Array, index: number): void;
+  /** Of device.node, see there: the word goes from `before` to `from`, and to `to` when this thread ends. What it was. */
+  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+  unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
 }
 
-let wakeNative: NativeWake['wakeNative'] | undefined;
+let addon: NativeBells | undefined;
+function native(): NativeBells {
+  addon ??= loadAddon<NativeBells>('device');
+  return addon;
+}
 
 export class Bell {
   /** the words of this bell only, so that native code can be handed one view */
   readonly words: Int32Array;
   /** its place on the board it was claimed from */
   readonly index: number;
+  /** the number of the claim that this object is of; 0: of none */
+  readonly claim: number;
 
-  constructor(words: Int32Array, index = 0) {
+  constructor(words: Int32Array, index = 0, claim = 0) {
     this.words = words.subarray(index * BELL_WORDS, (index + 1) * BELL_WORDS);
     this.index = index;
+    this.claim = claim;
   }
 
   /** The count to park on; read it before looking for work. */
@@ -47,10 +63,7 @@ export class Bell {
     Atomics.add(this.words, COUNT, 1);
     const parked = Atomics.load(this.words, PARKED);
     if (parked === Parked.javascript) Atomics.notify(this.words, COUNT);
-    else if (parked === Parked.native) {
-      wakeNative ??= loadAddon<NativeWake>('device').wakeNative;
-      wakeNative(this.words, COUNT);
-    }
+    else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
   }
 
   /**
@@ -87,10 +100,17 @@ export class BellBoard {
     this.count = count;
   }
 
-  /** Takes a free bell for the calling thread, or null when all are taken. */
+  /** Takes a free bell for the calling thread, until that gives it back or ends; null when all are taken. */
   claim(): Bell | null {
     for (let i = 0; i < this.count; i++) {
-      if (Atomics.compareExchange(this.words, i * BELL_WORDS + CLAIMED, 0, 1) === 0) return this.at(i);
+      const at = i * BELL_WORDS;
+      if (Atomics.load(this.words, at + CLAIMED) !== 0) continue;
+      const claim = (Atomics.add(this.words, at + CLAIMS, 1) & 0x3fff_ffff) + 1;
+      // The main thread ends with the process. A worker can be terminated between two lines: native code takes and watches.
+      const before = isMainThread
+        ? Atomics.compareExchange(this.words, at + CLAIMED, 0, claim)
+        : answered(native().watchThread(this.words, at + CLAIMED, 0, claim, 0));
+      if (before === 0) return new Bell(this.words, i, claim);
     }
     return null;
   }
@@ -99,14 +119,16 @@ export class BellBoard {
     return new Bell(this.words, index);
   }
 
-  /** Gives a bell back; a ring that still comes is harmless. */
+  /** Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless. Twice is fine. */
   release(bell: Bell): void {
-    Atomics.store(bell.words, CLAIMED, 0);
+    if (Atomics.compareExchange(bell.words, CLAIMED, bell.claim, 0) !== bell.claim || isMainThread) return;
+    // Else this thread would hold on to the shared memory until it ends.
+    answered(native().unwatchThread(bell.words, CLAIMED, bell.claim));
   }
 
   ringAll(): void {
     for (let i = 0; i < this.count; i++) {
-      if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) === 1) this.at(i).ring();
+      if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();
     }
   }
 }

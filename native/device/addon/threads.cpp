@@ -3,6 +3,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "device/addon/arguments.hpp"
 
 namespace hotslot {
@@ -21,24 +25,53 @@ Napi::Value wake_native(Info info) {
 struct Watch {
   int32_t* word;
   int32_t from, to;
+  // Keeps the memory until the hook ran.
   Napi::Reference<Napi::TypedArray> words;
 };
-Napi::Value watch_thread(Info info) {
+// This thread's: an environment's hooks run in its own thread.
+thread_local std::vector<std::unique_ptr<Watch>> watches;
+
+void thread_ends(void* watch) {
+  const auto& [word, from, to, words] = *static_cast<Watch*>(watch);
+  int32_t expected = from;
+  word_at(word).compare_exchange_strong(expected, to);
+  const auto same = [&](const auto& each) { return each.get() == watch; };
+  watches.erase(std::find_if(watches.begin(), watches.end(), same));
+}
+
+int32_t* thread_word(Info info) {
   const Bytes words = bytes_of(info[0], "the thread's words");
   const size_t index = size_t(whole(info, 1));
   if (index >= words.size / 4) throw_js(info.Env(), range("the thread's word lies outside its view"));
-  const auto state = [&](size_t i) { return info[i].As<Napi::Number>().Int32Value(); };
-  int32_t* const word = reinterpret_cast<int32_t*>(words.data) + index;
-  int32_t was = state(2);
-  if (!word_at(word).compare_exchange_strong(was, state(3))) return Napi::Number::New(info.Env(), was);
-  auto* watch = new Watch{word, state(3), state(4), Napi::Persistent(info[0].As<Napi::TypedArray>())};
-  // The reference keeps the memory until the hook ran.
-  info.Env().AddCleanupHook([watch] {
-    int32_t expected = watch->from;
-    word_at(watch->word).compare_exchange_strong(expected, watch->to);
-    delete watch;
-  });
+  return reinterpret_cast<int32_t*>(words.data) + index;
+}
+int32_t state(Info info, size_t i) { return info[i].As<Napi::Number>().Int32Value(); }
+
+Napi::Value watch_thread(Info info) {
+  int32_t* const word = thread_word(info);
+  int32_t was = state(info, 2);
+  // Made before the word is set: what cannot be watched is not claimed.
+  auto watch = std::make_unique<Watch>(
+      Watch{word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+  watches.reserve(watches.size() + 1);
+  if (!word_at(word).compare_exchange_strong(was, watch->from)) return Napi::Number::New(info.Env(), was);
+  napi_add_env_cleanup_hook(info.Env(), thread_ends, watch.get());
+  watches.push_back(std::move(watch));
   return Napi::Number::New(info.Env(), was);
+}
+
+// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was watched.
+Napi::Value unwatch_thread(Info info) {
+  int32_t* const word = thread_word(info);
+  const int32_t from = state(info, 2);
+  const auto same = [&](const auto& each) { return each->word == word && each->from == from; };
+  const auto found = std::find_if(watches.begin(), watches.end(), same);
+  const bool watched = found != watches.end();
+  if (watched) {
+    napi_remove_env_cleanup_hook(info.Env(), thread_ends, found->get());
+    watches.erase(found);
+  }
+  return Napi::Boolean::New(info.Env(), watched);
 }
 
 // endWithParent(pid): this process is killed when the thread that started it ends; at once when that has happened
@@ -76,6 +109,7 @@ void add_thread_functions(Napi::Env env, Napi::Object exports) {
                 {
                     {"wakeNative", wake_native},
                     {"watchThread", watch_thread},
+                    {"unwatchThread", unwatch_thread},
                     {"endWithParent", end_with_parent},
                     {"nowMs", now_ms},
                     {"claimProbe", claim_probe},

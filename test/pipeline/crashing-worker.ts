@@ -1,0 +1,13 @@
+/** A learner that opens a pipeline and stays until it is ended, or crashes at a word. */
+import { parentPort } from 'node:worker_threads';
+import { ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
+import { givenTask, say } from '../rig/test-thread.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { SAMPLE } from './fixture.ts';
+
+const buffer = givenTask<SharedReplayBuffer>();
+await ReplayPipeline.open({ buffer: ReplayBuffer.attach(buffer), device: TESTED, sampleCount: SAMPLE });
+parentPort!.on('message', () => {
+  throw new Error('a bug in a learner');
+});
+say('open');

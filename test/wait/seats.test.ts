@@ -1,0 +1,56 @@
+/** A thread's place on a board of bells: taken once, and given back however the thread ends. */
+import { expect } from 'chai';
+import { BELL_WORDS, type Bell, BellBoard } from '../../src/wait/bell.ts';
+import { setting } from '../rig/setting.ts';
+import { TestThread } from '../rig/test-thread.ts';
+import type { Seat } from './seat-worker.ts';
+
+const deaths = setting({ short: 12, all: 60, long: 1000 });
+
+describe('wait/seats', () => {
+  const seated = (board: BellBoard, giveBack = false) =>
+    new TestThread<Seat>(new URL('./seat-worker.js', import.meta.url), {
+      words: board.words,
+      count: board.count,
+      giveBack,
+    });
+  const boardOf = (count: number) =>
+    new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
+
+  it('of a thread that ends by force is free again, however often', async () => {
+    const board = boardOf(1);
+    for (let death = 0; death < deaths; death++) {
+      const thread = seated(board);
+      expect(await thread.next()).to.equal(0);
+      expect(board.claim()).to.equal(null);
+      await thread.terminate();
+    }
+    expect((board.claim() as Bell).index).to.equal(0);
+  }).timeout(300_000);
+
+  it('given back and taken by another stays taken when its first owner ends', async () => {
+    const board = boardOf(1);
+    const first = seated(board, true);
+    expect(await first.next()).to.equal(0);
+    const mine = board.claim() as Bell;
+    expect(mine.index).to.equal(0);
+    await first.terminate();
+    expect(board.claim()).to.equal(null);
+    board.release(mine);
+    const next = seated(board);
+    expect(await next.next()).to.equal(0);
+    // Given back already: this claim is another one's by now.
+    board.release(mine);
+    expect(board.claim()).to.equal(null);
+    await next.terminate();
+  });
+
+  it('has one owner, whichever threads ask for it at once', async () => {
+    const board = boardOf(2);
+    const threads = Array.from({ length: 5 }, () => seated(board));
+    const places = await Promise.all(threads.map((thread) => thread.next<number | null>()));
+    expect(places.filter((place) => place !== null).sort()).to.deep.equal([0, 1]);
+    await Promise.all(threads.map((thread) => thread.terminate()));
+    expect([board.claim(), board.claim()]).to.not.include(null);
+  });
+});
