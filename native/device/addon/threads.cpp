@@ -60,7 +60,8 @@ Napi::Value watch_thread(Info info) {
   return Napi::Number::New(info.Env(), was);
 }
 
-// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was watched.
+// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
+// watched.
 Napi::Value unwatch_thread(Info info) {
   int32_t* const word = thread_word(info);
   const int32_t from = state(info, 2);
