@@ -138,9 +138,11 @@ export class PollActor implements Actor {
       this.#watch[ring.depth + slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
-      // Manual updates are the caller's: their begin was not recorded.
-      if ((record[Field.updateMs] as number) >= 0)
+      // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
+      if ((record[Field.updateMs] as number) >= 0) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
+        ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
+      }
       const version = record[Field.version] as number;
       // A dead poll actor may have published it already: versions go up by one, so the count tells.
       if (mailbox && version === mailbox.published + 1) {

@@ -105,7 +105,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/transfer/native.ts': ['src/transfer', 'actors', 'src/pipeline'],
   // Those of rows.node.
   'src/buffer/rows-addon.ts': ['src/buffer'],
-  eventemitter3: ['src/pipeline/replay-pipeline.ts'],
+  eventemitter3: ['src/pipeline'],
   piscina: ['src/collectors/collector-pool.ts'],
   comlink: ['src/control.ts', 'src/comlink.d.ts'],
 };

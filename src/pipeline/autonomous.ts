@@ -29,6 +29,31 @@ interface RunPlan extends RunOptions {
   firstTick: number;
   rows: number;
   scalarNames: readonly string[];
+  /** what the next batch waits for, in words */
+  waitingFor: () => string;
+  warn: (text: string) => void;
+}
+
+/** A run that waits so long for the same thing says so, once. */
+const PATIENCE_MS = 10_000;
+
+/** Tells what a run waits for when that has not changed, and no tick has ended, for a while. */
+function patience({ waitingFor, warn }: RunPlan, finished: () => number): () => void {
+  let since = nowMs();
+  let seen = '';
+  let told = false;
+  return () => {
+    const thing = waitingFor();
+    const now = `${finished()} ${thing}`;
+    if (now !== seen) {
+      seen = now;
+      since = nowMs();
+      told = false;
+    } else if (!told && nowMs() - since >= PATIENCE_MS) {
+      told = true;
+      warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing}`);
+    }
+  };
 }
 
 /** Resolves once every tick of the run is over and both roles that start work have paused. Throws what a listener threw. */
@@ -52,8 +77,10 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   // What is told so far belongs to manual ticks.
   let thrown = tell(null);
   const statistics = new Statistics(plan.scalarNames);
+  const impatient = patience(plan, () => ring.finished);
   const look = () => {
     thrown ??= tell(statistics);
+    impatient();
   };
   const begin = nowMs();
   const firstSequence = first;

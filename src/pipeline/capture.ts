@@ -63,7 +63,7 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
 /** What replay has to know of a capture. */
 export function learnerOf(
   graphs: readonly GraphExec[],
-  weights: Tensor | undefined,
+  { scalars = [], weights }: CaptureOptions,
   mailbox: HostMemory | null,
 ): Learner {
   const published = weights &&
@@ -73,7 +73,7 @@ export function learnerOf(
       weightsBytes: weights.bytes,
       mailbox: mailbox.handle,
     };
-  return { graphs: graphs.map((graph) => graph.handle), published: published ?? null };
+  return { graphs: graphs.map((graph) => graph.handle), scalars: scalars.length, published: published ?? null };
 }
 
 /** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */

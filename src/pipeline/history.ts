@@ -2,6 +2,7 @@
  * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and 'tick' listeners. Called by
  * the opener between other work; never by an actor.
  */
+import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../errors.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import type { Ring } from '../ring/ring.ts';
@@ -35,34 +36,47 @@ export interface PipelineEvents {
   close: [];
 }
 
-export interface Listeners {
-  /** null while single ticks have no listener */
-  tick: ((tick: Tick) => void) | null;
-  missed(count: number): void;
-  /** null without a trace */
-  trace: ((entry: JournalEntry) => void) | null;
-}
-
 /** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
 const SAMPLE = 256;
 
 export class History {
   readonly #ring: Ring;
-  /** names of the first scalars, as given to capture() */
-  scalarNames: readonly string[] = [];
+  readonly #emitter: EventEmitter<PipelineEvents>;
+  /** null without a trace */
+  readonly #trace: ((entry: JournalEntry) => void) | null;
+  #scalarNames: readonly string[] = [];
+  #oddTold = false;
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
   #lastSequence = -1;
 
-  constructor(ring: Ring) {
+  constructor(ring: Ring, emitter: EventEmitter<PipelineEvents>, trace: ((entry: JournalEntry) => void) | null) {
     this.#ring = ring;
+    this.#emitter = emitter;
+    this.#trace = trace;
+  }
+
+  /** names of the first scalars, as given to capture() */
+  get scalarNames(): readonly string[] {
+    return this.#scalarNames;
+  }
+  set scalarNames(names: readonly string[]) {
+    this.#scalarNames = names;
+    this.#oddTold = false;
+  }
+
+  /** A warning that nobody listens for is the process's. */
+  warn(text: string): void {
+    if (!this.#emitter.emit('warning', text)) process.emitWarning(text, 'PipelineWarning');
   }
 
   /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
-  read(listeners: Listeners, statistics: Statistics | null): { error: unknown } | null {
+  tell(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
-    const { tick, trace } = listeners;
-    const all = tick !== null || trace !== null;
+    const trace = this.#trace;
+    // Single ticks are made for those who listen.
+    const tick = this.#emitter.listenerCount('tick') > 0;
+    const all = tick || trace !== null;
     const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
     let failed: { error: unknown } | null = null;
     const { next, missed } = journal.read(from, (entry) => {
@@ -73,14 +87,26 @@ export class History {
       trace?.(entry);
       if (!tick || failed) return;
       try {
-        tick(this.#tick(entry));
+        this.#emitter.emit('tick', this.#tick(entry));
       } catch (error) {
         failed = { error };
       }
     });
     this.#at = next;
-    if (all && missed > 0) listeners.missed(missed);
+    if (all && missed > 0) this.#emitter.emit('missed', missed);
+    this.#tellOdd();
     return failed;
+  }
+
+  /** Behind a read of the journal; see RunFields. */
+  #tellOdd(): void {
+    const { odd } = this.#ring.run;
+    if (!odd || this.#oddTold) return;
+    this.#oddTold = true;
+    const name = this.#scalarNames[odd.scalar];
+    this.warn(
+      `tick ${odd.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing`,
+    );
   }
 
   #tick({ record, slot, scalars }: JournalEntry): Tick {

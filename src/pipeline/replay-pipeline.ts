@@ -6,20 +6,21 @@ import { EventEmitter } from 'eventemitter3';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { checkCount, checkKeys } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
-import { stateError } from '../errors.ts';
+import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import { checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
-import { History, type Listeners, type PipelineEvents } from './history.ts';
+import { History, type PipelineEvents, type Tick } from './history.ts';
 import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { type CheckedOptions, checkOptions, type PipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
 import type { Batch, Slots } from './slots.ts';
-import type { Statistics, Summary } from './summary.ts';
+import type { Summary } from './summary.ts';
+import { tickStream } from './tick-stream.ts';
 
 /** A pipeline's parts, for tests that end its threads or hold its streams; not exported from the package. */
 export let insideOf: (pipeline: ReplayPipeline) => { threads: ActorThreads | null; slots: Slots; buffer: ReplayBuffer };
@@ -75,11 +76,11 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       throw error;
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
-    this.#history = new History(this.#parts.ring);
-    this.transferManifest = manifestOf(this.#parts.slots.backend, options);
+    const manifest = manifestOf(this.#parts.slots.backend, options);
+    this.transferManifest = manifest;
+    const trace = this.#trace;
+    this.#history = new History(this.#parts.ring, this, trace && ((entry) => trace.add(entry, manifest, options)));
   }
-
-  // ---- manual ticks ----------------------------------------------------------------------------------------------
 
   /**
    * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or
@@ -152,11 +153,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     this.#parts.checkRunning();
     if (!this.#manual.hot) return;
     this.#manual.spend(options.stream);
-    const thrown = this.#tell(null);
+    const thrown = this.#history.tell(null);
     if (thrown) throw thrown.error;
   }
-
-  // ---- autonomous runs -------------------------------------------------------------------------------------------
 
   /**
    * Captures the learner's update once per slot. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
@@ -170,7 +169,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
     this.#history.scalarNames = [...(options.scalars ?? [])];
-    ring.run.setLearner(learnerOf(graphs, options.weights, mailbox));
+    ring.run.setLearner(learnerOf(graphs, options, mailbox));
   }
 
   /**
@@ -188,14 +187,30 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const firstTick = this.#manual.lastTick + 1;
     const first = ring.next;
     const { scalarNames } = this.#history;
-    const plan = { ...options, firstTick, rows: this.#options.sampleCount, scalarNames };
+    const plan = {
+      ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames },
+      waitingFor: () => this.waitingFor(),
+      warn: (text: string) => this.#history.warn(text),
+    };
     this.#running = true;
     try {
-      return await runTicks(this.#parts, plan, (statistics) => this.#tell(statistics));
+      return await runTicks(this.#parts, plan, (statistics) => this.#history.tell(statistics));
     } finally {
       this.#running = false;
       this.#manual.skipTo(firstTick + (ring.next - first) - 1);
     }
+  }
+
+  /**
+   * Finished ticks, one after the other, from this call on; ends when the pipeline closes. They are told while run() waits, in
+   * afterTick() and on closing. At most as many as the journal holds are kept for a reader that is slower; what goes beyond is
+   * told by `missed`. Rejects with the signal's reason, and with PipelineError when the pipeline fails.
+   */
+  ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick> {
+    checkKeys('ticks', options, ['signal']);
+    checkSignal(options.signal);
+    if (this.#parts.closing) throw closedError('the pipeline');
+    return tickStream(this, this.#options.journal, options.signal);
   }
 
   /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
@@ -239,8 +254,6 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     this.#closed = this.#closeTrace();
   }
 
-  // ---- inside ----------------------------------------------------------------------------------------------------
-
   async #close(): Promise<void> {
     try {
       await this.#parts.close(() => this.#closeGraphs());
@@ -257,7 +270,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
 
   async #closeTrace(): Promise<void> {
-    this.#tell(null);
+    this.#history.tell(null);
     const failed = await this.#trace?.finish();
     if (failed) this.emit('warning', `the trace is incomplete: ${failed.message}`);
     // A listener that throws must not make closing fail.
@@ -283,16 +296,5 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     if (this.#manual.batchReady(tickId)) return true;
     if (this.#manual.pending?.tick !== tickId) this.startPrepare(tickId, sampleCount);
     return false;
-  }
-
-  /** Passes finished ticks on; null, or what a listener threw. */
-  #tell(statistics: Statistics | null): { error: unknown } | null {
-    const trace = this.#trace;
-    const listeners: Listeners = {
-      tick: this.listenerCount('tick') > 0 ? (tick) => void this.emit('tick', tick) : null,
-      missed: (count) => void this.emit('missed', count),
-      trace: trace ? (entry) => trace.add(entry, this.transferManifest, this.#options) : null,
-    };
-    return this.#history.read(listeners, statistics);
   }
 }

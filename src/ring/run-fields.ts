@@ -20,6 +20,14 @@ const Field = {
   weightsOffset: 10,
   weightsBytes: 11,
   mailbox: 12,
+  /** how many of its scalars have names */
+  scalars: 13,
+  /**
+   * The first named scalar that was NaN or infinite: its tick, and its place + 1 (0: none yet). Poll writes them once, before
+   * the journal's head passes that tick; whoever reads the head first sees them whole. The client clears them with the learner.
+   */
+  oddTick: 14,
+  oddScalar: 15,
   /** one graph per slot from here on */
   graphs: 16,
 } as const;
@@ -48,6 +56,8 @@ export interface RunRequest {
 export interface Learner {
   /** one per slot */
   graphs: readonly number[];
+  /** how many scalars have names */
+  scalars: number;
   /** what a tick can publish, and where to; null: nothing */
   published: { weights: number; weightsOffset: number; weightsBytes: number; mailbox: number } | null;
 }
@@ -82,7 +92,9 @@ export class RunFields {
     this.#fields[Field.runRows] = rows;
     this.#fields[Field.publishEvery] = publishEvery;
   }
-  setLearner({ graphs, published }: Learner): void {
+  setLearner({ graphs, scalars, published }: Learner): void {
+    this.#fields[Field.scalars] = scalars;
+    this.#fields[Field.oddScalar] = 0;
     this.#fields[Field.weights] = published?.weights ?? 0;
     this.#fields[Field.weightsOffset] = published?.weightsOffset ?? 0;
     this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
@@ -142,6 +154,25 @@ export class RunFields {
       weightsBytes: this.#at(Field.weightsBytes),
       mailbox: this.#at(Field.mailbox),
     };
-    return { graphs, published: this.hasWeights ? published : null };
+    return { graphs, scalars: this.#at(Field.scalars), published: this.hasWeights ? published : null };
+  }
+
+  // ---- what poll has seen ------------------------------------------------------------------------------------------
+
+  /** Poll only: remembers the first of the learner's scalars that is no finite number. */
+  noteScalars(tick: number, scalars: Float32Array): void {
+    if (this.#at(Field.oddScalar) !== 0) return;
+    const named = this.#at(Field.scalars);
+    for (let i = 0; i < named; i++)
+      if (!Number.isFinite(scalars[i])) {
+        this.#fields[Field.oddTick] = tick;
+        this.#fields[Field.oddScalar] = i + 1;
+        return;
+      }
+  }
+  /** The first scalar that was no finite number, by its place, and the tick; null while there was none. */
+  get odd(): { tick: number; scalar: number } | null {
+    const place = this.#at(Field.oddScalar);
+    return place === 0 ? null : { tick: this.#at(Field.oddTick), scalar: place - 1 };
   }
 }

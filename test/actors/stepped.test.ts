@@ -41,7 +41,7 @@ class Bench {
       stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
       stream.copy(out.view({ shape: [1] }), this.#count);
     });
-    this.ring.run.setLearner(learnerOf(this.#graphs, undefined, null));
+    this.ring.run.setLearner(learnerOf(this.#graphs, {}, null));
     this.ring.startRun({ firstSequence: 0, firstTick: 0, ticks, rows: SAMPLE, publishEvery: 0 });
     for (const role of roles) this.actors.push(this.make(role));
   }
