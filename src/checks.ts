@@ -39,3 +39,11 @@ export function checkKeys(what: string, options: object, known: readonly string[
   for (const key in options)
     if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
 }
+
+/** What the library gives to constructors that nobody else may call. */
+export const OURS = Symbol('hotslot');
+
+/** Throws a TypeError unless the library itself calls; `instead` is what makes such an object. */
+export function checkOurs(key: unknown, what: string, instead: string): asserts key is typeof OURS {
+  if (key !== OURS) throw typeError(`new ${what}() is not for callers: use ${instead}`);
+}

@@ -50,6 +50,7 @@ export function elementCount(shape: readonly number[]): number {
 /** Throws unless it is an array of whole numbers of at least 0; gives the elements. */
 export function checkShape(shape: readonly number[]): number {
   if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
-  for (const d of shape) checkCount(`shape [${shape}]: every dimension`, d, 0);
+  // The text is made for what is refused only.
+  for (const d of shape) if (!Number.isSafeInteger(d) || d < 0) checkCount(`shape [${shape}]: every dimension`, d, 0);
   return elementCount(shape);
 }

@@ -65,6 +65,17 @@ export interface DeviceErrorDetail {
   advice: string;
 }
 
+/** An error's text: what is made by hand says what is wrong with itself. */
+function text(message: unknown): string {
+  if (message !== undefined && typeof message !== 'string')
+    throw typeError(`an error's message is a string, got ${typeof message}`);
+  return message ?? '';
+}
+function checkDetail(name: string, detail: unknown): void {
+  if (typeof detail !== 'object' || detail === null)
+    throw typeError(`new ${name}(message, detail) takes an object of details, got ${typeof detail}`);
+}
+
 /** The driver's no. On a stream it is sticky: it surfaces at the next record, query or launch. */
 export class DeviceError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_DEVICE';
@@ -74,7 +85,8 @@ export class DeviceError extends Error {
   readonly statusName: string;
   readonly advice: string;
   constructor(message: string, detail: DeviceErrorDetail, options?: ErrorOptions) {
-    super(message, options);
+    super(text(message), options);
+    checkDetail('DeviceError', detail);
     this.name = 'DeviceError';
     this.family = detail.family;
     this.call = detail.call;
@@ -88,7 +100,7 @@ export class DeviceError extends Error {
 export class UnifiedMemoryUnsupportedError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE';
   constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(text(message), options);
     this.name = 'UnifiedMemoryUnsupportedError';
   }
 }
@@ -120,7 +132,8 @@ export class PipelineError extends Error {
   /** slot the actor was working on, or −1 */
   readonly slot: number;
   constructor(message: string, detail: { actor: string; tickId: number; slot: number; cause?: unknown }) {
-    super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
+    super(text(message), detail?.cause === undefined ? undefined : { cause: detail.cause });
+    checkDetail('PipelineError', detail);
     this.name = 'PipelineError';
     this.actor = detail.actor;
     this.tickId = detail.tickId;

@@ -1,5 +1,6 @@
 /** Seeded random numbers for everything that is drawn on the processor: weights, environments, examples. One object belongs to one thread. */
-import { checkCount } from './checks.ts';
+import { checkCount, shown } from './checks.ts';
+import { typeError } from './errors.ts';
 
 /**
  * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not torch's; those of
@@ -35,11 +36,14 @@ export class Random {
 
   /** Uniform in [low, high). */
   between(low: number, high: number): number {
+    if (typeof low !== 'number' || typeof high !== 'number')
+      throw typeError(`between takes two numbers, got ${shown(low)} and ${shown(high)}`);
     return low + (high - low) * this.next();
   }
 
   /** A whole number in [0, count); `count` is a whole number from 1 to 2³². */
   below(count: number): number {
+    if (typeof count !== 'number') throw typeError(`below takes a number, got ${shown(count)}`);
     return Math.floor(this.next() * count);
   }
 }

@@ -2,7 +2,7 @@
  * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts lie in shared memory and
  * move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
-import { checkCount, checkFlag, checkKeys } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { allocateShared, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
@@ -65,7 +65,8 @@ export class RateLimiter {
     });
   }
 
-  private constructor(shared: SharedRateLimiter) {
+  private constructor(key: unknown, shared: SharedRateLimiter) {
+    checkOurs(key, 'RateLimiter', 'RateLimiter.create() or attach()');
     this.#shared = shared;
     this.samplesPerInsert = shared.samplesPerInsert;
     this.minSize = shared.minSize;
@@ -87,13 +88,16 @@ export class RateLimiter {
     const place = allocateShared('a rate limiter', BYTES, 64);
     // Read by other threads only after share(), which publishes it.
     new Float64Array(place.memory, place.offset, 4).set([samplesPerInsert, minSize, errorBuffer, gateAdd ? 1 : 0]);
-    return new RateLimiter(Object.freeze({ kind: KIND, ...place, samplesPerInsert, minSize, errorBuffer, gateAdd }));
+    return new RateLimiter(
+      OURS,
+      Object.freeze({ kind: KIND, ...place, samplesPerInsert, minSize, errorBuffer, gateAdd }),
+    );
   }
 
   /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedRateLimiter): RateLimiter {
     checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs what share() of a rate limiter returned');
-    return new RateLimiter(shared);
+    return new RateLimiter(OURS, shared);
   }
 
   share(): SharedRateLimiter {
@@ -116,7 +120,7 @@ export class RateLimiter {
    * several at once use takeSamples().
    */
   admitSample(rows: number): boolean {
-    return rowsAddon().maySample(this.#handle, rows);
+    return rowsAddon().maySample(this.#handle, checkCount('rows', rows, 0));
   }
 
   /** Counts `rows` as sampled, admitted or not, and wakes collectors that wait to add. */
@@ -134,7 +138,7 @@ export class RateLimiter {
 
   /** Whether an add of `rows` would be taken now; always true unless gateAdd. */
   admitInsert(rows: number): boolean {
-    return rowsAddon().mayInsert(this.#handle, rows);
+    return rowsAddon().mayInsert(this.#handle, checkCount('rows', rows, 0));
   }
 
   /** What a batch of `rows` waits for, in words, or null when it would be admitted. */
@@ -158,7 +162,9 @@ export class RateLimiter {
    * Refuses a band in which batches and adds could each wait for the other: the error buffer must hold one batch plus
    * one add, in sampled rows. Pipelines call it before they start; adds that come later are held to the same rule.
    */
-  checkBand({ sampleCount, addCount = 1 }: { sampleCount: number; addCount?: number }): void {
+  checkBand(options: { sampleCount: number; addCount?: number }): void {
+    checkKeys('checkBand', options, ['sampleCount', 'addCount']);
+    const { sampleCount, addCount = 1 } = options;
     checkCount('sampleCount', sampleCount);
     checkCount('addCount', addCount);
     this.#checkRoom(sampleCount, addCount);

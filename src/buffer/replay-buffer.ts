@@ -3,7 +3,7 @@
  * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
  */
 
-import { checkCount, checkKeys } from '../checks.ts';
+import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
@@ -86,7 +86,8 @@ export class ReplayBuffer {
     });
   }
 
-  private constructor(shared: SharedReplayBuffer, limiter: RateLimiter | null) {
+  private constructor(key: unknown, shared: SharedReplayBuffer, limiter: RateLimiter | null) {
+    checkOurs(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
     const { memory, offset, capacity, layout } = shared;
     this.capacity = capacity;
     this.layout = layout;
@@ -140,7 +141,7 @@ export class ReplayBuffer {
           `its description says ${shared.capacity} of ${shared.layout?.rowBytes}`,
       );
     }
-    return new ReplayBuffer(shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
+    return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
   }
 
   static #allocate(capacity: number, layout: PackLayout, offPolicy: boolean, limiter: RateLimiter | null = null) {
@@ -152,7 +153,7 @@ export class ReplayBuffer {
     const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
     rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
     const shared = { kind: KIND, ...place, capacity, layout, offPolicy, limiter: limiter?.share() ?? null } as const;
-    return new ReplayBuffer(Object.freeze(shared), limiter);
+    return new ReplayBuffer(OURS, Object.freeze(shared), limiter);
   }
 
   /** A plain object for postMessage or workerData; the limiter goes with it. */

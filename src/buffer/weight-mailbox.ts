@@ -2,7 +2,7 @@
  * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer, any number of
  * readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
  */
-import { checkCount, checkKeys } from '../checks.ts';
+import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { typeError } from '../errors.ts';
 import { allocateShared, checkShared, PAGE } from '../shared-memory.ts';
 import { rowsAddon } from './rows-addon.ts';
@@ -31,7 +31,8 @@ export class WeightMailbox {
     versionsOf = (mailbox) => mailbox.#versions;
   }
 
-  private constructor(shared: SharedWeightMailbox) {
+  private constructor(key: unknown, shared: SharedWeightMailbox) {
+    checkOurs(key, 'WeightMailbox', 'WeightMailbox.create() or attach()');
     this.#shared = shared;
     this.length = shared.length;
     this.#versions = new WeightVersions(shared);
@@ -43,13 +44,13 @@ export class WeightMailbox {
     const { length } = options;
     checkCount('length', length, 1, 2 ** 29);
     const place = allocateShared(`a mailbox of 3 × ${length} float32 weights`, mailboxBytes(length), PAGE);
-    return new WeightMailbox(Object.freeze({ kind: KIND, ...place, length }));
+    return new WeightMailbox(OURS, Object.freeze({ kind: KIND, ...place, length }));
   }
 
   /** The same mailbox in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
     checkShared(KIND, shared, shared?.memory, 'WeightMailbox.attach() needs what share() of a mailbox returned');
-    return new WeightMailbox(shared);
+    return new WeightMailbox(OURS, shared);
   }
 
   share(): SharedWeightMailbox {

@@ -8,7 +8,7 @@ import { Piscina } from 'piscina';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
 import { stateError, typeError, unavailableError } from '../errors.ts';
 import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
@@ -60,7 +60,7 @@ export class CollectorPool implements AsyncDisposable {
    * or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no bell left for a worker.
    */
   static async open(options: CollectorPoolOptions): Promise<CollectorPool> {
-    const pool = new CollectorPool(options);
+    const pool = new CollectorPool(OURS, options);
     try {
       await pool.#ready();
     } catch (error) {
@@ -70,9 +70,10 @@ export class CollectorPool implements AsyncDisposable {
     return pool;
   }
 
-  private constructor(options: CollectorPoolOptions) {
-    const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
+  private constructor(key: unknown, options: CollectorPoolOptions) {
+    checkOurs(key, 'CollectorPool', 'CollectorPool.open()');
     checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'options']);
+    const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))

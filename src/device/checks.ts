@@ -1,12 +1,34 @@
 /** What everything built on devices checks first. */
 import { shown } from '../checks.ts';
 import { closedError, typeError } from '../errors.ts';
-import type { Device } from './device.ts';
+import { type Device, type Stream, Tensor } from './device.ts';
 
 /** Throws TypeError unless it is a Device, ERR_HOTSLOT_STATE_CLOSED when that is closed. */
 export function checkDevice(what: string, device: Device): Device {
-  if (typeof device !== 'object' || device === null || typeof device.allocate !== 'function')
+  if (typeof device !== 'object' || device === null || typeof device.createStream !== 'function')
     throw typeError(`${what} takes an opened device, got ${shown(device)}: openDevice(name) gives one`);
   if (device.closed) throw closedError(`${what}: device ${device.name}`, 'open it again');
   return device;
+}
+
+/** Throws TypeError unless it is a tensor, of whatever memory. */
+export function checkTensor(what: string, tensor: Tensor): Tensor {
+  if (tensor instanceof Tensor) return tensor;
+  throw typeError(`${what} takes a tensor, got ${shown(tensor)}: device.allocate() makes one`);
+}
+
+/** The handle of a stream, event, graph or exec; TypeError for anything else. Cheap: every launch comes by here. */
+export function handleOf(what: string, kind: string, object: { readonly handle: number }): number {
+  const handle = object?.handle;
+  if (typeof handle === 'number') return handle;
+  throw typeError(`${what} takes ${kind}, got ${shown(object)}`);
+}
+
+export function checkFunction(what: string, fn: unknown): void {
+  if (typeof fn !== 'function') throw typeError(`${what} takes a function, got ${shown(fn)}`);
+}
+
+export function checkStream(what: string, stream: Stream): Stream {
+  if (typeof stream?.launch === 'function') return stream;
+  throw typeError(`${what} takes a stream, got ${shown(stream)}: device.createStream() and currentStream give one`);
 }

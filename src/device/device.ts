@@ -3,7 +3,7 @@
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
 import { checkKeys, shown } from '../checks.ts';
-import { arrayOf, checkDType, checkShape, type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
@@ -160,24 +160,22 @@ export class Tensor implements Disposable {
   /** elements */
   readonly size: number;
 
-  constructor(
-    storage: Storage,
-    shape: readonly number[],
-    dtype: DType,
-    byteOffset = 0,
-    strides: readonly number[] = rowMajor(shape),
-  ) {
+  constructor(storage: Storage, shape: readonly number[], dtype: DType, byteOffset = 0, strides?: readonly number[]) {
+    if (typeof storage?.bytes !== 'number' || typeof storage.device !== 'object')
+      throw typeError(`a tensor is a view of a device's memory, got ${shown(storage)}: device.allocate() makes one`);
+    checkDType('tensor', dtype);
+    this.size = checkShape(shape);
     this.storage = storage;
     this.shape = shape;
-    this.strides = strides;
+    this.strides = strides ?? rowMajor(shape);
     this.dtype = dtype;
     this.byteOffset = byteOffset;
-    this.size = elementCount(shape);
     const element = dtypes[dtype].bytes;
     if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
       throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${byteOffset}`);
-    if (strides?.length !== shape.length || strides.some((step) => !Number.isSafeInteger(step) || step < 0))
-      throw rangeError(`strides are one whole number of at least 0 per dimension; got [${strides}] for [${shape}]`);
+    const steps = this.strides;
+    if (steps.length !== shape.length || steps.some((step) => !Number.isSafeInteger(step) || step < 0))
+      throw rangeError(`strides are one whole number of at least 0 per dimension; got [${steps}] for [${shape}]`);
     const end = byteOffset + this.spanBytes;
     if (end > storage.bytes) {
       throw rangeError(

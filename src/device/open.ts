@@ -4,6 +4,7 @@ import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, stateError, typeError } from '../errors.ts';
 import { Deadline, refuseMainThread } from '../wait/wait.ts';
+import { checkFunction, checkTensor } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { native } from './native.ts';
@@ -97,7 +98,7 @@ class OpenedDevice implements Device {
   advise(tensor: Tensor, advice: Advice): void {
     this.#check();
     checkKeys('advise', advice, ['preferredLocation', 'accessedBy']);
-    tensor.checkOpen();
+    checkTensor('advise', tensor).checkOpen();
     const { preferredLocation, accessedBy } = advice;
     const range = [tensor.handle, tensor.byteOffset, tensor.spanBytes] as const;
     if (preferredLocation !== undefined) native().advise(...range, 0, preferredLocation);
@@ -106,7 +107,7 @@ class OpenedDevice implements Device {
 
   residency(tensor: Tensor): Residency {
     this.#check();
-    tensor.checkOpen();
+    checkTensor('residency', tensor).checkOpen();
     return native().residency(tensor.handle, tensor.byteOffset, tensor.spanBytes);
   }
 
@@ -130,6 +131,8 @@ class OpenedDevice implements Device {
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
+    if (typeof stream?.device?.name !== 'string') throw typeError(`withStream takes a stream, got ${shown(stream)}`);
+    checkFunction('withStream', fn);
     if (stream.device.name !== this.name)
       throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);
     if (stream.closed) throw stateError('CLOSED', 'a closed stream cannot be current');

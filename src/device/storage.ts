@@ -1,7 +1,9 @@
 /** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
 
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
-import { rangeError } from '../errors.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';
 import { Handle, type HandleOwner } from './handle.ts';
@@ -36,7 +38,9 @@ export class MemoryStorage extends Handle implements Storage {
   }
 
   async read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array> {
-    using staging = new Handle(native().read(stream.handle, this.handle, byteOffset, bytes));
+    checkCount('byteOffset', byteOffset, 0);
+    checkCount('bytes', bytes, 0);
+    using staging = new Handle(native().read(handleOf('read', 'a stream', stream), this.handle, byteOffset, bytes));
     await stream.synchronize();
     const out = new Uint8Array(bytes);
     native().copyOut(staging.handle, out);
@@ -44,7 +48,9 @@ export class MemoryStorage extends Handle implements Storage {
   }
 
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
-    native().write(stream.handle, this.handle, byteOffset, bytes);
+    checkCount('byteOffset', byteOffset, 0);
+    if (!(bytes instanceof Uint8Array)) throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
+    native().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
   }
 
   override close(): void {
@@ -66,7 +72,10 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
     this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
-  tensor({ shape, dtype, byteOffset = 0 }: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
+  tensor(options: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
+    checkKeys('tensor', options, ['shape', 'dtype', 'byteOffset']);
+    const { shape, dtype, byteOffset = 0 } = options;
+    checkCount('byteOffset', byteOffset, 0);
     checkShape(shape);
     const { bytes } = dtypes[checkDType('tensor', dtype)];
     const at = (this.view?.byteOffset ?? 0) + byteOffset;

@@ -3,6 +3,7 @@
 import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
 import { native } from './native.ts';
@@ -22,7 +23,7 @@ export class OpenedEvent extends Handle implements DeviceEvent {
     return native().eventQuery(this.handle);
   }
   elapsedMs(start: DeviceEvent): number {
-    return native().elapsedMs(start.handle, this.handle);
+    return native().elapsedMs(handleOf('elapsedMs', 'an event', start), this.handle);
   }
   async done(): Promise<void> {
     while (!(await native().waitEventAsync(this.#device.handle, this.handle)));
@@ -50,15 +51,17 @@ export class OpenedStream extends Handle implements Stream {
     checkKeys('record', options, ['external']);
     const { external = false } = options;
     checkFlag('external', external);
-    native().record(this.handle, event.handle, external);
+    native().record(this.handle, handleOf('record', 'an event', event), external);
   }
   wait(event: DeviceEvent, options: { orderOnly?: boolean } = {}): void {
     checkKeys('wait', options, ['orderOnly']);
     const { orderOnly = false } = options;
     checkFlag('orderOnly', orderOnly);
-    native().wait(this.handle, event.handle, orderOnly);
+    native().wait(this.handle, handleOf('wait', 'an event', event), orderOnly);
   }
   copy(to: Tensor, from: Tensor): void {
+    checkTensor('copy', to);
+    checkTensor('copy', from);
     if (!to.contiguous || !from.contiguous) {
       throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
     }
@@ -67,24 +70,37 @@ export class OpenedStream extends Handle implements Stream {
     native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
   }
   fill(to: Tensor, value: number | bigint): void {
-    if (!to.contiguous) throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
+    if (!checkTensor('fill', to).contiguous)
+      throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     const pattern = new dtypes[to.dtype].array(1);
     const wanted = typeof pattern[0];
     if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${shown(value)}`);
     (pattern as Float32Array)[0] = value as number;
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
   }
-  launch(kernel: string, { tensors = [], wholes = [], reals = [] }: LaunchArguments = {}): void {
+  launch(kernel: string, args: LaunchArguments = {}): void {
+    if (typeof kernel !== 'string') throw typeError(`launch takes a kernel's name, got ${shown(kernel)}`);
+    checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
+    const { tensors = [], wholes = [], reals = [] } = args;
+    for (const [name, list] of [
+      ['tensors', tensors],
+      ['wholes', wholes],
+      ['reals', reals],
+    ] as const)
+      if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
     const spans: number[] = [];
-    for (const tensor of tensors)
+    for (const tensor of tensors) {
+      checkTensor(`launch of '${kernel}'`, tensor);
       spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[tensor.dtype] ?? 0);
+    }
     native().launch(this.handle, kernel, spans, wholes, reals);
   }
   replay(exec: GraphExec): void {
-    native().replay(this.handle, exec.handle);
+    native().replay(this.handle, handleOf('replay', 'a graph made ready by instantiate()', exec));
   }
   prefetch(tensor: Tensor, device: number): void {
-    tensor.checkOpen();
+    checkTensor('prefetch', tensor).checkOpen();
+    if (typeof device !== 'number') throw typeError(`prefetch takes a device's index, got ${shown(device)}`);
     native().prefetch(this.handle, tensor.handle, tensor.byteOffset, tensor.spanBytes, device);
   }
   query(): boolean {
@@ -139,7 +155,7 @@ class CapturedGraph extends Handle implements Graph {
 
 class ReadyGraph extends Handle implements GraphExec {
   update(graph: Graph): boolean {
-    return native().update(this.handle, graph.handle);
+    return native().update(this.handle, handleOf('update', 'a graph', graph));
   }
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { checkKeys, shown } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
 import { type Device, type Stream, Tensor } from '../device/device.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 
@@ -69,6 +69,7 @@ export class DeviceGenerator implements Disposable {
 
   #draw(stream: Stream, kernel: string, out: Tensor, reals: number[]): void {
     this.#checkOpen();
+    checkStream('a generator', stream);
     if (!(out instanceof Tensor)) throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);
     if (out.dtype !== 'float32' || !out.contiguous)
       throw typeError(

@@ -5,7 +5,7 @@
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../addon.ts';
 import { checkFlag, checkKeys } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkDevice, checkFunction } from '../device/checks.ts';
 import { type Device, type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { Handle, type HandleOwner } from '../device/handle.ts';
 import { native } from '../device/native.ts';
@@ -84,6 +84,7 @@ export class GraphPool extends Handle {
 
   /** For `fn`, which runs eagerly: what it allocates stays until the next one, or until forget(). */
   eagerly<T>(fn: () => T): T {
+    checkFunction('eagerly', fn);
     const before = this.#eager;
     this.#eager = [];
     running.set(this.handle, this.#eager);

@@ -102,7 +102,7 @@ export class StaticBufferLoader extends Owner {
 
   /** Says that a graph was captured that reads the buffers of a stage: every key in them stays, and has to be given. */
   settle(stage: Stage): void {
-    for (const buffers of this.staticBuffers[stage]) this.#added.get(buffers)?.clear();
+    for (const buffers of this.staticBuffers[stage] ?? []) this.#added.get(buffers)?.clear();
   }
 
   /** What is new in `given`. A key that came later may be missing, one that was always there is missed. Changes nothing. */

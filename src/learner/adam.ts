@@ -1,7 +1,7 @@
 /** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
 
 import { checkKeys } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
@@ -78,6 +78,7 @@ export class Adam extends Owner {
   /** Enqueues one step with `gradient`, a contiguous float32 vector as long as the parameters. */
   step(stream: Stream, gradient: Tensor): void {
     const n = this.parameters.size;
+    checkStream('step', stream);
     checkVector('gradient', gradient, n);
     const factors = this.#factors;
     if (this.#maxGradNorm !== undefined) {

@@ -1,7 +1,7 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
 
 import { checkCount, checkKeys, shown } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
 import { Owner } from '../device/owner.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
@@ -135,6 +135,7 @@ export class DqnLearner extends Owner {
    */
   update(stream: Stream, batch: DqnBatch | Readonly<Record<string, Tensor>>, out: Tensor): void {
     this.checkOpen();
+    checkStream('update', stream);
     checkColumns(batch);
     this.#settle(stream);
     const total = batch.obs?.shape?.[0] ?? 0;

@@ -1,9 +1,9 @@
 /** A multilayer perceptron on a device: forward and backward as kernel launches over preallocated tensors, capture-safe. */
 
-import { checkCount, checkFlag, checkKeys } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { stateError } from '../errors.ts';
+import { stateError, typeError } from '../errors.ts';
 import { activations } from './activation.ts';
 import { checkMatrix, checkVector, rowStride } from './checks.ts';
 import { MlpLayout } from './mlp-layout.ts';
@@ -34,7 +34,8 @@ export class Mlp extends MlpLayout {
 
   /** y = net(input [rows, inputs]) into the workspace; returns its output [rows, outputs]. */
   forward(stream: Stream, parameters: readonly LayerTensors[], input: Tensor, workspace: MlpWorkspace): Tensor {
-    const { rows } = workspace;
+    checkStream('forward', stream);
+    const { rows } = checkPass('forward', parameters, workspace);
     let x = checkMatrix('input', input, rows, this.inputs);
     this.layers.forEach(({ inputs, outputs, activation }, i) => {
       const { weight, bias } = parameters[i] as LayerTensors;
@@ -61,7 +62,9 @@ export class Mlp extends MlpLayout {
     gradient: readonly LayerTensors[],
     inputGradient?: Tensor,
   ): void {
-    const { rows, gradients, outputs: ys } = workspace;
+    checkStream('backward', stream);
+    const { rows, gradients, outputs: ys } = checkPass('backward', parameters, workspace);
+    if (!Array.isArray(gradient)) throw typeError(`gradient must be what over() gives, got ${shown(gradient)}`);
     if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
     checkMatrix('input', input, rows, this.inputs);
     if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
@@ -80,6 +83,14 @@ export class Mlp extends MlpLayout {
       if (dx) product(stream, dx, dz, (parameters[i] as LayerTensors).weight, [0, 1, rows, inputs, outputs]);
     }
   }
+}
+
+function checkPass(what: string, parameters: readonly LayerTensors[], workspace: MlpWorkspace): MlpWorkspace {
+  if (!Array.isArray(parameters))
+    throw typeError(`${what}: parameters must be what over() gives, got ${shown(parameters)}`);
+  if (!(workspace instanceof MlpWorkspace))
+    throw typeError(`${what} needs a workspace, got ${shown(workspace)}: mlp.workspace() makes one`);
+  return workspace;
 }
 
 /** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */

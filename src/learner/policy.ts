@@ -43,7 +43,7 @@ export class MlpPolicy {
     if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
     if (obs.length < n * inputs)
       throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, got ${obs.length}`);
-    if (n > this.#capacity) this.#grow(n);
+    if (n > this.#capacity || this.#hidden.length === 0) this.#grow(n);
     let x = obs;
     layers.forEach((layer, i) => {
       const y = this.#hidden[i] as Float32Array;

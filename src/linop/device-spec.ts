@@ -87,6 +87,7 @@ export class DeviceSpec extends Owner {
 
   /** After a refusal: where the process's transfer stream to `other` has failed, or is gone, the next call gets another one. */
   renewTransfer(other: DeviceSpec): void {
+    if (!(other instanceof DeviceSpec)) throw typeError(`renewTransfer takes a DeviceSpec, got ${shown(other)}`);
     const stream = this.#transfer;
     if (this.device === 'cpu' || other.device === 'cpu' || !stream || !this.#shared) return;
     if (dropFailed(stream)) this.#transfer = DeviceSpec.getTransferStream(this.device, other.device);

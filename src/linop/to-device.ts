@@ -99,7 +99,9 @@ export class ToDevice extends NamedLinop implements Disposable {
   split(tile: Readonly<Record<string, { start: number; stop: number }>>): ToDevice {
     if (typeof tile !== 'object' || tile === null)
       throw typeError(`split takes { dimension: { start, stop } }, got ${shown(tile)}`);
-    for (const [name, { start, stop }] of Object.entries(tile)) {
+    for (const [name, part] of Object.entries(tile)) {
+      checkKeys(`split: '${name}'`, part, ['start', 'stop']);
+      const { start, stop } = part;
       if (this.ishape && !this.ishape.includes(name))
         throw rangeError(`split: there is no dimension '${name}' in ${named(this.ishape)}`);
       checkCount(`split: stop of '${name}'`, stop, checkCount(`split: start of '${name}'`, start, 0));

@@ -4,7 +4,7 @@
  */
 import { EventEmitter } from 'eventemitter3';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import { checkCount, checkKeys } from '../checks.ts';
+import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
 import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
@@ -46,7 +46,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
 
   /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
   static async open(options: PipelineOptions): Promise<ReplayPipeline> {
-    const pipeline = new ReplayPipeline(checkOptions(options));
+    const pipeline = new ReplayPipeline(OURS, checkOptions(options));
     try {
       await pipeline.#parts.threads?.start();
       // After the caller had a chance to listen.
@@ -61,8 +61,9 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     return pipeline;
   }
 
-  private constructor(options: CheckedOptions) {
+  private constructor(key: unknown, options: CheckedOptions) {
     super();
+    checkOurs(key, 'ReplayPipeline', 'ReplayPipeline.open()');
     this.#options = options;
     this.#trace = options.trace ? new TraceRecorder(options.trace) : null;
     try {
@@ -186,9 +187,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     }
     const firstTick = this.#manual.lastTick + 1;
     const first = ring.next;
-    const { scalarNames } = this.#history;
     const plan = {
-      ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames },
+      ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
       waitingFor: () => this.waitingFor(),
       warn: (text: string) => this.#history.warn(text),
     };

@@ -4,14 +4,14 @@
  */
 
 import { ThreadEnding } from '../addon.ts';
-import { checkCount } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../device/device.ts';
 import type { HostKind } from '../device/facts.ts';
 import { lendHost } from '../device/lend.ts';
 import { blockOnEvent } from '../device/open.ts';
 import { allOrNothing, type Closable, Owner } from '../device/owner.ts';
-import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
-import { rangeError, stateError } from '../errors.ts';
+import { checkDType, checkShape, type DType, dtypes } from '../dtype.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
 import { Deadline } from '../wait/wait.ts';
 import { submitArmed, waitArmed } from './attached.ts';
 import type {
@@ -54,12 +54,13 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   #slots: Tensor[] = [];
   #submitter: Submitter | null = null;
 
-  constructor(
-    device: Device,
-    { ringDepth, timed = device.traits.timingEvents }: BackendOptions,
-    mode: TransferMode = TransferMode.immediate,
-  ) {
+  constructor(device: Device, options: BackendOptions, mode: TransferMode = TransferMode.immediate) {
     super(`this transfer backend of ${device.name}`);
+    checkKeys('the transfer backend', options, ['ringDepth', 'timed']);
+    const { ringDepth, timed = device.traits.timingEvents } = options;
+    checkFlag('timed', timed);
+    if (!Object.hasOwn(TransferMode, mode))
+      throw typeError(`mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(mode)}`);
     this.device = device;
     this.deviceFamily = device.family;
     this.ringDepth = checkCount('ringDepth', ringDepth, 1, MOST_DEPTH);
@@ -111,11 +112,13 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#hostOffsets = slots.map(() => 0);
   }
 
-  allocateDeviceSlots({ shape, dtype }: { shape: readonly number[]; dtype: DType }): Tensor[] {
+  allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[] {
     this.checkOpen();
+    checkKeys('allocateDeviceSlots', options, ['shape', 'dtype']);
+    const { shape, dtype } = options;
     if (this.#slots.length > 0) throw stateError('BUSY', 'device slots are allocated already; close the backend first');
     const element = dtypes[checkDType('allocateDeviceSlots', dtype)].bytes;
-    const bytes = this.mode === TransferMode.direct ? 0 : elementCount(shape) * element * this.ringDepth;
+    const bytes = this.mode === TransferMode.direct ? 0 : checkShape(shape) * element * this.ringDepth;
     const { free } = this.device.memoryInfo();
     if (bytes > free) {
       throw rangeError(
@@ -135,17 +138,29 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     return this.#slots;
   }
 
-  submitH2d({
-    slot,
-    dst,
-    src,
-    metadata = {},
-    traceRecorder,
-    traceDeviceEvents = false,
-    h2dBytes,
-    packLayout,
-    packExecutor,
-  }: SubmitH2dOptions): number {
+  submitH2d(options: SubmitH2dOptions): number {
+    checkKeys('submitH2d', options, [
+      'slot',
+      'dst',
+      'src',
+      'metadata',
+      'traceRecorder',
+      'traceDeviceEvents',
+      'h2dBytes',
+      'packLayout',
+      'packExecutor',
+    ]);
+    const {
+      slot,
+      dst,
+      src,
+      metadata = {},
+      traceRecorder,
+      traceDeviceEvents = false,
+      h2dBytes,
+      packLayout,
+      packExecutor,
+    } = options;
     this.#checkSlot(slot);
     const host = this.#hostViews[slot];
     const device = this.#slots[slot];

@@ -1,4 +1,6 @@
 /** UniLab's names of the backend: the same one, for some families of devices. */
+import { checkKeys } from '../checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import type { Device } from '../device/device.ts';
 import type { DeviceFamily } from '../device/facts.ts';
 import { typeError } from '../errors.ts';
@@ -28,12 +30,14 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
  * submit to; with `direct` pack writes the device half itself, which only the host device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
-  constructor(device: Device, { mode, ...options }: BackendOptions & { mode?: TransferMode }) {
-    super(device, options, mode);
+  constructor(device: Device, options: BackendOptions & { mode?: TransferMode }) {
+    checkKeys('HostCopyReplayTransferBackend', options, ['ringDepth', 'timed', 'mode']);
+    const { mode, ...slots } = options;
+    super(checkDevice('HostCopyReplayTransferBackend', device), slots, mode);
   }
 }
 
 function checkFamily(name: string, device: Device, families: readonly DeviceFamily[]): Device {
-  if (families.includes(device.family)) return device;
+  if (families.includes(checkDevice(name, device).family)) return device;
   throw typeError(`${name} is for ${families.join(' and ')} devices, got ${device.name}`);
 }
