@@ -8,6 +8,7 @@ import { type Device, type HostMemory, type Storage, type Stream, Tensor } from 
 import { type HostKind, hostKinds } from './facts.ts';
 import { Handle, type HandleOwner } from './handle.ts';
 import { native } from './native.ts';
+import { checkTakesPart } from './stream.ts';
 
 interface StorageOptions {
   host?: boolean;
@@ -50,6 +51,7 @@ export class MemoryStorage extends Handle implements Storage {
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
     checkCount('byteOffset', byteOffset, 0);
     if (!(bytes instanceof Uint8Array)) throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
+    checkTakesPart('a write', stream);
     native().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
   }
 

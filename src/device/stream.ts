@@ -2,7 +2,7 @@
 
 import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
 import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
@@ -10,6 +10,29 @@ import { native } from './native.ts';
 
 /** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
 const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
+
+/** The stream of the capture whose function this thread is inside; null outside. */
+let captures: { readonly handle: number } | null = null;
+
+/** Runs `fn`, which a graph is made of: work that it puts on a stream that takes no part is refused. */
+export function capturedBy<T>(stream: Stream, fn: () => T): T {
+  const before = captures;
+  captures = stream;
+  try {
+    return fn();
+  } finally {
+    captures = before;
+  }
+}
+
+/** Throws ERR_HOTSLOT_STATE_CAPTURE for work beside the capture: it would run now, once, and in no replay. */
+export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
+  if (captures === null || stream.handle === captures.handle || native().capturing(stream.handle)) return;
+  throw stateError(
+    'CAPTURE',
+    `${what} on a stream that takes no part in this capture would run once, now, and in no replay: use the stream that the captured function is given, or let this one wait for an event recorded there`,
+  );
+}
 
 export class OpenedEvent extends Handle implements DeviceEvent {
   readonly timing: boolean;
@@ -65,6 +88,7 @@ export class OpenedStream extends Handle implements Stream {
     if (!to.contiguous || !from.contiguous) {
       throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
     }
+    checkTakesPart('a copy', this);
     if (to.bytes !== from.bytes)
       throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
     native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
@@ -72,6 +96,7 @@ export class OpenedStream extends Handle implements Stream {
   fill(to: Tensor, value: number | bigint): void {
     if (!checkTensor('fill', to).contiguous)
       throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
+    checkTakesPart('a fill', this);
     const pattern = new dtypes[to.dtype].array(1);
     const wanted = typeof pattern[0];
     if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${shown(value)}`);
@@ -88,6 +113,7 @@ export class OpenedStream extends Handle implements Stream {
       ['reals', reals],
     ] as const)
       if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
+    checkTakesPart(`'${kernel}'`, this);
     const spans: number[] = [];
     for (const tensor of tensors) {
       checkTensor(`launch of '${kernel}'`, tensor);
@@ -96,6 +122,7 @@ export class OpenedStream extends Handle implements Stream {
     native().launch(this.handle, kernel, spans, wholes, reals);
   }
   replay(exec: GraphExec): void {
+    checkTakesPart('a replay', this);
     native().replay(this.handle, handleOf('replay', 'a graph made ready by instantiate()', exec));
   }
   prefetch(tensor: Tensor, device: number): void {

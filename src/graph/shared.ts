@@ -11,7 +11,7 @@ import { Handle, type HandleOwner } from '../device/handle.ts';
 import { native } from '../device/native.ts';
 import { sliceOf } from '../device/open.ts';
 import { MemoryStorage } from '../device/storage.ts';
-import { belongingStream, dropFailed } from '../device/stream.ts';
+import { belongingStream, capturedBy, dropFailed } from '../device/stream.ts';
 import { checkDType, checkShape, type DType, dtypes } from '../dtype.ts';
 import { DeviceError, stateError, typeError } from '../errors.ts';
 import { Deadline } from '../wait/wait.ts';
@@ -175,7 +175,7 @@ export function captureGraph<T>(
     let failed: { error: unknown } | null = null;
     stream.beginCapture();
     try {
-      result = fn(stream);
+      result = capturedBy(stream, () => fn(stream));
       checkEnqueued('the captured function', result);
     } catch (error) {
       failed = { error };

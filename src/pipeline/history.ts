@@ -7,6 +7,7 @@ import type { PipelineError } from '../errors.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, type Role } from '../ring/slot.ts';
+import { channels } from './channels.ts';
 import type { Statistics } from './summary.ts';
 
 /** A finished tick. */
@@ -60,9 +61,16 @@ export class History {
   get scalarNames(): readonly string[] {
     return this.#scalarNames;
   }
-  set scalarNames(names: readonly string[]) {
-    this.#scalarNames = names;
+  /** A learner was captured, whose first scalars have these names. */
+  captured(scalars: readonly string[], graphs: number): void {
+    this.#scalarNames = [...scalars];
     this.#oddTold = false;
+    channels.capture.publish({ pipeline: this.#emitter, graphs, scalars: this.#scalarNames });
+  }
+
+  restarted(roles: readonly Role[], reason: Error): void {
+    channels.restart.publish({ pipeline: this.#emitter, roles, reason });
+    this.#emitter.emit('restart', roles, reason);
   }
 
   /** A warning that nobody listens for is the process's. */
@@ -75,7 +83,8 @@ export class History {
     const { journal } = this.#ring;
     const trace = this.#trace;
     // Single ticks are made for those who listen.
-    const tick = this.#emitter.listenerCount('tick') > 0;
+    const heard = channels.tick.hasSubscribers;
+    const tick = heard || this.#emitter.listenerCount('tick') > 0;
     const all = tick || trace !== null;
     const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
     let failed: { error: unknown } | null = null;
@@ -87,7 +96,9 @@ export class History {
       trace?.(entry);
       if (!tick || failed) return;
       try {
-        this.#emitter.emit('tick', this.#tick(entry));
+        const told = this.#tick(entry);
+        if (heard) channels.tick.publish({ pipeline: this.#emitter, tick: told });
+        this.#emitter.emit('tick', told);
       } catch (error) {
         failed = { error };
       }

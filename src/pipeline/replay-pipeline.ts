@@ -50,9 +50,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     try {
       await pipeline.#parts.threads?.start();
       // After the caller had a chance to listen.
-      const { warnings } = pipeline.#parts;
       setImmediate(() => {
-        for (const warning of warnings) pipeline.emit('warning', warning);
+        for (const warning of pipeline.#parts.warnings) pipeline.emit('warning', warning);
       });
     } catch (error) {
       await pipeline.close();
@@ -69,7 +68,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     try {
       this.#parts = new PipelineParts(options, {
         error: (failure) => this.emit('error', failure),
-        restart: (hosted, reason) => void this.emit('restart', hosted, reason),
+        restart: (roles, reason) => this.#history.restarted(roles, reason),
         warning: (message) => void this.emit('warning', message),
       });
     } catch (error) {
@@ -169,8 +168,8 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
     const graphs = captureSlots(slots, fn);
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
-    this.#history.scalarNames = [...(options.scalars ?? [])];
     ring.run.setLearner(learnerOf(graphs, options, mailbox));
+    this.#history.captured(options.scalars ?? [], graphs.length);
   }
 
   /**

@@ -80,6 +80,43 @@ describe('opening a pipeline', () => {
     made.afterTick();
   });
 
+  it('work beside a capture is refused: it would run once, and in no replay', async () => {
+    const made = await pipeline();
+    const { openDevice } = await import('../../src/index.ts');
+    using device = openDevice(TESTED);
+    using total = device.allocate({ shape: [1] });
+    using other = device.allocate({ shape: [1] });
+    using side = device.createStream();
+    using forked = device.createEvent();
+    using joined = device.createEvent();
+    const beside: [string, () => unknown][] = [
+      ["'axpby'", () => side.launch('axpby', { tensors: [total, total], wholes: [1], reals: [1, 1] })],
+      ['a fill', () => side.fill(total, 1)],
+      ['a copy', () => side.copy(total, other)],
+      ['a write', () => total.write(new Float32Array(1), device.defaultStream)],
+    ];
+    for (const [what, work] of beside) {
+      const error = refusal(() => made.capture(() => void work()));
+      expect(
+        [error.code, error.message.includes(`${what} on a stream that takes no part`)],
+        error.message,
+      ).to.deep.equal(['ERR_HOTSLOT_STATE_CAPTURE', true]);
+      // Outside it is work like any other.
+      work();
+    }
+    made.capture(
+      (_batch, { stream, out }) => {
+        stream.record(forked);
+        side.wait(forked);
+        side.fill(out.view({ shape: [1] }), 7);
+        side.record(joined);
+        stream.wait(joined);
+      },
+      { scalars: ['seven'] },
+    );
+    expect((await made.run({ ticks: 3 })).scalars.seven).to.equal(7);
+  });
+
   it('scalars are an array of different names', async () => {
     const made = await pipeline();
     for (const [scalars, words] of [

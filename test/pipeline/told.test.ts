@@ -1,11 +1,13 @@
 /** What a pipeline says by itself: ticks as they end, numbers that are none, and what a run waits for too long. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { openDevice, ReplayBuffer, type ReplayPipeline, type Tensor, type Tick } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { closeAll, counter, pipeline } from './fixture.ts';
+import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
+import { workersOf } from './inside.ts';
 
 describe('what a pipeline tells', () => {
   afterEach(closeAll);
@@ -81,6 +83,31 @@ describe('what a pipeline tells', () => {
       await made.close();
       device.close();
     });
+  });
+
+  it('tells tools of ticks, captures and restarts, through channels of the process', async () => {
+    const heard: Record<string, unknown[]> = { 'hotslot.tick': [], 'hotslot.capture': [], 'hotslot.restart': [] };
+    const listeners = Object.entries(heard).map(([name, messages]) => {
+      const listener = (message: unknown) => void messages.push(message);
+      subscribe(name, listener);
+      return () => unsubscribe(name, listener);
+    });
+    const made = await pipeline({ placement: SPREAD, restart: 1 });
+    const update = counter(made);
+    await made.run({ ticks: 20 });
+    const restarted = once(made as never, 'restart');
+    await workersOf(made)[0]?.terminate();
+    await restarted;
+    for (const stop of listeners) stop();
+    await made.run({ ticks: 5 });
+    expect(heard['hotslot.capture']).to.deep.equal([{ pipeline: made, graphs: 4, scalars: ['count'] }]);
+    const ticks = heard['hotslot.tick'] as { pipeline: ReplayPipeline; tick: Tick }[];
+    expect(ticks.map(({ tick }) => tick.tickId)).to.deep.equal(Array.from({ length: 20 }, (_, i) => i));
+    expect(ticks.every((each) => each.pipeline === made)).to.equal(true);
+    const [restart] = heard['hotslot.restart'] as [{ roles: string[]; reason: Error }];
+    expect([restart.roles, restart.reason instanceof Error]).to.deep.equal([['pack'], true]);
+    await made.close();
+    update.close();
   });
 
   describe('numbers that are none', () => {

@@ -1,0 +1,11 @@
+/** What tools hear of every pipeline in the process, through node:diagnostics_channel; it costs nothing while nobody subscribes. */
+import { channel } from 'node:diagnostics_channel';
+
+export const channels = {
+  /** `{ pipeline, tick }`: a tick is over, as the event `tick` tells it */
+  tick: channel('hotslot.tick'),
+  /** `{ pipeline, graphs, scalars }`: a learner was captured, as one graph per slot */
+  capture: channel('hotslot.capture'),
+  /** `{ pipeline, roles, reason }`: a lost thread was replaced */
+  restart: channel('hotslot.restart'),
+} as const;
