@@ -9,7 +9,13 @@ export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer 
 export type { OffPolicyRows, SchemaRows } from './buffer/row-input.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
-export type { Collector, CollectorContext, CollectorFactory, CollectorReport } from './collectors/collector.ts';
+export type {
+  Collected,
+  Collector,
+  CollectorContext,
+  CollectorFactory,
+  CollectorReport,
+} from './collectors/collector.ts';
 export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
 export type { CollectorStatistics } from './collectors/statistics.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';

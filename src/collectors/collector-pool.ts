@@ -9,6 +9,7 @@ import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
+import { nowMs } from '../clock.ts';
 import { stateError, typeError, unavailableError } from '../errors.ts';
 import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
@@ -21,6 +22,8 @@ import { type CollectorStatistics, StatisticsPages } from './statistics.ts';
 const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A stopped collector has this long to come back from collect() before its thread is terminated. */
 const STOP_MS = 5000;
+/** A collect() that takes longer is named. */
+const PATIENCE_MS = 10_000;
 
 export interface CollectorPoolOptions {
   /** module whose default export is a CollectorFactory */
@@ -32,6 +35,8 @@ export interface CollectorPoolOptions {
   workers?: number;
   /** 0 by default */
   seed?: number;
+  /** how many collectors that fail may be made anew before the pool fails; 0 by default */
+  restart?: number;
   /** handed to every collector; must survive structured cloning */
   options?: unknown;
 }
@@ -53,6 +58,11 @@ export class CollectorPool implements AsyncDisposable {
   readonly #settled: Promise<unknown>;
   #failure: Error | null = null;
   #opened = false;
+  readonly #entry: URL;
+  #restartsLeft: number;
+  /** of each worker, the collect() that was told of already */
+  readonly #told: number[] = [];
+  readonly #watch: NodeJS.Timeout;
   #closing: Promise<void> | null = null;
 
   /**
@@ -72,14 +82,16 @@ export class CollectorPool implements AsyncDisposable {
 
   private constructor(key: unknown, options: CollectorPoolOptions) {
     checkOurs(key, 'CollectorPool', 'CollectorPool.open()');
-    checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'options']);
-    const { entry, buffer, mailbox, workers = 1, seed = 0, options: given } = options;
+    checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'restart', 'options']);
+    const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, options: given } = options;
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
       throw typeError('mailbox must be a WeightMailbox');
     checkCount('workers', workers, 1, 64);
     checkCount('seed', seed, 0);
+    this.#restartsLeft = checkCount('restart', restart, 0);
+    this.#entry = entry;
     this.workers = workers;
     this.#statistics = StatisticsPages.create(workers);
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
@@ -120,6 +132,7 @@ export class CollectorPool implements AsyncDisposable {
       this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
     );
     this.#settled = Promise.allSettled(tasks);
+    this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
     // A failure belongs to open() until that has resolved, and to `done` from then on: never to nobody, never to both.
     this.done = new Promise((resolve, reject) => {
       Promise.all(tasks).then(
@@ -154,6 +167,7 @@ export class CollectorPool implements AsyncDisposable {
     });
     const how = await Promise.race([this.#settled, late]);
     clearTimeout(timer);
+    clearInterval(this.#watch);
     await (how === 'late' ? this.#pool.destroy() : this.#pool.close());
     this.#release();
   }
@@ -161,6 +175,7 @@ export class CollectorPool implements AsyncDisposable {
   /** Stop word first, bells after: a collector that read its bell before the stop word cannot sleep through it. */
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
+    Atomics.notify(this.#control, STOP);
     for (const bell of this.#bells) bell.ring();
   }
 
@@ -169,7 +184,12 @@ export class CollectorPool implements AsyncDisposable {
       await this.#pool.run(setup);
     } catch (thrown) {
       const cause = fromPlain(thrown);
-      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}`;
+      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${this.#whereIn(cause)}`;
+      if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
+        this.#restartsLeft--;
+        process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
+        return this.#run(setup);
+      }
       const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
       this.#failure ??= error;
       this.#stop();
@@ -178,10 +198,28 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
+  /** Where in the collector's module it came from, or else where it was thrown. */
+  #whereIn(error: unknown): string {
+    const frames = ((error as Error)?.stack ?? '').split('\n').filter((line) => /:\d+:\d+\)?$/.test(line));
+    const frame = frames.find((line) => line.includes(this.#entry.pathname)) ?? frames[0];
+    const place = frame?.match(/([^/\s(]+:\d+:\d+)\)?$/)?.[1];
+    return place === undefined ? '' : ` (${place})`;
+  }
+
+  /** Tells, once each, of a collect() that does not come back. */
+  #nameStuck(): void {
+    for (const [worker, since] of this.#statistics.since().entries()) {
+      if (since === 0 || since === this.#told[worker] || nowMs() - since < PATIENCE_MS) continue;
+      this.#told[worker] = since;
+      const text = `collector ${worker} has not come back from a collect() for ${PATIENCE_MS / 1000} s`;
+      process.emitWarning(`${text} (${this.#entry.href})`, 'CollectorWarning');
+    }
+  }
+
   async #ready(): Promise<void> {
     await waitFor(this.#opener, () => {
       if (this.#failure) throw this.#failure;
-      this.#opened = Atomics.load(this.#control, READY) === this.workers;
+      this.#opened = Atomics.load(this.#control, READY) >= this.workers;
       return this.#opened;
     });
   }

@@ -1,13 +1,12 @@
 /** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
-import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { typeError } from '../errors.ts';
 import { toPlain } from '../plain-error.ts';
 import { Bell } from '../wait/bell.ts';
 import { LONGEST_PARK_MS } from '../wait/wait.ts';
-import type { Collector, CollectorFactory } from './collector.ts';
+import type { Collected, Collector, CollectorFactory } from './collector.ts';
 import { OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
@@ -51,14 +50,14 @@ async function collect(setup: CollectorSetup): Promise<void> {
   Atomics.add(control, READY, 1);
   new Bell(control.subarray(OPENER_BELL)).ring();
   try {
-    loop(collector, setup, report);
+    await loop(collector, setup, report);
   } finally {
-    collector.close?.();
+    await collector.close?.();
   }
 }
 
-/** Nothing in here awaits, posts or allocates on its own account. */
-function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWriter): void {
+/** Awaits what collect() promises and nothing else; posts and allocates nothing on its own account. */
+async function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWriter): Promise<void> {
   const { control } = setup;
   const buffer = ReplayBuffer.attach(setup.buffer);
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
@@ -66,7 +65,8 @@ function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWri
   const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
-  let rows: OffPolicyRows | SchemaRows | null = null;
+  let rows: Collected = null;
+  let stopped: Promise<'stopped'> | null = null;
   for (;;) {
     // The bell before the stop word and the offer: either they see the change or the park returns at once.
     const seen = bell?.read() ?? 0;
@@ -80,13 +80,37 @@ function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWri
           collector.load(weights, version);
         }
       }
-      rows = collector.collect();
+      report.collects();
+      const given = collector.collect();
+      if (isPromise(given)) {
+        // The opener stops what waits for ever, too.
+        stopped ??= stopWord(control);
+        const promised = Promise.resolve(given);
+        const first = await Promise.race([promised, stopped]);
+        if (first === 'stopped') {
+          promised.catch(() => {});
+          return;
+        }
+        rows = first;
+      } else rows = given;
+      report.collected();
       if (rows === null) continue;
     }
     if (buffer.add(rows) > 0) rows = null;
     else {
       report.waited();
-      bell?.park(seen, LONGEST_PARK_MS);
+      // Environments that are waited for have an event loop, which must turn.
+      if (stopped) await bell?.parkAsync(seen, LONGEST_PARK_MS);
+      else bell?.park(seen, LONGEST_PARK_MS);
     }
   }
+}
+
+const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>
+  typeof (given as { then?: unknown } | null)?.then === 'function';
+
+/** Resolves when the opener has set the stop word. */
+async function stopWord(control: Int32Array): Promise<'stopped'> {
+  while (Atomics.load(control, STOP) === 0) await Atomics.waitAsync(control, STOP, 0).value;
+  return 'stopped';
 }

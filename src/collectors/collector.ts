@@ -1,17 +1,21 @@
 /** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
 import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
 
-/** A collector steps its environments and hands out what they saw. Nothing of it may await: it runs in one long task. */
+/** What one collect() brings: rows to add, or null when there are none this time. */
+export type Collected = OffPolicyRows | SchemaRows | null;
+
+/** A collector steps its environments and hands out what they saw. */
 export interface Collector {
   /**
-   * Steps every environment once and returns the rows to add, or null when there are none this time. The arrays stay the
-   * collector's own: they are read until the buffer took them, and only then collect() is called again.
+   * Steps every environment once and returns the rows to add, or a promise of them for environments behind a socket, a child
+   * process or a browser. The arrays stay the collector's own: they are read until the buffer took them, and only then
+   * collect() is called again.
    */
-  collect(): OffPolicyRows | SchemaRows | null;
+  collect(): Collected | Promise<Collected>;
   /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
   load?(weights: Float32Array, version: number): void;
-  /** Called once, when the pool stops. */
-  close?(): void;
+  /** Called once, when the pool stops; also while a promise of collect() is still open. */
+  close?(): void | Promise<void>;
 }
 
 /** What a collector is told when it is made. */

@@ -2,6 +2,7 @@
  * What collectors count, a page of shared memory per worker. Each worker writes its own page only; readers get numbers for
  * people, at most a moment old.
  */
+import { nowMs } from '../clock.ts';
 import { allocateShared, type Place } from '../shared-memory.ts';
 import type { CollectorReport } from './collector.ts';
 
@@ -14,6 +15,8 @@ const EPISODES = 1;
 const WAITS = 2;
 /** version of the weights it acts by */
 const VERSION = 3;
+/** when the collect() under way began, by nowMs(); 0: none is */
+const SINCE = 4;
 const RETURNS = 8;
 const PAGE = RETURNS + REMEMBERED + 4;
 
@@ -58,6 +61,11 @@ export class StatisticsPages {
     return this.#share;
   }
 
+  /** Of each worker, when the collect() under way began; 0 for none. */
+  since(): number[] {
+    return this.#pages.map((page) => page[SINCE] as number);
+  }
+
   /** The pen of one worker; its thread only. */
   writer(worker: number): StatisticsWriter {
     return new StatisticsWriter(this.#pages[worker] as Float64Array);
@@ -97,6 +105,13 @@ export class StatisticsWriter implements CollectorReport {
     // The return first: a reader that sees the new count finds its return in place.
     this.#page[RETURNS + (episodes % REMEMBERED)] = episodeReturn;
     this.#page[EPISODES] = episodes + 1;
+  }
+
+  collects(): void {
+    this.#page[SINCE] = nowMs();
+  }
+  collected(): void {
+    this.#page[SINCE] = 0;
   }
 
   waited(): void {

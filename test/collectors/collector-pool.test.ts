@@ -1,9 +1,11 @@
 /** Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all through shared memory. */
 
+import { once } from 'node:events';
 import { expect } from 'chai';
 import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
 import { CollectorPool, type CollectorPoolOptions, RateLimiter, ReplayBuffer, WeightMailbox } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import type { PlainOptions } from './plain-collector.ts';
 
@@ -109,7 +111,7 @@ describe('collectors/collector-pool', () => {
 
   it('a factory that throws rejects with the cause, and its cause', async () => {
     const error = await refused({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
-    expect(error.message).to.equal('collector 1 failed: no environment today');
+    expect(error.message).to.match(/^collector 1 failed: no environment today \(plain-collector\.[jt]s:\d+:\d+\)$/);
     expect((error.cause as Error).message).to.equal('no environment today');
     expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
   });
@@ -131,7 +133,7 @@ describe('collectors/collector-pool', () => {
     });
     Atomics.store(words, 2, 1);
     const error = await rejection(pool.done);
-    expect(error.message).to.equal('collector 0 failed: the environment broke');
+    expect(error.message).to.match(/^collector 0 failed: the environment broke \(plain-collector\.[jt]s:\d+:\d+\)$/);
     await pool.close();
     await pool.close();
     expect(Atomics.load(words, 1), 'collectors closed').to.equal(2);
@@ -148,6 +150,69 @@ describe('collectors/collector-pool', () => {
     await pool.close();
     expect(performance.now() - begin).to.be.within(4000, 8000);
     expect((await done).message).to.match(/collector 0 failed/);
+  });
+
+  it('collectors that promise their rows add them, read weights, wait for the limiter, and stop', async () => {
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
+    const buffer = makeBuffer(limiter);
+    const mailbox = WeightMailbox.create({ length: 3 });
+    const pool = await CollectorPool.open({ ...withOptions(buffer, { later: true }), mailbox });
+    await until('the collector waits', () => pool.statistics().waits > 0);
+    mailbox.write(Float32Array.of(7, 0, 0));
+    limiter.takeSamples(8);
+    await until('it goes on by the new weights', () => newest(buffer)[0] === 7);
+    const begin = performance.now();
+    await pool.close();
+    await pool.done;
+    expect(performance.now() - begin).to.be.lessThan(2000);
+  });
+
+  it('a promise that is never kept does not keep the pool from closing', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const buffer = makeBuffer();
+    const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
+    await until('it waits for its environment', () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    const begin = performance.now();
+    await pool.close();
+    await pool.done;
+    expect(performance.now() - begin).to.be.lessThan(2000);
+    expect(Atomics.load(words, 1), 'closed').to.equal(1);
+  });
+
+  it('a collector that fails is made anew, as often as it may be', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const buffer = makeBuffer();
+    const warnings: string[] = [];
+    const hear = ({ name, message }: Error) => void (name === 'CollectorWarning' && warnings.push(message));
+    process.on('warning', hear);
+    const pool = await CollectorPool.open({
+      ...withOptions(buffer, { fault: 'collect', faulty: 1, words }),
+      workers: 2,
+      restart: 2,
+    });
+    const failed = rejection(pool.done);
+    for (let restart = 1; restart <= 2; restart++) {
+      Atomics.store(words, 2, 1);
+      await until('it is made anew', () => warnings.length === restart);
+      const before = buffer.ptr;
+      await until('rows come again', () => buffer.ptr > before);
+    }
+    expect(warnings[0]).to.match(/^collector 1 failed: the environment broke \(plain-collector.*\); it is made anew$/);
+    Atomics.store(words, 2, 1);
+    expect((await failed).message).to.match(/^collector 1 failed: the environment broke/);
+    await pool.close();
+    process.off('warning', hear);
+  });
+
+  itAll('a collector that has not come back for ten seconds is named', async function () {
+    this.timeout(40_000);
+    const buffer = makeBuffer();
+    const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never' }));
+    const [warning] = (await once(process, 'warning')) as [Error];
+    expect(warning.message).to.match(
+      /^collector 0 has not come back from a collect\(\) for 10 s \(file:.*plain-collector/,
+    );
+    await pool.close();
   });
 
   it('closing twice is fine, done resolves, and the pool is gone', async () => {

@@ -3,7 +3,9 @@ import type { Collector, CollectorContext } from '../../src/index.ts';
 
 export interface PlainOptions {
   /** where collect() misbehaves */
-  fault?: 'factory' | 'collect' | 'stuck' | 'not a collector';
+  fault?: 'factory' | 'collect' | 'stuck' | 'not a collector' | 'never';
+  /** collect() answers with promises, which the event loop has to keep */
+  later?: boolean;
   /** only this worker misbehaves; all when left out */
   faulty?: number;
   /** Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail */
@@ -12,7 +14,7 @@ export interface PlainOptions {
 
 /** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
 export default async function plain({ worker, options, report, seed }: CollectorContext): Promise<Collector> {
-  const { fault, faulty = worker, words } = (options ?? {}) as PlainOptions;
+  const { fault, faulty = worker, words, later = false } = (options ?? {}) as PlainOptions;
   const mine = fault !== undefined && faulty === worker ? fault : undefined;
   if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
   if (mine === 'not a collector') return {} as Collector;
@@ -27,13 +29,16 @@ export default async function plain({ worker, options, report, seed }: Collector
       if (words) Atomics.add(words, 0, 1);
       // A stuck environment never comes back: nothing but the end of its thread ends it.
       while (mine === 'stuck' && count === 3) {}
-      if (mine === 'collect' && words && Atomics.load(words, 2) === 1) throw new Error('the environment broke');
+      // Once per time that the test says so.
+      if (mine === 'collect' && words && Atomics.compareExchange(words, 2, 1, 0) === 1)
+        throw new Error('the environment broke');
+      if (mine === 'never' && count === 3) return new Promise(() => {});
       row[0] = weight >= 0 ? weight : worker * 1_000_000 + count + seed;
       row[1] = worker;
       count++;
       report.steps(1);
       if (count % 10 === 0) report.episode(10 * (worker + 1));
-      return { value: row };
+      return later ? new Promise((resolve) => setTimeout(resolve, 0, { value: row })) : { value: row };
     },
     close() {
       if (words) Atomics.add(words, 1, 1);
