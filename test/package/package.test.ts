@@ -31,6 +31,17 @@ function run(folder: string, command: string, args: readonly string[], env: Node
   });
 }
 
+/** What the registry does not have is left to another day, and said; whatever else goes wrong is a failure. */
+function leaveUnlessHad(context: Mocha.Context, wanted: readonly string[], code: number | null, text: string): void {
+  const away = /\b(E404|ETARGET|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b/.exec(text);
+  if (code === 0 || !away) {
+    expect(code, text).to.equal(0);
+    return;
+  }
+  console.log(`      skipped: ${wanted.join(' and ')} cannot be had here (${away[1]})`);
+  context.skip();
+}
+
 describeAll('package/installed', function () {
   this.timeout(600_000);
   let place = '';
@@ -53,6 +64,7 @@ describeAll('package/installed', function () {
 
   /** A project with hotslot in its lockfile, and the node and npm that it uses. */
   async function project(
+    context: Mocha.Context,
     name: string,
     extra: readonly string[] = [],
   ): Promise<{ folder: string; env: NodeJS.ProcessEnv }> {
@@ -66,7 +78,7 @@ describeAll('package/installed', function () {
       writeFileSync(join(tools, 'package.json'), '{"private":true}');
       // npm's node package finds its binary in a script.
       const { code, text } = await run(tools, 'npm', ['install', '--foreground-scripts', ...extra]);
-      expect(code, text).to.equal(0);
+      leaveUnlessHad(context, extra, code, text);
       env.PATH = [join(tools, 'node_modules/.bin'), process.env.PATH].join(delimiter);
     }
     return { folder, env };
@@ -111,8 +123,8 @@ describeAll('package/installed', function () {
     ],
   });
   for (const [i, [title, tools]] of matrix.entries()) {
-    it(`installs, again from its lockfile, and runs: ${title}`, async () => {
-      const { folder, env } = await project(`app${i}`, tools);
+    it(`installs, again from its lockfile, and runs: ${title}`, async function () {
+      const { folder, env } = await project(this, `app${i}`, tools);
       const step = async (command: string, ...args: string[]) => {
         const { code, text } = await run(folder, command, args, env);
         expect(code, `${command} ${args.join(' ')}:\n${text}`).to.equal(0);
@@ -132,8 +144,8 @@ describeAll('package/installed', function () {
     });
   }
 
-  it('says what is missing where no prebuilt addon fits, and builds its own', async () => {
-    const { folder } = await project('builds');
+  it('says what is missing where no prebuilt addon fits, and builds its own', async function () {
+    const { folder } = await project(this, 'builds');
     const ok = async (command: string, ...args: string[]) => {
       const { code, text } = await run(folder, command, args);
       expect(code, text).to.equal(0);
@@ -153,12 +165,12 @@ describeAll('package/installed', function () {
     expect(await ok('npx', 'hotslot', 'doctor')).to.match(/addon device .*hotslot\/build\/Release\/device\.node/);
   });
 
-  it('is what publint and attw expect of a package of modules', async () => {
-    const { folder } = await project('checks');
+  it('is what publint and attw expect of a package of modules', async function () {
+    const { folder } = await project(this, 'checks');
     const installed = await run(folder, 'npm', [
       ...['install', '--ignore-scripts', '--no-save', 'publint@0.3.25', '@arethetypeswrong/cli@0.18.5'],
     ]);
-    expect(installed.code, installed.text).to.equal(0);
+    leaveUnlessHad(this, ['publint', 'attw'], installed.code, installed.text);
     const publint = await run(folder, 'npx', ['publint', tarball, '--strict']);
     expect(publint.text).to.match(/All good/);
     const attw = await run(folder, 'npx', ['attw', tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);

@@ -1,8 +1,11 @@
 /** Builds ahead, on every core at once, what the tests of a setting would each build when they need it. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDriver } from '../drivers/build.ts';
 import { missing, type Sanitizer, unitsOf } from '../native/harnesses.ts';
 import { partsOfAddons } from '../native/sanitized.ts';
 
+const root = fileURLToPath(new URL('../../../', import.meta.url));
 const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas'];
 const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
 
@@ -32,4 +35,7 @@ export function buildForTests(setting: string): void {
     process.stderr.write('not all of it: ');
   }
   process.stderr.write(`${((performance.now() - begin) / 1000).toFixed(1)} s\n`);
+  // Two test files need the package's addons at the same time.
+  if (setting !== 'short')
+    spawnSync(process.execPath, ['src/cli/setup.mjs', '--stage'], { cwd: root, stdio: 'inherit' });
 }
