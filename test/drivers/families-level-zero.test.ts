@@ -1,5 +1,5 @@
 /** Level Zero over its software driver, as of each of its times. */
-import { describeAll } from '../rig/setting.ts';
+import { describeAll, setting } from '../rig/setting.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
 import { modes } from './software.ts';
@@ -7,14 +7,14 @@ import { modes } from './software.ts';
 describeMode(modes.ze14, {}, () => {
   describeAll('in full', () => {
     carriesAbove(modes.ze14, { brief: true });
-    failsEveryCall(modes.ze14, 2);
+    failsEveryCall(modes.ze14, setting({ short: 1, all: 1, long: 20 }));
   });
 });
 describeMode(modes.zeBare);
 describeMode(modes.ze, { newest: true }, () => {
   describeAll('above', () => carriesAbove(modes.ze));
   hasPeers(modes.ze, { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' });
-  failsEveryCall(modes.ze, 2);
+  failsEveryCall(modes.ze, setting({ short: 1, all: 2, long: 20 }));
 });
 describeMode(modes.zeIntel);
 describeMode(modes.zeGraph);
