@@ -1,4 +1,4 @@
-/** How an example shows its progress: a terminal's lines are redrawn, a pipe or file gets lines that stay, or none. */
+/** How an example shows its progress: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
 
 export interface Progress {
   /** what a terminal shows now; every line is cut to fit */
@@ -21,11 +21,12 @@ export async function shown<T>(work: Promise<T>, { live, line }: Progress, out =
   let height = 0;
   const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {
-    const drawn = lines.map((each) => `${cut(each, out.columns || 80)}\x1b[K`).join('\n');
+    const drawn = lines.map((each) => `${cut(each, out.columns)}\x1b[K`).join('\n');
     out.write(`${home()}${drawn}`);
     height = lines.length;
   };
-  const terminal = live !== undefined && out.isTTY === true;
+  // Some terminals do not know their width (a container's, a CI's): nothing can be redrawn there.
+  const terminal = live !== undefined && out.isTTY === true && out.columns > 0;
   const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
   const timer = show && setInterval(show, terminal ? LIVE_MS : LINE_MS);
   try {

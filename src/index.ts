@@ -17,7 +17,7 @@ export type {
   CollectorReport,
 } from './collectors/collector.ts';
 export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
-export type { CollectorStatistics } from './collectors/statistics.ts';
+export type { CollectorStatistics, Episode } from './collectors/statistics.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';
 export type {
   Device,

@@ -24,9 +24,10 @@ export interface Place {
 
 /**
  * Over-allocates a plain (never growable: those are 40 times slower to read) SharedArrayBuffer. The address decides the
- * offset, and the address is the same in every thread. Throws ERR_HOTSLOT_MEMORY, saying bytes asked and free.
+ * offset, and the address is the same in every thread. `widest`: bytes of the widest elements that it is viewed by as a whole.
+ * Throws ERR_HOTSLOT_MEMORY, saying bytes asked and free.
  */
-export function allocateShared(what: string, bytes: number, alignment: 64 | 4096): Place {
+export function allocateShared(what: string, bytes: number, alignment: 64 | 4096, widest: 1 | 8 = 8): Place {
   const total = bytes + alignment;
   const free = Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
   const refusal = `${what} asks for ${bytes} bytes of shared memory, ${free} are free`;
@@ -34,7 +35,9 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);
-    new Float64Array(memory, 0, Math.floor(total / 8)); // the longest views there are must reach its end
+    // A view has a most length in elements: such a one must reach the end.
+    if (widest === 8) new Float64Array(memory, 0, Math.floor(total / 8));
+    else new Uint8Array(memory, 0, total);
   } catch (error) {
     throw rangeError(`${refusal}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
   }

@@ -43,7 +43,7 @@ export class WeightMailbox {
     checkKeys('WeightMailbox.create', options, ['length']);
     const { length } = options;
     checkCount('length', length, 1, 2 ** 29);
-    const place = allocateShared(`a mailbox of 3 × ${length} float32 weights`, mailboxBytes(length), PAGE);
+    const place = allocateShared(`a mailbox of 3 × ${length} float32 weights`, mailboxBytes(length), PAGE, 1);
     return new WeightMailbox(OURS, Object.freeze({ kind: KIND, ...place, length }));
   }
 

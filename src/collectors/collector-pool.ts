@@ -14,10 +14,11 @@ import { stateError, typeError, unavailableError } from '../errors.ts';
 import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { Bell } from '../wait/bell.ts';
-import { waitFor } from '../wait/wait.ts';
+import { checkSignal, waitFor } from '../wait/wait.ts';
 import type { CollectorSetup } from './collector-thread.ts';
 import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
-import { type CollectorStatistics, StatisticsPages } from './statistics.ts';
+import { episodesOf } from './episodes.ts';
+import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A stopped collector has this long to come back from collect() before its thread is terminated. */
@@ -39,6 +40,8 @@ export interface CollectorPoolOptions {
   restart?: number;
   /** handed to every collector; must survive structured cloning */
   options?: unknown;
+  /** ends opening, while collectors are still being made: open() rejects with its reason */
+  signal?: AbortSignal;
 }
 
 export class CollectorPool implements AsyncDisposable {
@@ -72,7 +75,7 @@ export class CollectorPool implements AsyncDisposable {
   static async open(options: CollectorPoolOptions): Promise<CollectorPool> {
     const pool = new CollectorPool(OURS, options);
     try {
-      await pool.#ready();
+      await pool.#ready(options.signal);
     } catch (error) {
       await pool.close();
       throw error;
@@ -82,7 +85,17 @@ export class CollectorPool implements AsyncDisposable {
 
   private constructor(key: unknown, options: CollectorPoolOptions) {
     checkOurs(key, 'CollectorPool', 'CollectorPool.open()');
-    checkKeys('CollectorPool.open', options, ['entry', 'buffer', 'mailbox', 'workers', 'seed', 'restart', 'options']);
+    checkKeys('CollectorPool.open', options, [
+      'entry',
+      'buffer',
+      'mailbox',
+      'workers',
+      'seed',
+      'restart',
+      'options',
+      'signal',
+    ]);
+    checkSignal(options.signal);
     const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, options: given } = options;
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
@@ -147,6 +160,22 @@ export class CollectorPool implements AsyncDisposable {
   /** Sums over all workers, read from shared memory. */
   statistics(): CollectorStatistics {
     return this.#statistics.read();
+  }
+
+  /**
+   * Episodes that collectors tell of, from the first read on, one after the other; ends when the pool closes. Each worker's
+   * last 256 are kept for a reader that is slower; `missed` says how many went by before one. Rejects with the signal's reason,
+   * and with the failure of a collector.
+   */
+  episodes(options: { signal?: AbortSignal } = {}): AsyncGenerator<Episode, void> {
+    checkKeys('episodes', options, ['signal']);
+    checkSignal(options.signal);
+    return episodesOf({
+      ...{ pages: this.#statistics, workers: this.workers, signal: options.signal },
+      over: this.#settled.then(() => {
+        if (this.#failure) throw this.#failure;
+      }),
+    });
   }
 
   /** Stops every collector and ends its thread, within seconds whatever they do. Twice is fine. */
@@ -216,11 +245,12 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
-  async #ready(): Promise<void> {
-    await waitFor(this.#opener, () => {
+  async #ready(signal: AbortSignal | undefined): Promise<void> {
+    const opened = () => {
       if (this.#failure) throw this.#failure;
       this.#opened = Atomics.load(this.#control, READY) >= this.workers;
       return this.#opened;
-    });
+    };
+    await waitFor(this.#opener, opened, { signal });
   }
 }

@@ -34,8 +34,8 @@ export interface CollectorContext {
 export interface CollectorReport {
   /** environment steps done since the last call */
   steps(count: number): void;
-  /** an episode ended */
-  episode(episodeReturn: number): void;
+  /** an episode ended, after so many steps of its environment where that is told */
+  episode(episodeReturn: number, length?: number): void;
 }
 
 /** The default export of a collector's module. May be async: it is awaited before the first collect(). */

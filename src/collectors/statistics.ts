@@ -3,22 +3,25 @@
  * people, at most a moment old.
  */
 import { nowMs } from '../clock.ts';
-import { allocateShared, type Place } from '../shared-memory.ts';
+import { allocateShared, LINE, type Place } from '../shared-memory.ts';
 import type { CollectorReport } from './collector.ts';
 
-/** returns remembered per worker */
+/** returns that a mean is of, per worker */
 const REMEMBERED = 100;
+/** episodes remembered per worker, for who reads each of them */
+const KEPT = 256;
 /** Float64 places of a page */
 const STEPS = 0;
-const EPISODES = 1;
 /** times it parked because the limiter said not yet */
 const WAITS = 2;
 /** version of the weights it acts by */
 const VERSION = 3;
 /** when the collect() under way began, by nowMs(); 0: none is */
 const SINCE = 4;
-const RETURNS = 8;
-const PAGE = RETURNS + REMEMBERED + 4;
+/** from here on KEPT episodes: return, length (NaN: not told), version */
+const EPISODES = 8;
+const FIELDS = 3;
+const PAGE = EPISODES + KEPT * FIELDS;
 
 export interface StatisticsShare {
   readonly place: Place;
@@ -40,9 +43,23 @@ export interface CollectorStatistics {
   version: number;
 }
 
+/** An episode that a collector told of. */
+export interface Episode {
+  worker: number;
+  return: number;
+  /** steps of its environment; null where the collector did not tell */
+  length: number | null;
+  /** version of the weights that the worker acted by when it ended; 0 before the first */
+  version: number;
+  /** episodes of this worker just before this one that were overwritten before they were read */
+  missed: number;
+}
+
 export class StatisticsPages {
   readonly #share: StatisticsShare;
   readonly #pages: Float64Array[];
+  /** episodes that have ended, a cache line per worker; a worker adds to its own when the episode's numbers are in place */
+  readonly #ended: Int32Array;
 
   constructor(share: StatisticsShare) {
     this.#share = share;
@@ -51,14 +68,42 @@ export class StatisticsPages {
       { length: workers },
       (_, worker) => new Float64Array(place.memory, place.offset + worker * PAGE * 8, PAGE),
     );
+    this.#ended = new Int32Array(place.memory, place.offset + workers * PAGE * 8, workers * LINE);
   }
 
   static create(workers: number): StatisticsPages {
-    return new StatisticsPages({ place: allocateShared('collector statistics', workers * PAGE * 8, 64), workers });
+    return new StatisticsPages({
+      place: allocateShared('collector statistics', workers * (PAGE * 8 + LINE * 4), 64),
+      workers,
+    });
   }
 
   share(): StatisticsShare {
     return this.#share;
+  }
+
+  /** How many episodes of a worker have ended. */
+  ended(worker: number): number {
+    return Atomics.load(this.#ended, worker * LINE) >>> 0;
+  }
+
+  /** A worker's episodes from number `from` on, oldest first; what comes next, and how many were missed since the last one. */
+  episodes(worker: number, from: number, before = 0): { next: number; missed: number; episodes: Episode[] } {
+    const page = this.#pages[worker] as Float64Array;
+    const next = this.ended(worker);
+    const episodes: Episode[] = [];
+    // The oldest may be under the worker's pen: one episode's distance, and another look at the count after each copy.
+    const first = Math.max(from, next - (KEPT - 1));
+    let missed = before + first - from;
+    for (let n = first; n < next; n++) {
+      const [value, length, version] = page.slice(at(n), at(n) + FIELDS) as unknown as [number, number, number];
+      if (this.ended(worker) - n >= KEPT) missed++;
+      else {
+        episodes.push({ worker, return: value, length: Number.isNaN(length) ? null : length, version, missed });
+        missed = 0;
+      }
+    }
+    return { next, missed, episodes };
   }
 
   /** Of each worker, when the collect() under way began; 0 for none. */
@@ -68,16 +113,16 @@ export class StatisticsPages {
 
   /** The pen of one worker; its thread only. */
   writer(worker: number): StatisticsWriter {
-    return new StatisticsWriter(this.#pages[worker] as Float64Array);
+    return new StatisticsWriter(this.#pages[worker] as Float64Array, this.#ended.subarray(worker * LINE));
   }
 
   read(): CollectorStatistics {
     const sum = { steps: 0, episodes: 0, meanReturn: 0, recent: 0, waits: 0, version: Number.POSITIVE_INFINITY };
     let returns = 0;
-    for (const page of this.#pages) {
-      const episodes = page[EPISODES] as number;
+    for (const [worker, page] of this.#pages.entries()) {
+      const episodes = this.ended(worker);
       const recent = Math.min(episodes, REMEMBERED);
-      for (let i = 0; i < recent; i++) returns += page[RETURNS + i] as number;
+      for (let n = episodes - recent; n < episodes; n++) returns += page[at(n)] as number;
       sum.steps += page[STEPS] as number;
       sum.episodes += episodes;
       sum.recent += recent;
@@ -91,20 +136,25 @@ export class StatisticsPages {
 
 export class StatisticsWriter implements CollectorReport {
   readonly #page: Float64Array;
+  readonly #ended: Int32Array;
 
-  constructor(page: Float64Array) {
+  constructor(page: Float64Array, ended: Int32Array) {
     this.#page = page;
+    this.#ended = ended;
   }
 
   steps(count: number): void {
     this.#page[STEPS] = (this.#page[STEPS] as number) + count;
   }
 
-  episode(episodeReturn: number): void {
-    const episodes = this.#page[EPISODES] as number;
-    // The return first: a reader that sees the new count finds its return in place.
-    this.#page[RETURNS + (episodes % REMEMBERED)] = episodeReturn;
-    this.#page[EPISODES] = episodes + 1;
+  episode(episodeReturn: number, length = Number.NaN): void {
+    const page = this.#page;
+    const first = at(Atomics.load(this.#ended, 0) >>> 0);
+    page[first] = episodeReturn;
+    page[first + 1] = length;
+    page[first + 2] = page[VERSION] as number;
+    // Last: a reader that sees the new count finds the numbers in place.
+    Atomics.add(this.#ended, 0, 1);
   }
 
   collects(): void {
@@ -121,4 +171,9 @@ export class StatisticsWriter implements CollectorReport {
   acts(version: number): void {
     this.#page[VERSION] = version;
   }
+}
+
+/** Where the n-th episode lies in a page. */
+function at(n: number): number {
+  return EPISODES + (n % KEPT) * FIELDS;
 }

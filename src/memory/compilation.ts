@@ -10,6 +10,7 @@ import type { DeviceFamily } from '../device/facts.ts';
 import { native } from '../device/native.ts';
 import { stateError, UnifiedMemoryCompileTimeoutError } from '../errors.ts';
 import { fromPlain, toPlain } from '../plain-error.ts';
+import { checkSignal, orAborted } from '../wait/wait.ts';
 import { notStarted, type Outcome, probe, probeSync, type Reasons } from './probe-process.ts';
 
 /** Megatron's UNATTEMPTED, SUCCESS and FAILURE. */
@@ -38,14 +39,22 @@ function outcome(text = native().probeOutcome()): Outcome | undefined {
  * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs` milliseconds; once per
  * process, so a later call, or one of another thread, gives the first one's result. `success`: the probe has ended and said
  * something of every family, also where that is a reason against it. Rejects only wrong options (TypeError, RangeError): a
- * failure is a state, see compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides.
+ * failure is a state, see compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides. A `signal`
+ * that aborts ends the waiting, not the probe: it rejects with its reason.
  *
  * From Megatron's core.inference.unified_memory, where it compiles an allocator; here there is nothing to compile.
  */
-export async function compileAllocator(options: { timeoutMs?: number } = {}): Promise<CompilationState> {
-  checkKeys('compileAllocator', options, ['timeoutMs']);
-  const { timeoutMs = TIMEOUT_MS } = options;
+export async function compileAllocator(
+  options: { timeoutMs?: number; signal?: AbortSignal } = {},
+): Promise<CompilationState> {
+  checkKeys('compileAllocator', options, ['timeoutMs', 'signal']);
+  const { timeoutMs = TIMEOUT_MS, signal } = options;
   checkCount('timeoutMs', timeoutMs, 1, 2 ** 31 - 1);
+  checkSignal(signal);
+  return orAborted(compiled(timeoutMs), signal);
+}
+
+async function compiled(timeoutMs: number): Promise<CompilationState> {
   for (;;) {
     const claimed = answered(native().claimProbe());
     if (claimed === 'mine') publish(await probe(timeoutMs).catch(notStarted));

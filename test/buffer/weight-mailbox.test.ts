@@ -114,6 +114,13 @@ describe('weight mailbox', () => {
   it('refuses lengths and arrays that are none', () => {
     for (const length of [0, -1, 1.5, Number.NaN])
       expect(() => WeightMailbox.create({ length })).to.throw(RangeError, `got ${length}`);
+    // One array holds no more than 4 GiB, three such versions are 6 GiB.
+    expect(() => WeightMailbox.create({ length: 2 ** 29 }))
+      .to.throw(
+        RangeError,
+        /mailbox of 3 × 536870912 float32 weights asks for \d+ bytes of shared memory, \d+ are free/,
+      )
+      .with.property('code', 'ERR_HOTSLOT_MEMORY');
     const box = WeightMailbox.create({ length: 4 });
     expect(() => box.write(weights(3, 0))).to.throw(
       TypeError,

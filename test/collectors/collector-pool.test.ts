@@ -3,7 +3,15 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
-import { CollectorPool, type CollectorPoolOptions, RateLimiter, ReplayBuffer, WeightMailbox } from '../../src/index.ts';
+import { StatisticsPages } from '../../src/collectors/statistics.ts';
+import {
+  CollectorPool,
+  type CollectorPoolOptions,
+  type Episode,
+  RateLimiter,
+  ReplayBuffer,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
@@ -213,6 +221,75 @@ describe('collectors/collector-pool', () => {
       /^collector 0 has not come back from a collect\(\) for 10 s \(file:.*plain-collector/,
     );
     await pool.close();
+  });
+
+  it('episodes are had one by one, with worker, length and the version of the weights', async () => {
+    const buffer = makeBuffer();
+    const mailbox = WeightMailbox.create({ length: 3 });
+    mailbox.write(Float32Array.of(7, 0, 0));
+    const pool = await CollectorPool.open({ ...withOptions(buffer, { calm: true }), mailbox, workers: 2 });
+    const seen: Episode[] = [];
+    for await (const episode of pool.episodes()) {
+      seen.push(episode);
+      if (seen.length === 40) break;
+    }
+    expect(new Set(seen.map(({ worker }) => worker))).to.deep.equal(new Set([0, 1]));
+    for (const { worker, return: value, length, version } of seen)
+      expect([value, length, version]).to.deep.equal([10 * (worker + 1), 10, 1]);
+    expect(seen.every(({ missed }) => missed === 0)).to.equal(true);
+    // The last ones are read, and then it is over.
+    const counted = [...seen];
+    const rest = (async () => {
+      for await (const episode of pool.episodes()) counted.push(episode);
+    })();
+    await new Promise(setImmediate);
+    await pool.close();
+    await rest;
+    expect(counted.length).to.be.at.least(seen.length);
+  });
+
+  it('a slow reader of episodes is told how many went by', async () => {
+    const pages = StatisticsPages.create(1);
+    const pen = pages.writer(0);
+    const read = pages.episodes.bind(pages, 0);
+    pen.acts(4);
+    for (let n = 0; n < 300; n++) pen.episode(n, n);
+    const { next, missed, episodes } = read(0);
+    expect([next, missed, episodes.length]).to.deep.equal([300, 0, 255]);
+    expect(episodes[0]).to.deep.equal({ worker: 0, return: 45, length: 45, version: 4, missed: 45 });
+    expect(episodes.at(-1)).to.deep.equal({ worker: 0, return: 299, length: 299, version: 4, missed: 0 });
+    pen.episode(1);
+    expect(read(300).episodes).to.deep.equal([{ worker: 0, return: 1, length: null, version: 4, missed: 0 }]);
+    expect(pages.read()).to.include({ episodes: 301, recent: 100 });
+  });
+
+  it('reading episodes ends with the signal, and with the failure of a collector', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'collect', words }));
+    const done = rejection(pool.done);
+    const controller = new AbortController();
+    const reading = (signal?: AbortSignal) =>
+      rejection(async () => {
+        for await (const _ of pool.episodes(signal ? { signal } : {})) controller.abort(new Error('enough'));
+      });
+    expect((await reading(controller.signal)).message).to.equal('enough');
+    const failing = reading();
+    Atomics.store(words, 2, 1);
+    expect((await failing).message).to.match(/^collector 0 failed: the environment broke/);
+    await done;
+    await pool.close();
+  });
+
+  it('opening can be aborted while a factory takes its time', async () => {
+    const controller = new AbortController();
+    const buffer = makeBuffer();
+    const opening = rejection(
+      CollectorPool.open({ ...withOptions(buffer, { fault: 'slow' }), signal: controller.signal }),
+    );
+    controller.abort(new Error('not today'));
+    expect((await opening).message).to.equal('not today');
+    const given = { entry, buffer, signal: {} } as never;
+    expect((await refused(given)).message).to.include('signal must be an AbortSignal');
   });
 
   it('closing twice is fine, done resolves, and the pool is gone', async () => {

@@ -3,9 +3,11 @@ import type { Collector, CollectorContext } from '../../src/index.ts';
 
 export interface PlainOptions {
   /** where collect() misbehaves */
-  fault?: 'factory' | 'collect' | 'stuck' | 'not a collector' | 'never';
+  fault?: 'factory' | 'collect' | 'stuck' | 'not a collector' | 'never' | 'slow';
   /** collect() answers with promises, which the event loop has to keep */
   later?: boolean;
+  /** a step takes a moment: nobody misses an episode */
+  calm?: boolean;
   /** only this worker misbehaves; all when left out */
   faulty?: number;
   /** Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail */
@@ -14,9 +16,10 @@ export interface PlainOptions {
 
 /** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
 export default async function plain({ worker, options, report, seed }: CollectorContext): Promise<Collector> {
-  const { fault, faulty = worker, words, later = false } = (options ?? {}) as PlainOptions;
+  const { fault, faulty = worker, words, later = false, calm = false } = (options ?? {}) as PlainOptions;
   const mine = fault !== undefined && faulty === worker ? fault : undefined;
   if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
+  if (mine === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
   if (mine === 'not a collector') return {} as Collector;
   const row = new Float32Array(2);
   let count = 0;
@@ -33,11 +36,12 @@ export default async function plain({ worker, options, report, seed }: Collector
       if (mine === 'collect' && words && Atomics.compareExchange(words, 2, 1, 0) === 1)
         throw new Error('the environment broke');
       if (mine === 'never' && count === 3) return new Promise(() => {});
+      if (calm) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
       row[0] = weight >= 0 ? weight : worker * 1_000_000 + count + seed;
       row[1] = worker;
       count++;
       report.steps(1);
-      if (count % 10 === 0) report.episode(10 * (worker + 1));
+      if (count % 10 === 0) report.episode(10 * (worker + 1), 10);
       return later ? new Promise((resolve) => setTimeout(resolve, 0, { value: row })) : { value: row };
     },
     close() {

@@ -46,6 +46,13 @@ describe('examples/live-display', () => {
     expect(out.text).to.equal('step 1\n');
   });
 
+  it('a terminal that does not know its width gets plain lines', async () => {
+    const out = new Output(true);
+    out.columns = 0;
+    await shown(texts(out, 1), { live: () => ['never'], line: () => 'a line as long as it is' }, out.as());
+    expect(out.text).to.equal('a line as long as it is\n');
+  });
+
   it('a failure takes the live lines away too', async () => {
     const out = new Output(true);
     const failing = texts(out, 1).then(() => Promise.reject(new Error('no more')));

@@ -13,7 +13,7 @@ import {
   UnifiedMemoryCompileTimeoutError,
   UnifiedMemoryUnsupportedError,
 } from '../../src/memory/index.ts';
-import { refusal } from '../rig/refusal.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
 import { givenTask, perform, TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';
 
@@ -135,7 +135,11 @@ const scenarios: Record<string, () => Promise<unknown>> = {
 
   async 'asks itself while it probes'() {
     const promise = compileAllocator();
-    return { busy: told(() => createUnifiedMempool('host:0')), state: await promise };
+    const controller = new AbortController();
+    const impatient = rejection(compileAllocator({ signal: controller.signal }));
+    controller.abort(new Error('no time'));
+    const aborted = (await impatient).message;
+    return { busy: told(() => createUnifiedMempool('host:0')), aborted, state: await promise };
   },
 
   async 'probes by itself when a pool is made'() {
