@@ -52,6 +52,8 @@ async function collect(setup: CollectorSetup): Promise<void> {
   try {
     await loop(collector, setup, report);
   } finally {
+    // Also of a collect() that threw: it is over.
+    report.collected();
     await collector.close?.();
   }
 }
@@ -66,7 +68,7 @@ async function loop(collector: Collector, setup: CollectorSetup, report: Statist
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
   let rows: Collected = null;
-  let stopped: Promise<'stopped'> | null = null;
+  let stop: StopWord | null = null;
   for (;;) {
     // The bell before the stop word and the offer: either they see the change or the park returns at once.
     const seen = bell?.read() ?? 0;
@@ -84,13 +86,9 @@ async function loop(collector: Collector, setup: CollectorSetup, report: Statist
       const given = collector.collect();
       if (isPromise(given)) {
         // The opener stops what waits for ever, too.
-        stopped ??= stopWord(control);
-        const promised = Promise.resolve(given);
-        const first = await Promise.race([promised, stopped]);
-        if (first === 'stopped') {
-          promised.catch(() => {});
-          return;
-        }
+        stop ??= new StopWord(control);
+        const first = await stop.or(given);
+        if (first === 'stopped') return;
         rows = first;
       } else rows = given;
       report.collected();
@@ -100,7 +98,7 @@ async function loop(collector: Collector, setup: CollectorSetup, report: Statist
     else {
       report.waited();
       // Environments that are waited for have an event loop, which must turn.
-      if (stopped) await bell?.parkAsync(seen, LONGEST_PARK_MS);
+      if (stop) await bell?.parkAsync(seen, LONGEST_PARK_MS);
       else bell?.park(seen, LONGEST_PARK_MS);
     }
   }
@@ -109,8 +107,25 @@ async function loop(collector: Collector, setup: CollectorSetup, report: Statist
 const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>
   typeof (given as { then?: unknown } | null)?.then === 'function';
 
-/** Resolves when the opener has set the stop word. */
-async function stopWord(control: Int32Array): Promise<'stopped'> {
-  while (Atomics.load(control, STOP) === 0) await Atomics.waitAsync(control, STOP, 0).value;
-  return 'stopped';
+/** Ends what a collector waits for when the opener has set the stop word. */
+class StopWord {
+  #stopped = false;
+  /** of the promise that is waited for now: a race with one lasting promise would keep something of every collect() */
+  #end = () => {};
+
+  constructor(control: Int32Array) {
+    void (async () => {
+      while (Atomics.load(control, STOP) === 0) await Atomics.waitAsync(control, STOP, 0).value;
+      this.#stopped = true;
+      this.#end();
+    })();
+  }
+
+  or<T>(promised: PromiseLike<T>): Promise<T | 'stopped'> {
+    return new Promise((resolve, reject) => {
+      this.#end = () => resolve('stopped');
+      promised.then(resolve, reject);
+      if (this.#stopped) this.#end();
+    });
+  }
 }

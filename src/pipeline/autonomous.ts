@@ -51,7 +51,7 @@ function patience({ waitingFor, warn }: RunPlan, finished: () => number): () => 
       told = false;
     } else if (!told && nowMs() - since >= PATIENCE_MS) {
       told = true;
-      warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing}`);
+      warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`);
     }
   };
 }
