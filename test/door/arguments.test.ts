@@ -72,7 +72,7 @@ const kept = new Set<unknown>();
 const shownAll = (args: readonly unknown[]) =>
   args.map((arg) => inspect(arg, { depth: 0, breakLength: Number.POSITIVE_INFINITY }).slice(0, 60)).join(', ');
 
-describe('the door: arguments', function () {
+describe('the door: arguments (test:all: more of them)', function () {
   this.timeout(600_000);
   const random = new Random(7);
   /** junk, and what was made: of the right kind for somebody else */

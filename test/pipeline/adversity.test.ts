@@ -126,7 +126,7 @@ describe('a pipeline in adversity', () => {
     }
   });
 
-  it('learners that crash or are ended give their places in the buffer back', async () => {
+  it('learners that crash or are ended give their places in the buffer back (test:all: more of them)', async () => {
     const buffer = filled();
     for (let death = 0; death < deaths; death++) {
       const learner = new TestThread(new URL('./crashing-worker.js', import.meta.url), buffer.share());

@@ -17,7 +17,7 @@ describe('wait/seats', () => {
   const boardOf = (count: number) =>
     new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
 
-  it('of a thread that ends by force is free again, however often', async () => {
+  it('of a thread that ends by force is free again, however often (test:all: more often)', async () => {
     const board = boardOf(1);
     for (let death = 0; death < deaths; death++) {
       const thread = seated(board);
