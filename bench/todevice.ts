@@ -71,7 +71,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const piece = (of: Tensor, i: number) => of.view({ shape: [SIDE, SIDE], offset: i * SIDE * SIDE });
     let repeats = 1;
     const compute = (x: Tensor) => {
-      const wholes = [0, 0, ROWS, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS];
+      const wholes = [0, 0, ROWS, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS] as const;
       for (let i = 0; i < repeats; i++)
         target.currentStream.launch('gemm', { tensors: [product, x, weights], wholes, reals: [1, 0] });
     };

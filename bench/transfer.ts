@@ -5,14 +5,14 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
+import { type Device, type OffPolicyFields, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { rawCopyMs } from './native.ts';
 
 const network = { actions: 4, hidden: [120, 84], batchSize: 128, seed: 1 };
 
-function filled(capacity: number, obsDim: number): ReplayBuffer {
+function filled(capacity: number, obsDim: number): ReplayBuffer<OffPolicyFields> {
   const buffer = ReplayBuffer.offPolicy({ capacity, obsDim, actionDim: 1 });
   const n = 4096;
   const random = new Random(1);
@@ -30,7 +30,7 @@ function filled(capacity: number, obsDim: number): ReplayBuffer {
 }
 
 interface Run {
-  buffer: ReplayBuffer;
+  buffer: ReplayBuffer<OffPolicyFields>;
   device: Device;
   rows: number;
   ticks: number;
@@ -46,7 +46,7 @@ async function piped({ buffer, device, rows, ticks }: Run, learner: DqnLearner |
     if (learner) pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out));
     else {
       pipeline.capture((batch, { stream, out }) =>
-        stream.copy(out.view({ shape: [1] }), (batch.rewards as Tensor).view({ shape: [1] })),
+        stream.copy(out.view({ shape: [1] }), batch.rewards.view({ shape: [1] })),
       );
     }
     await pipeline.run({ ticks: Math.ceil(ticks / 4) });

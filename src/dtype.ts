@@ -17,29 +17,37 @@ export const dtypes = {
 
 export type DType = keyof typeof dtypes;
 
-export type TypedArray =
-  | Float32Array
-  | Float64Array
-  | Int8Array
-  | Uint8Array
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | BigInt64Array
-  | BigUint64Array;
+/** The typed array that holds elements of each dtype. */
+interface TypedArrays {
+  float32: Float32Array;
+  float64: Float64Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int16: Int16Array;
+  uint16: Uint16Array;
+  int32: Int32Array;
+  uint32: Uint32Array;
+  int64: BigInt64Array;
+  uint64: BigUint64Array;
+}
+
+/** The typed array of a dtype: Float32Array for 'float32'. */
+export type ArrayOf<D extends DType> = TypedArrays[D];
+/** The dtype of a typed array: 'float32' for Float32Array. */
+export type DTypeOf<A extends TypedArray> = { [D in DType]: A extends ArrayOf<D> ? D : never }[DType];
+export type TypedArray = ArrayOf<DType>;
 
 /** Throws a TypeError naming the value unless it is a known dtype. */
-export function checkDType(name: string, value: unknown): DType {
+export function checkDType<D extends DType>(name: string, value: D | undefined): D {
   if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
     throw typeError(`${name}: unknown dtype ${shown(value)}; known: ${Object.keys(dtypes).join(', ')}`);
   }
-  return value as DType;
+  return value;
 }
 
 /** A fresh zeroed typed array of `length` elements. */
-export function arrayOf(dtype: DType, length: number): TypedArray {
-  return new dtypes[dtype].array(length) as TypedArray;
+export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
+  return new dtypes[dtype].array(length) as ArrayOf<D>;
 }
 
 /** Product of a shape's dimensions (1 for a scalar's empty shape). */

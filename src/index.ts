@@ -3,18 +3,32 @@
  * `hotslot/learner`, `graph`, `memory`, `linop`, `halo` and `transfer`. Nothing behind the doors is reachable.
  */
 
-export type { FieldLayout, FieldSpec, PackLayout } from './buffer/pack-layout.ts';
+export type {
+  AnyRows,
+  CriticRows,
+  FieldSpec,
+  Fields,
+  FieldsOf,
+  OffPolicyFields,
+  OffPolicyRows,
+  PackedRows,
+  RowsOf,
+  SchemaRows,
+  TransitionsOf,
+} from './buffer/fields.ts';
+export type { FieldLayout, PackLayout } from './buffer/pack-layout.ts';
 export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './buffer/rate-limiter.ts';
 export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
-export type { OffPolicyRows, SchemaRows } from './buffer/row-input.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
-export type {
-  Collected,
-  Collector,
-  CollectorContext,
-  CollectorFactory,
-  CollectorReport,
+export {
+  type AnyCollector,
+  type Collected,
+  type Collector,
+  type CollectorContext,
+  type CollectorFactory,
+  type CollectorReport,
+  defineCollector,
 } from './collectors/collector.ts';
 export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
 export type { CollectorStatistics, Episode } from './collectors/statistics.ts';
@@ -25,7 +39,6 @@ export type {
   Graph,
   GraphExec,
   HostMemory,
-  LaunchArguments,
   Storage,
   Stream,
 } from './device/device.ts';
@@ -39,8 +52,9 @@ export type {
   MemoryInfo,
   Residency,
 } from './device/facts.ts';
+export type { KernelName, LaunchArguments } from './device/kernels.ts';
 export { listDevices, openDevice } from './device/open.ts';
-export type { DType, TypedArray } from './dtype.ts';
+export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';

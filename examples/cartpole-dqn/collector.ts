@@ -1,10 +1,10 @@
 /** Steps a set of poles, epsilon-greedily by the newest weights. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, type OffPolicyRows, Random } from '../../src/index.ts';
+import { type Collector, type CollectorContext, defineCollector, type OffPolicyRows, Random } from '../../src/index.ts';
 import { MlpPolicy } from '../../src/learner/index.ts';
 import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
 import { networkSizes, type Settings } from './settings.ts';
 
-export class CartPoleCollector implements Collector {
+export class CartPoleCollector implements Collector<OffPolicyRows> {
   readonly #poles: CartPoles;
   readonly #random: Random;
   readonly #policy: MlpPolicy;
@@ -16,8 +16,7 @@ export class CartPoleCollector implements Collector {
   #steps = 0;
   #acts = false;
 
-  constructor({ worker, workers, seed, options, report }: CollectorContext) {
-    const settings = options as Settings;
+  constructor({ worker, workers, seed, options: settings, report }: CollectorContext<Settings>) {
     const count = settings.environments;
     this.#settings = settings;
     this.#workers = workers;
@@ -76,4 +75,4 @@ export class CartPoleCollector implements Collector {
   }
 }
 
-export default (context: CollectorContext): Collector => new CartPoleCollector(context);
+export default defineCollector<Settings>()((context) => new CartPoleCollector(context));

@@ -1,6 +1,7 @@
 /** Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { CollectorPool } from '../../src/index.ts';
+import type collector from './collector.ts';
 import type { Ended, Training } from './training.ts';
 
 const COLLECTOR = new URL('./collector.js', import.meta.url);
@@ -11,7 +12,8 @@ export async function runFree(training: Training, stop: AbortController): Promis
   const { parts, options } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { seed, settings, maxTicks } = options;
-  await using pool = await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, seed, options: settings });
+  const workers = { entry: COLLECTOR, buffer, mailbox, seed, options: settings };
+  await using pool = await CollectorPool.open<typeof collector>(workers);
   training.collected = () => pool.statistics();
   const { signal } = stop;
   const running = pipeline.run({ ticks: maxTicks, signal, publishEvery: settings.publishEvery });

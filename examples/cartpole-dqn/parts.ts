@@ -1,5 +1,6 @@
 /** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
 import {
+  type OffPolicyFields,
   openDevice,
   type Placement,
   RateLimiter,
@@ -23,10 +24,10 @@ export interface PartsOptions {
 }
 
 export interface Parts extends AsyncDisposable {
-  buffer: ReplayBuffer;
+  buffer: ReplayBuffer<OffPolicyFields>;
   mailbox: WeightMailbox;
   learner: DqnLearner;
-  pipeline: ReplayPipeline;
+  pipeline: ReplayPipeline<OffPolicyFields, DqnLearner['scalars'][number]>;
 }
 
 /** Opens everything and captures the learner's update: K minibatches of one hot batch, once per slot. */
@@ -71,15 +72,15 @@ export async function openParts({ seed, device, placement, trace, settings, limi
       buffer.close();
     };
     try {
-      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+      const captured = pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
         scalars: learner.scalars,
         weights: learner.parameters,
       });
+      return { buffer, mailbox, learner, pipeline: captured, [Symbol.asyncDispose]: close };
     } catch (error) {
       await pipeline.close();
       throw error;
     }
-    return { buffer, mailbox, learner, pipeline, [Symbol.asyncDispose]: close };
   } catch (error) {
     learner.close();
     opened.close();

@@ -18,9 +18,9 @@ export function batchOf(random: Random): { points: Float32Array; values: Float32
 
 export class Regression {
   readonly net = new Mlp({ sizes: [2, 64, 64, 1], activation: 'tanh' });
-  readonly parameters: Tensor;
+  readonly parameters: Tensor<'float32'>;
   readonly #device: Device;
-  readonly #gradient: Tensor;
+  readonly #gradient: Tensor<'float32'>;
   readonly #pass;
   readonly #adam: Adam;
   readonly #noise: DeviceGenerator;
@@ -42,7 +42,7 @@ export class Regression {
   /** Enqueues one update per microbatch and returns the tensor with the last predictions. */
   iterate({ dataIterator, numMicrobatches }: IterationOptions, { stream, pool }: IterationContext): Tensor {
     const [weights, gradients] = [this.net.over(this.parameters), this.net.over(this.#gradient)];
-    const batches = dataIterator as Iterator<{ points: Tensor; values: Tensor }>;
+    const batches = dataIterator as Iterator<{ points: Tensor<'float32'>; values: Tensor<'float32'> }>;
     for (let i = 0; i < numMicrobatches; i++) {
       const { points, values } = batches.next().value;
       // Lives only inside the iteration: lent by the pool, the same bytes every time.

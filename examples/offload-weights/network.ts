@@ -57,7 +57,8 @@ export class Network implements Disposable {
 
   /** The error at the output, and the loss's gradient there. */
   compare(stream: Stream): void {
-    const [output, wholes] = [this.#values.at(-1) as Tensor, [this.#error.size]];
+    const output = this.#values.at(-1) as Tensor;
+    const wholes = [this.#error.size] as const;
     stream.copy(this.#error, output);
     stream.launch('axpby', { tensors: [this.#error, this.#target], wholes, reals: [-1, 1] });
     stream.launch('axpby', { tensors: [this.#slopes[0], this.#error], wholes, reals: [2 / ROWS, 0] });
@@ -78,7 +79,7 @@ export class Network implements Disposable {
     this.#product(stream, weightGradient, x, dy, [1, 0, width, width, ROWS]);
     this.#product(stream, dx, dy, weight, [0, 1, ROWS, width, width]);
     const rate = LEARNING_RATE * Math.min(1, 8 / this.weights.length) ** 2 * Math.min(1, 512 / width);
-    const wholes = [parameters.size];
+    const wholes = [parameters.size] as const;
     stream.launch('axpby', { tensors: [parameters, this.#gradient], wholes, reals: [-rate, 1] });
   }
 
@@ -94,7 +95,13 @@ export class Network implements Disposable {
   }
 
   /** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
-  #product(stream: Stream, c: Tensor, a: Tensor, b: Tensor, sizes: readonly number[]): void {
+  #product(
+    stream: Stream,
+    c: Tensor,
+    a: Tensor,
+    b: Tensor,
+    sizes: readonly [number, number, number, number, number],
+  ): void {
     const width = this.#width;
     stream.launch('gemm', { tensors: [c, a, b], wholes: [...sizes, width, width, width], reals: [1, 0] });
   }

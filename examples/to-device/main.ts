@@ -81,7 +81,7 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
       using batch = move.forward(input, { startEvent: ready }) as Tensor;
       copies.push([copying, recorded(transfer)]);
       const computing = recorded(target);
-      const wholes = [0, 0, SIDE, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS];
+      const wholes = [0, 0, SIDE, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS] as const;
       target.launch('gemm', { tensors: [product, batch, weights], wholes, reals: [1, 0] });
       computed.push([computing, recorded(target)]);
     } // a batch is closed here and lasts until the work on it is done

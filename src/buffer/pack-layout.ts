@@ -3,6 +3,7 @@
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import type { FieldSpec } from './fields.ts';
 
 export interface FieldLayout {
   readonly dtype: DType;
@@ -20,12 +21,6 @@ export interface PackLayout {
   /** in row order */
   readonly fields: Readonly<Record<string, FieldLayout>>;
   readonly rowBytes: number;
-}
-
-/** One field of a general schema; dtype is float32 unless said. */
-export interface FieldSpec {
-  shape: readonly number[];
-  dtype?: DType;
 }
 
 /** Longest row; a batch of them must still have a byte count that fits every device's copy calls. */

@@ -8,9 +8,19 @@ import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
-import { type FieldSpec, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import type {
+  AnyRows,
+  FieldSpec,
+  Fields,
+  FieldsOf,
+  OffPolicyFields,
+  PackedRows,
+  RowsOf,
+  TransitionsOf,
+} from './fields.ts';
+import { offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
 import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
-import { type OffPolicyRows, RowInput, type SchemaRows } from './row-input.ts';
+import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from './sampler.ts';
 
@@ -24,8 +34,10 @@ const MAX_CAPACITY = MAX_DRAW_SIZE;
 
 const KIND = 'hotslot.ReplayBuffer';
 
+declare const known: unique symbol;
+
 /** What share() gives and attach() takes; goes through postMessage as it is. */
-export interface SharedReplayBuffer {
+export interface SharedReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly kind: typeof KIND;
   readonly memory: SharedArrayBuffer;
   readonly offset: number;
@@ -33,6 +45,8 @@ export interface SharedReplayBuffer {
   readonly layout: PackLayout;
   readonly offPolicy: boolean;
   readonly limiter: SharedRateLimiter | null;
+  /** known to TypeScript only */
+  readonly [known]?: [F, R];
 }
 
 export interface SampleOptions {
@@ -62,7 +76,8 @@ export let insideOfBuffer: (buffer: ReplayBuffer) => {
   setCounters(ptr: number): void;
 };
 
-export class ReplayBuffer {
+/** `F`: its fields with their dtypes; `R`: what add() takes. create() and offPolicy() infer both. */
+export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly capacity: number;
   readonly layout: PackLayout;
   /** bytes of one packed row */
@@ -72,7 +87,7 @@ export class ReplayBuffer {
   readonly #bells: BellBoard;
   readonly #memory: Float64Array;
   readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
-  readonly #shared: SharedReplayBuffer;
+  readonly #shared: SharedReplayBuffer<F, R>;
   readonly #input: RowInput;
   readonly #result = new Float64Array(2);
   readonly #arrayDtype: 'float32' | 'uint8';
@@ -86,7 +101,7 @@ export class ReplayBuffer {
     });
   }
 
-  private constructor(key: unknown, shared: SharedReplayBuffer, limiter: RateLimiter | null) {
+  private constructor(key: unknown, shared: SharedReplayBuffer<F, R>, limiter: RateLimiter | null) {
     checkOurs(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
     const { memory, offset, capacity, layout } = shared;
     this.capacity = capacity;
@@ -109,29 +124,31 @@ export class ReplayBuffer {
    * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add().
    * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
    */
-  static create(options: {
+  static create<const S extends Readonly<Record<string, FieldSpec>>>(options: {
     capacity: number;
-    fields: Readonly<Record<string, FieldSpec>>;
+    fields: S;
     limiter?: RateLimiter;
-  }): ReplayBuffer {
+  }): ReplayBuffer<FieldsOf<S>> {
     checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter']);
     return ReplayBuffer.#allocate(options.capacity, schemaLayout(options.fields), false, options.limiter);
   }
 
   /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
-  static offPolicy(options: {
+  static offPolicy<C extends number = 0>(options: {
     capacity: number;
     obsDim: number;
     actionDim: number;
-    criticDim?: number;
+    criticDim?: C;
     limiter?: RateLimiter;
-  }): ReplayBuffer {
+  }): ReplayBuffer<OffPolicyFields<C>, TransitionsOf<C>> {
     checkKeys('ReplayBuffer.offPolicy', options, ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter']);
     return ReplayBuffer.#allocate(options.capacity, offPolicyLayout(options), true, options.limiter);
   }
 
   /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
-  static attach(shared: SharedReplayBuffer): ReplayBuffer {
+  static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
+    shared: SharedReplayBuffer<F, R>,
+  ): ReplayBuffer<F, R> {
     checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
     // Written once, before the buffer was first shared.
     const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
@@ -144,7 +161,12 @@ export class ReplayBuffer {
     return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
   }
 
-  static #allocate(capacity: number, layout: PackLayout, offPolicy: boolean, limiter: RateLimiter | null = null) {
+  static #allocate<F extends Fields, R extends object>(
+    capacity: number,
+    layout: PackLayout,
+    offPolicy: boolean,
+    limiter: RateLimiter | null = null,
+  ): ReplayBuffer<F, R> {
     checkCount('capacity', capacity, 1, MAX_CAPACITY);
     if (limiter !== null && !(limiter instanceof RateLimiter)) {
       throw typeError(`limiter must be a RateLimiter, got ${typeof limiter}`);
@@ -157,7 +179,7 @@ export class ReplayBuffer {
   }
 
   /** A plain object for postMessage or workerData; the limiter goes with it. */
-  share(): SharedReplayBuffer {
+  share(): SharedReplayBuffer<F, R> {
     this.#open();
     return this.#shared;
   }
@@ -179,9 +201,9 @@ export class ReplayBuffer {
    * Throws TypeError or RangeError naming field, expected and given; RangeError for more rows than capacity, or than a
    * gating limiter could ever admit.
    */
-  add(rows: OffPolicyRows | SchemaRows): number {
+  add(rows: R): number {
     const handle = this.#open();
-    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
+    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows as AnyRows);
     const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.#limiting?.handle);
     if (added > 0) this.#bells.ringAll();
     else this.#limiting?.checkAdd(count);
@@ -211,7 +233,7 @@ export class ReplayBuffer {
    * (at least count × rowBytes bytes) is made when not given: a Float32Array if every field is float32, else bytes.
    * Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
    */
-  sample<T extends TypedArray = TypedArray>(options: SampleOptions, out?: T): Sample<T> {
+  sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
     checkKeys('sample', options, ['seed', 'count', 'indices']);
     const word = seedWord(options.seed);

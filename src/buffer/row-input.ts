@@ -2,36 +2,8 @@
 import { shown } from '../checks.ts';
 import { dtypes, type TypedArray } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
+import type { AnyRows } from './fields.ts';
 import type { PackLayout } from './pack-layout.ts';
-
-/** n rows of a general schema: field name → n × its elements, of its dtype. */
-export type SchemaRows = Readonly<Record<string, TypedArray>>;
-
-/** n off-policy transitions; lengths in elements, D = obsDim, A = actionDim, C = criticDim. */
-export interface OffPolicyRows {
-  /** n × D */
-  obs: Float32Array;
-  /** n × D: what the environment returned, after an automatic reset the new episode's first observation */
-  nextObs: Float32Array;
-  /** n × A */
-  actions: Float32Array;
-  /** n */
-  rewards: Float32Array;
-  /** n: terminated or truncated, as 0 or 1 */
-  dones: Float32Array;
-  /** n: truncated, as 0 or 1 */
-  truncated: Float32Array;
-  /** n × C, given exactly when C > 0 */
-  critic?: Float32Array | undefined;
-  /** n × C, given exactly when C > 0 */
-  nextCritic?: Float32Array | undefined;
-  /** n: rows that are not zero (or true) take next_obs and next_critic from the terminal fields */
-  terminalMask?: Uint8Array | Int8Array | Uint8ClampedArray | readonly boolean[] | undefined;
-  /** n × D, needed with terminalMask; rows the mask leaves out are not read */
-  terminalNextObs?: Float32Array | undefined;
-  /** n × C, needed with terminalMask when C > 0 */
-  terminalNextCritic?: Float32Array | undefined;
-}
 
 interface FieldInput {
   key: string;
@@ -75,7 +47,7 @@ export class RowInput {
   }
 
   /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
-  lineUp(given: OffPolicyRows | SchemaRows): LinedUp {
+  lineUp(given: AnyRows): LinedUp {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${shown(given)}`);
     const values = given as unknown as Readonly<Record<string, unknown>>;

@@ -5,6 +5,7 @@
  */
 
 import { Piscina } from 'piscina';
+import type { AnyRows } from '../buffer/fields.ts';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
@@ -15,6 +16,7 @@ import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { Bell } from '../wait/bell.ts';
 import { checkSignal, waitFor } from '../wait/wait.ts';
+import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup } from './collector-thread.ts';
 import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
@@ -26,10 +28,14 @@ const STOP_MS = 5000;
 /** A collect() that takes longer is named. */
 const PATIENCE_MS = 10_000;
 
-export interface CollectorPoolOptions {
+/** `C`: the type of the default export of the collectors' module, where that is known. */
+export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<RowsFrom<C>> &
+  OptionsFor<Parameters<C>[0]['options']>;
+
+interface PoolOptions<R extends object> {
   /** module whose default export is a CollectorFactory */
   entry: URL;
-  buffer: ReplayBuffer;
+  buffer: BufferFor<R>;
   /** where the learner's weights come from */
   mailbox?: WeightMailbox;
   /** threads; 1 by default */
@@ -38,11 +44,17 @@ export interface CollectorPoolOptions {
   seed?: number;
   /** how many collectors that fail may be made anew before the pool fails; 0 by default */
   restart?: number;
-  /** handed to every collector; must survive structured cloning */
-  options?: unknown;
   /** ends opening, while collectors are still being made: open() rejects with its reason */
   signal?: AbortSignal;
 }
+
+/** Handed to every collector; must survive structured cloning. May be left out where collectors do without. */
+type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
+type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : AnyRows;
+/** A buffer that takes such rows. */
+type BufferFor<R extends object> = AnyRows extends R
+  ? ReplayBuffer
+  : ReplayBuffer & { readonly add: (rows: R) => number };
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -72,8 +84,10 @@ export class CollectorPool implements AsyncDisposable {
    * Starts the workers and resolves when every collector is made. Rejects with the cause when a module cannot be loaded,
    * or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no bell left for a worker.
    */
-  static async open(options: CollectorPoolOptions): Promise<CollectorPool> {
-    const pool = new CollectorPool(OURS, options);
+  static async open<C extends AnyCollector = CollectorFactory>(
+    options: CollectorPoolOptions<C>,
+  ): Promise<CollectorPool> {
+    const pool = new CollectorPool(OURS, options as CollectorPoolOptions);
     try {
       await pool.#ready(options.signal);
     } catch (error) {

@@ -1,17 +1,19 @@
 /** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
-import type { OffPolicyRows, SchemaRows } from '../buffer/row-input.ts';
+import type { AnyRows } from '../buffer/fields.ts';
+import { shown } from '../checks.ts';
+import { typeError } from '../errors.ts';
 
 /** What one collect() brings: rows to add, or null when there are none this time. */
-export type Collected = OffPolicyRows | SchemaRows | null;
+export type Collected<R extends object = AnyRows> = R | null;
 
 /** A collector steps its environments and hands out what they saw. */
-export interface Collector {
+export interface Collector<R extends object = AnyRows> {
   /**
    * Steps every environment once and returns the rows to add, or a promise of them for environments behind a socket, a child
    * process or a browser. The arrays stay the collector's own: they are read until the buffer took them, and only then
    * collect() is called again.
    */
-  collect(): Collected | Promise<Collected>;
+  collect(): Collected<R> | Promise<Collected<R>>;
   /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
   load?(weights: Float32Array, version: number): void;
   /** Called once, when the pool stops; also while a promise of collect() is still open. */
@@ -19,14 +21,14 @@ export interface Collector {
 }
 
 /** What a collector is told when it is made. */
-export interface CollectorContext {
+export interface CollectorContext<O = unknown> {
   /** 0 … workers − 1 */
   readonly worker: number;
   readonly workers: number;
   /** the pool's seed; a collector derives its own from it and `worker` */
   readonly seed: number;
   /** what the pool was opened with, cloned */
-  readonly options: unknown;
+  readonly options: O;
   readonly report: CollectorReport;
 }
 
@@ -39,4 +41,24 @@ export interface CollectorReport {
 }
 
 /** The default export of a collector's module. May be async: it is awaited before the first collect(). */
-export type CollectorFactory = (context: CollectorContext) => Collector | Promise<Collector>;
+export type CollectorFactory<O = unknown, R extends object = AnyRows> = (
+  context: CollectorContext<O>,
+) => Collector<R> | Promise<Collector<R>>;
+
+/**
+ * For TypeScript: `export default defineCollector<Options>()((context) => …)` types `context.options` and the rows, and
+ * `CollectorPool.open<typeof collector>()` then wants those options, and a buffer that takes such rows. Gives the factory back.
+ */
+export function defineCollector<O = unknown>(): <R extends object>(
+  factory: CollectorFactory<O, R>,
+) => CollectorFactory<O, R> {
+  return (factory) => {
+    if (typeof factory !== 'function')
+      throw typeError(`defineCollector()() takes a function that makes a collector, got ${shown(factory)}`);
+    return factory;
+  };
+}
+
+/** A factory of which nothing is known. */
+// biome-ignore lint/suspicious/noExplicitAny: options of any type
+export type AnyCollector = CollectorFactory<any, any>;

@@ -3,17 +3,11 @@
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
 import { checkKeys, shown } from '../checks.ts';
-import { arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
+import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
+import type { KernelName, LaunchArguments } from './kernels.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
-
-/** Pointers, whole numbers and floats of a kernel launch, in the order the kernel declares them. */
-export interface LaunchArguments {
-  tensors?: readonly Tensor[];
-  wholes?: readonly number[];
-  reals?: readonly number[];
-}
 
 /** A point in a stream. Never recorded counts as done; recorded again, only the latest record counts. */
 export interface DeviceEvent extends Disposable {
@@ -67,8 +61,8 @@ export interface Stream extends Disposable {
   copy(to: Tensor, from: Tensor): void;
   /** Sets every element to `value`. */
   fill(to: Tensor, value: number | bigint): void;
-  /** Launches a kernel by name; counts and sizes are checked at the door. */
-  launch(kernel: string, args?: LaunchArguments): void;
+  /** Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are checked at the door. */
+  launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /**
@@ -93,7 +87,7 @@ export interface HostMemory extends Disposable {
   /** how the driver reaches it: pinned in place, imported in place, or through copies of its own */
   readonly kind: HostKind;
   /** A tensor over a part of it, for copies. */
-  tensor(options: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor;
+  tensor<D extends DType>(options: { shape: readonly number[]; dtype: D; byteOffset?: number }): Tensor<D>;
   close(): void;
 }
 
@@ -111,12 +105,12 @@ export interface Device extends Disposable {
    * Device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. Zeroed, unless `zeroed` is
    * false: then it is memory that this device had before, with whatever is in it, and costs next to nothing.
    */
-  allocate(options: { shape: readonly number[]; dtype?: DType; zeroed?: boolean }): Tensor;
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D; zeroed?: boolean }): Tensor<D>;
   /**
    * Zeroed managed memory: one address for the CPU and every device of the family, between which its pages move. Preferred
    * location and accessed-by are this device. Throws (ERR_HOTSLOT_UNAVAILABLE) where there is none: traits.noManaged says why.
    */
-  allocateManaged(options: { shape: readonly number[]; dtype?: DType }): Tensor;
+  allocateManaged<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D>;
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
@@ -149,18 +143,18 @@ export interface Storage {
 }
 
 /** A strided view of device memory (or registered host memory): shape, dtype and strides over one handle. */
-export class Tensor implements Disposable {
+export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
   readonly shape: readonly number[];
   /** elements between neighbours of each dimension */
   readonly strides: readonly number[];
-  readonly dtype: DType;
+  readonly dtype: D;
   /** bytes from the start of the storage */
   readonly byteOffset: number;
   /** elements */
   readonly size: number;
 
-  constructor(storage: Storage, shape: readonly number[], dtype: DType, byteOffset = 0, strides?: readonly number[]) {
+  constructor(storage: Storage, shape: readonly number[], dtype: D, byteOffset = 0, strides?: readonly number[]) {
     if (typeof storage?.bytes !== 'number' || typeof storage.device !== 'object')
       throw typeError(`a tensor is a view of a device's memory, got ${shown(storage)}: device.allocate() makes one`);
     checkDType('tensor', dtype);
@@ -209,16 +203,21 @@ export class Tensor implements Disposable {
   }
 
   /** Another view of the same bytes: offset and strides in elements of `dtype`, counted from this tensor's start. */
-  view(options: { shape: readonly number[]; offset?: number; strides?: readonly number[]; dtype?: DType }): Tensor {
+  view<V extends DType = D>(options: {
+    shape: readonly number[];
+    offset?: number;
+    strides?: readonly number[];
+    dtype?: V;
+  }): Tensor<V> {
     checkKeys('view', options, ['shape', 'offset', 'strides', 'dtype']);
-    const dtype = checkDType('view', options.dtype ?? this.dtype);
+    const dtype = checkDType('view', options.dtype ?? (this.dtype as DType as V));
     checkShape(options.shape);
     const offset = this.byteOffset + (options.offset ?? 0) * dtypes[dtype].bytes;
     return new Tensor(this.storage, options.shape, dtype, offset, options.strides ?? rowMajor(options.shape));
   }
 
   /** Copies `values` (row-major, same element count and dtype) in, in stream order; `values` may change at once. */
-  write(values: TypedArray, stream: Stream = this.device.currentStream): this {
+  write(values: ArrayOf<D>, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
     if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
     if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size)
@@ -229,7 +228,7 @@ export class Tensor implements Disposable {
   }
 
   /** A row-major copy of the elements once everything enqueued on `stream` so far is done. */
-  async toArray(stream: Stream = this.device.currentStream): Promise<TypedArray> {
+  async toArray(stream: Stream = this.device.currentStream): Promise<ArrayOf<D>> {
     this.checkOpen();
     const out = arrayOf(this.dtype, this.size);
     if (this.size === 0) return out;

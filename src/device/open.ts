@@ -68,7 +68,7 @@ class OpenedDevice implements Device {
     return new OpenedEvent(this, native().createEvent(this.handle, timing), timing);
   }
 
-  allocate(options: { shape: readonly number[]; dtype?: DType; zeroed?: boolean }): Tensor {
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D; zeroed?: boolean }): Tensor<D> {
     this.#check();
     checkKeys('allocate', options, ['shape', 'dtype', 'zeroed']);
     const { zeroed = true } = options;
@@ -77,18 +77,18 @@ class OpenedDevice implements Device {
     return this.#tensor('allocate', options, (bytes) => allocate(this.handle, bytes), false);
   }
 
-  allocateManaged(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+  allocateManaged<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
     this.#check();
     checkKeys('allocateManaged', options, ['shape', 'dtype']);
     return this.#tensor('allocateManaged', options, (bytes) => native().allocateManaged(this.handle, bytes), true);
   }
 
-  #tensor(
+  #tensor<D extends DType>(
     what: string,
-    { shape, dtype = 'float32' }: { shape: readonly number[]; dtype?: DType },
+    { shape, dtype = 'float32' as D }: { shape: readonly number[]; dtype?: D },
     allocate: (bytes: number) => number,
     managed: boolean,
-  ): Tensor {
+  ): Tensor<D> {
     const bytes = checkShape(shape) * dtypes[checkDType(what, dtype)].bytes;
     // Drivers refuse to give nothing: an empty tensor has a byte behind it.
     const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { managed });

@@ -74,7 +74,7 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
     this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
-  tensor(options: { shape: readonly number[]; dtype: DType; byteOffset?: number }): Tensor {
+  tensor<D extends DType>(options: { shape: readonly number[]; dtype: D; byteOffset?: number }): Tensor<D> {
     checkKeys('tensor', options, ['shape', 'dtype', 'byteOffset']);
     const { shape, dtype, byteOffset = 0 } = options;
     checkCount('byteOffset', byteOffset, 0);

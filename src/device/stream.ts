@@ -4,12 +4,20 @@ import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { checkTensor, handleOf } from './checks.ts';
-import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
+import type { Device, DeviceEvent, Graph, GraphExec, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
+import type { KernelName, LaunchArguments } from './kernels.ts';
 import { native } from './native.ts';
 
 /** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
 const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
+
+/** What a launch is given, before it is known that it fits. */
+interface LooseArguments {
+  tensors?: readonly Tensor[];
+  wholes?: readonly number[];
+  reals?: readonly number[];
+}
 
 /** The stream of the capture whose function this thread is inside; null outside. */
 let captures: { readonly handle: number } | null = null;
@@ -103,7 +111,8 @@ export class OpenedStream extends Handle implements Stream {
     (pattern as Float32Array)[0] = value as number;
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
   }
-  launch(kernel: string, args: LaunchArguments = {}): void {
+  launch<K extends KernelName>(kernel: K, ...given: LaunchArguments<K>): void {
+    const args = ((given as readonly unknown[])[0] ?? {}) as LooseArguments;
     if (typeof kernel !== 'string') throw typeError(`launch takes a kernel's name, got ${shown(kernel)}`);
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
     const { tensors = [], wholes = [], reals = [] } = args;

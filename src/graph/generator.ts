@@ -67,7 +67,12 @@ export class DeviceGenerator implements Disposable {
     this.close();
   }
 
-  #draw(stream: Stream, kernel: string, out: Tensor, reals: number[]): void {
+  #draw(
+    stream: Stream,
+    kernel: 'random_uniform' | 'random_normal',
+    out: Tensor,
+    reals: readonly [number, number],
+  ): void {
     this.#checkOpen();
     checkStream('a generator', stream);
     if (!(out instanceof Tensor)) throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);

@@ -66,9 +66,9 @@ export class GraphPool extends Handle {
   }
 
   /** Whatever is in it; only inside a function that is captured or warmed up with this pool, else ERR_HOTSLOT_STATE_CAPTURE. */
-  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
     checkKeys('allocate', options, ['shape', 'dtype']);
-    const { shape, dtype = 'float32' } = options;
+    const { shape, dtype = 'float32' as D } = options;
     const lent = running.get(this.handle);
     if (lent) {
       const tensor = this.device.allocate({ shape, dtype, zeroed: false });

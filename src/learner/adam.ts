@@ -31,13 +31,13 @@ const normPlace = 3;
 const normLanes = 256;
 
 export class Adam extends Owner {
-  readonly parameters: Tensor;
+  readonly parameters: Tensor<'float32'>;
   /** int32 [1]: updates done so far */
-  readonly steps: Tensor;
-  readonly #mean: Tensor;
-  readonly #spread: Tensor;
-  readonly #factors: Tensor;
-  readonly #partial: Tensor;
+  readonly steps: Tensor<'int32'>;
+  readonly #mean: Tensor<'float32'>;
+  readonly #spread: Tensor<'float32'>;
+  readonly #factors: Tensor<'float32'>;
+  readonly #partial: Tensor<'float32'>;
   readonly #learningRate: number;
   /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
   readonly #rests: readonly [number, number];
@@ -45,7 +45,7 @@ export class Adam extends Owner {
   readonly #maxGradNorm: number | undefined;
 
   /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
-  constructor(device: Device, parameters: Tensor, options: AdamOptions = {}) {
+  constructor(device: Device, parameters: Tensor<'float32'>, options: AdamOptions = {}) {
     super('this optimiser');
     checkDevice('Adam', device);
     checkKeys('Adam', options, keys);
@@ -67,16 +67,16 @@ export class Adam extends Owner {
   }
 
   /** float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set. */
-  get gradientNorm(): Tensor {
+  get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
   }
   /** float32 [1]: what the gradient was multiplied with (1 without clipping). */
-  get clip(): Tensor {
+  get clip(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: clipFactor });
   }
 
   /** Enqueues one step with `gradient`, a contiguous float32 vector as long as the parameters. */
-  step(stream: Stream, gradient: Tensor): void {
+  step(stream: Stream, gradient: Tensor<'float32'>): void {
     const n = this.parameters.size;
     checkStream('step', stream);
     checkVector('gradient', gradient, n);
@@ -86,7 +86,7 @@ export class Adam extends Owner {
       stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [this.#maxGradNorm] });
     }
     stream.launch('adam_advance', { tensors: [this.steps, factors], reals: [this.#learningRate, ...this.#rests] });
-    const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors];
+    const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors] as const;
     stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, this.#epsilon] });
   }
 }

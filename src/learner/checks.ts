@@ -5,13 +5,18 @@ import type { Tensor } from '../device/device.ts';
 import { rangeError, typeError } from '../errors.ts';
 
 /** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
-export function rowStride(tensor: Tensor): number {
+export function rowStride(tensor: Tensor<'float32'>): number {
   const columns = tensor.shape[1] ?? 1;
   return (tensor.shape[0] as number) > 1 ? (tensor.strides[0] as number) : columns;
 }
 
 /** Throws unless `tensor` is float32 [rows, columns] with neighbouring columns; `rows` undefined accepts any number. */
-export function checkMatrix(name: string, tensor: Tensor, rows: number | undefined, columns: number): Tensor {
+export function checkMatrix(
+  name: string,
+  tensor: Tensor<'float32'>,
+  rows: number | undefined,
+  columns: number,
+): Tensor<'float32'> {
   checkFloats(name, tensor);
   const [r, c] = tensor.shape;
   if (tensor.shape.length !== 2 || c !== columns || (rows !== undefined && r !== rows)) {
@@ -27,7 +32,7 @@ export function checkMatrix(name: string, tensor: Tensor, rows: number | undefin
 }
 
 /** Throws unless `tensor` is float32 [rows] or [rows, 1]; gives a view of shape [rows, 1]. */
-export function checkColumn(name: string, tensor: Tensor, rows: number): Tensor {
+export function checkColumn(name: string, tensor: Tensor<'float32'>, rows: number): Tensor<'float32'> {
   checkFloats(name, tensor);
   const [r, c = 1] = tensor.shape;
   if (tensor.shape.length < 1 || tensor.shape.length > 2 || r !== rows || c !== 1) {
@@ -40,13 +45,13 @@ export function checkColumn(name: string, tensor: Tensor, rows: number): Tensor 
 }
 
 /** Rows [start, start + rows) of a checked matrix, as a view. */
-export function rowsOf(tensor: Tensor, start: number, rows: number): Tensor {
+export function rowsOf(tensor: Tensor<'float32'>, start: number, rows: number): Tensor<'float32'> {
   const stride = tensor.strides[0] as number;
   return tensor.view({ shape: [rows, tensor.shape[1] as number], offset: start * stride, strides: tensor.strides });
 }
 
 /** Throws unless `tensor` is a contiguous float32 vector of `length`. */
-export function checkVector(name: string, tensor: Tensor, length: number): Tensor {
+export function checkVector(name: string, tensor: Tensor<'float32'>, length: number): Tensor<'float32'> {
   checkFloats(name, tensor);
   if (tensor.size !== length || !tensor.contiguous) {
     throw rangeError(
@@ -56,7 +61,7 @@ export function checkVector(name: string, tensor: Tensor, length: number): Tenso
   return tensor;
 }
 
-function checkFloats(name: string, tensor: Tensor): void {
+function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   if (tensor?.dtype !== 'float32')
     throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}`);
   if (tensor.byteOffset % 4 !== 0)

@@ -40,15 +40,15 @@ export interface DqnOptions extends AdamOptions {
 /** Float32 columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
 export interface DqnBatch {
   /** [rows, obsDim] */
-  obs: Tensor;
-  nextObs: Tensor;
+  obs: Tensor<'float32'>;
+  nextObs: Tensor<'float32'>;
   /** [rows] or [rows, 1]: indices of the actions taken */
-  actions: Tensor;
-  rewards: Tensor;
+  actions: Tensor<'float32'>;
+  rewards: Tensor<'float32'>;
   /** 1 where the episode ended, terminated or truncated */
-  dones: Tensor;
+  dones: Tensor<'float32'>;
   /** 1 where it ended by a time limit: such rows still bootstrap */
-  truncated: Tensor;
+  truncated: Tensor<'float32'>;
 }
 
 const known = [
@@ -63,15 +63,15 @@ export class DqnLearner extends Owner {
   /** what an update writes to `out`, in order: means over all its rows */
   readonly scalars = ['loss', 'meanQ'] as const;
   /** the online network's flat vector (MlpLayout): what to publish to collectors */
-  readonly parameters: Tensor;
+  readonly parameters: Tensor<'float32'>;
   /** the target network's flat vector */
-  readonly target: Tensor;
+  readonly target: Tensor<'float32'>;
   readonly optimiser: Adam;
   /** resolves when the initial weights are in place; await it before capturing an update */
   readonly ready: Promise<void>;
   readonly #options: DqnOptions;
   readonly #discount: number;
-  readonly #gradient: Tensor;
+  readonly #gradient: Tensor<'float32'>;
   readonly #online: LayerTensors[];
   readonly #targetLayers: LayerTensors[];
   readonly #gradientLayers: LayerTensors[];
@@ -79,8 +79,8 @@ export class DqnLearner extends Owner {
   readonly #pass: MlpWorkspace;
   readonly #targetPass: MlpWorkspace;
   readonly #choicePass: MlpWorkspace | undefined;
-  readonly #goal: Tensor;
-  readonly #terms: Tensor;
+  readonly #goal: Tensor<'float32'>;
+  readonly #terms: Tensor<'float32'>;
   readonly #written: DeviceEvent;
   #settled = false;
 
@@ -133,7 +133,7 @@ export class DqnLearner extends Owner {
    * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
    * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
    */
-  update(stream: Stream, batch: DqnBatch | Readonly<Record<string, Tensor>>, out: Tensor): void {
+  update(stream: Stream, batch: DqnBatch, out: Tensor<'float32'>): void {
     this.checkOpen();
     checkStream('update', stream);
     checkColumns(batch);
@@ -151,7 +151,7 @@ export class DqnLearner extends Owner {
     const checked = this.#check(batch, total);
     for (let start = 0; start < total; start += batchSize) {
       this.#step(stream, sliced(checked, start, batchSize));
-      const reals = [1 / total, start === 0 ? 0 : 1];
+      const reals = [1 / total, start === 0 ? 0 : 1] as const;
       stream.launch('column_sums', { tensors: [scalars, this.#terms], wholes: [batchSize, count, count], reals });
     }
   }
@@ -198,7 +198,7 @@ export class DqnLearner extends Owner {
     if (targetEvery === undefined) {
       stream.launch('axpby', { tensors: [this.target, this.parameters], wholes: [size], reals: [tau, 1 - tau] });
     } else {
-      const tensors = [this.target, this.parameters, this.optimiser.steps];
+      const tensors = [this.target, this.parameters, this.optimiser.steps] as const;
       stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
     }
   }
@@ -213,9 +213,10 @@ export class DqnLearner extends Owner {
 }
 
 /** A pipeline's batch is a record of whatever its buffer holds; DQN needs these. */
-function checkColumns(batch: DqnBatch | Readonly<Record<string, Tensor>>): asserts batch is DqnBatch {
+function checkColumns(batch: DqnBatch): void {
   for (const key of ['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']) {
-    if (Object.hasOwn(batch ?? {}, key) && (batch as Record<string, unknown>)[key] instanceof Tensor) continue;
+    if (Object.hasOwn(batch ?? {}, key) && (batch as unknown as Record<string, unknown>)[key] instanceof Tensor)
+      continue;
     const own = Object.keys(batch ?? {});
     throw typeError(`a DQN batch needs a tensor '${key}'; this one has ${own.length > 0 ? own.join(', ') : 'none'}`);
   }

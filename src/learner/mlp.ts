@@ -10,13 +10,13 @@ import { MlpLayout } from './mlp-layout.ts';
 
 /** One layer's W [inputs, outputs] and b [outputs] inside a flat vector (parameters or their gradient). */
 export interface LayerTensors {
-  readonly weight: Tensor;
-  readonly bias: Tensor;
+  readonly weight: Tensor<'float32'>;
+  readonly bias: Tensor<'float32'>;
 }
 
 export class Mlp extends MlpLayout {
   /** Views of each layer in `flat`, a contiguous float32 vector of parameterCount. */
-  over(flat: Tensor): LayerTensors[] {
+  over(flat: Tensor<'float32'>): LayerTensors[] {
     checkVector('parameters', flat, this.parameterCount);
     return this.layers.map(({ inputs, outputs, weight, bias }) => ({
       weight: flat.view({ shape: [inputs, outputs], offset: weight }),
@@ -33,13 +33,18 @@ export class Mlp extends MlpLayout {
   }
 
   /** y = net(input [rows, inputs]) into the workspace; returns its output [rows, outputs]. */
-  forward(stream: Stream, parameters: readonly LayerTensors[], input: Tensor, workspace: MlpWorkspace): Tensor {
+  forward(
+    stream: Stream,
+    parameters: readonly LayerTensors[],
+    input: Tensor<'float32'>,
+    workspace: MlpWorkspace,
+  ): Tensor<'float32'> {
     checkStream('forward', stream);
     const { rows } = checkPass('forward', parameters, workspace);
     let x = checkMatrix('input', input, rows, this.inputs);
     this.layers.forEach(({ inputs, outputs, activation }, i) => {
       const { weight, bias } = parameters[i] as LayerTensors;
-      const y = workspace.outputs[i] as Tensor;
+      const y = workspace.outputs[i] as Tensor<'float32'>;
       product(stream, y, x, weight, [0, 0, rows, outputs, inputs]);
       stream.launch('bias_act', {
         tensors: [y, y, bias],
@@ -57,10 +62,10 @@ export class Mlp extends MlpLayout {
   backward(
     stream: Stream,
     parameters: readonly LayerTensors[],
-    input: Tensor,
+    input: Tensor<'float32'>,
     workspace: MlpWorkspace,
     gradient: readonly LayerTensors[],
-    inputGradient?: Tensor,
+    inputGradient?: Tensor<'float32'>,
   ): void {
     checkStream('backward', stream);
     const { rows, gradients, outputs: ys } = checkPass('backward', parameters, workspace);
@@ -70,14 +75,14 @@ export class Mlp extends MlpLayout {
     if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
     for (let i = this.layers.length - 1; i >= 0; i--) {
       const { inputs, outputs, activation } = this.layers[i] as MlpLayout['layers'][number];
-      const dz = gradients[i] as Tensor;
+      const dz = gradients[i] as Tensor<'float32'>;
       const into = gradient[i] as LayerTensors;
       if (activation !== 'none') {
-        const wholes = [rows, outputs, outputs, outputs, outputs, activations[activation]];
-        stream.launch('act_backward', { tensors: [dz, dz, ys[i] as Tensor], wholes });
+        const wholes = [rows, outputs, outputs, outputs, outputs, activations[activation]] as const;
+        stream.launch('act_backward', { tensors: [dz, dz, ys[i] as Tensor<'float32'>], wholes });
       }
       stream.launch('column_sums', { tensors: [into.bias, dz], wholes: [rows, outputs, outputs], reals: [1, 0] });
-      const x = i > 0 ? (ys[i - 1] as Tensor) : input;
+      const x = i > 0 ? (ys[i - 1] as Tensor<'float32'>) : input;
       product(stream, into.weight, x, dz, [1, 0, inputs, outputs, rows]);
       const dx = i > 0 ? gradients[i - 1] : inputGradient;
       if (dx) product(stream, dx, dz, (parameters[i] as LayerTensors).weight, [0, 1, rows, inputs, outputs]);
@@ -93,8 +98,16 @@ function checkPass(what: string, parameters: readonly LayerTensors[], workspace:
   return workspace;
 }
 
-/** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
-function product(stream: Stream, c: Tensor, a: Tensor, b: Tensor, sizes: readonly number[]): void {
+type ProductSizes = readonly [transA: 0 | 1, transB: 0 | 1, m: number, n: number, k: number];
+
+/** c = op(a)·op(b). */
+function product(
+  stream: Stream,
+  c: Tensor<'float32'>,
+  a: Tensor<'float32'>,
+  b: Tensor<'float32'>,
+  sizes: ProductSizes,
+): void {
   stream.launch('gemm', {
     tensors: [c, a, b],
     wholes: [...sizes, rowStride(a), rowStride(b), rowStride(c)],
@@ -106,10 +119,10 @@ function product(stream: Stream, c: Tensor, a: Tensor, b: Tensor, sizes: readonl
 export class MlpWorkspace implements Disposable {
   readonly rows: number;
   /** per layer [rows, outputs] */
-  readonly outputs: readonly Tensor[];
+  readonly outputs: readonly Tensor<'float32'>[];
   /** per layer [rows, outputs]; empty when the workspace is for forward only */
-  readonly gradients: readonly Tensor[];
-  readonly #memory: Tensor;
+  readonly gradients: readonly Tensor<'float32'>[];
+  readonly #memory: Tensor<'float32'>;
 
   constructor(layout: MlpLayout, device: Device, rows: number, backward: boolean) {
     this.rows = checkCount('rows', rows);
@@ -131,11 +144,11 @@ export class MlpWorkspace implements Disposable {
   }
 
   /** [rows, outputs] of the last layer. */
-  get output(): Tensor {
-    return this.outputs[this.outputs.length - 1] as Tensor;
+  get output(): Tensor<'float32'> {
+    return this.outputs[this.outputs.length - 1] as Tensor<'float32'>;
   }
   /** Where the loss's gradient at the output belongs before backward. */
-  get outputGradient(): Tensor {
+  get outputGradient(): Tensor<'float32'> {
     const last = this.gradients[this.gradients.length - 1];
     if (!last) throw stateError('EMPTY', 'this workspace was made without backward: true');
     return last;

@@ -44,7 +44,7 @@ export class UnifiedMempool extends Owner {
    * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also in accessed-by. The tensor
    * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
    */
-  allocate(options: { shape: readonly number[]; dtype?: DType }): Tensor {
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
     this.checkOpen();
     checkKeys('allocate', options, ['shape', 'dtype']);
     const tensor = this.device.allocateManaged(options);

@@ -1,6 +1,7 @@
 /** An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and reads the journal. */
 import { checkCount, checkKeys } from '../checks.ts';
 import { nowMs } from '../clock.ts';
+import { stateError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import type { PipelineParts } from './parts.ts';
 import { Statistics, type Summary } from './summary.ts';
@@ -20,6 +21,12 @@ export function checkRun(options: RunOptions): void {
   checkSignal(signal);
   if (ticks !== Number.POSITIVE_INFINITY) checkCount('ticks', ticks, 1);
   checkCount('publishEvery', publishEvery, 0);
+}
+
+export function checkCaptured({ publishEvery = 0 }: RunOptions, graphs: number, hasWeights: boolean): void {
+  if (graphs === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
+  if (publishEvery > 0 && !hasWeights)
+    throw stateError('CAPTURE', 'publishEvery needs weights: open with a mailbox and give capture() the weights');
 }
 
 /** Reads the journal into statistics and to listeners; null, or what a listener threw. */

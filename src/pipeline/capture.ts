@@ -1,5 +1,6 @@
 /** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
 
+import type { Fields } from '../buffer/fields.ts';
 import { checkKeys, shown } from '../checks.ts';
 import { type GraphExec, type HostMemory, type Stream, Tensor } from '../device/device.ts';
 import { allOrNothing } from '../device/owner.ts';
@@ -14,22 +15,22 @@ export interface CaptureContext {
   /** enqueue here; it is also the device's current stream while the function runs */
   stream: Stream;
   /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
-  params: Tensor;
+  params: Tensor<'float64'>;
   /** float32[48] on the device: what the learner writes here comes back with the tick */
-  out: Tensor;
+  out: Tensor<'float32'>;
   slot: number;
   /** lends memory for what lives only inside the update; the device's graphs share it */
   pool: GraphPool;
 }
 
 /** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
-export type CaptureFunction = (batch: Batch, context: CaptureContext) => void;
+export type CaptureFunction<F extends Fields = Fields> = (batch: Batch<F>, context: CaptureContext) => void;
 
-export interface CaptureOptions {
+export interface CaptureOptions<S extends string = string> {
   /** names of the first elements of `out`, for events and summaries */
-  scalars?: readonly string[];
+  scalars?: readonly S[];
   /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
-  weights?: Tensor;
+  weights?: Tensor<'float32'>;
 }
 
 export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
@@ -105,7 +106,7 @@ function captureSlot(
   return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
     // Closing it is refused.
     const lent = new OpenedStream(stream.device, stream.handle, stream.priority, 'pipeline', stream);
-    const [params, out] = [slots.params[slot] as Tensor, slots.scalars[slot] as Tensor];
+    const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
     const result = slots.device.withStream(lent, () => fn(batch, { stream: lent, params, out, slot, pool }));
     slots.finishCapture(slot, stream);
     return result;

@@ -11,14 +11,14 @@ import { channels } from './channels.ts';
 import type { Statistics } from './summary.ts';
 
 /** A finished tick. */
-export interface Tick {
+export interface Tick<S extends string = string> {
   tickId: number;
   slot: number;
   rows: number;
   snapshotPtr: number;
   snapshotSize: number;
   /** by the names given to capture() */
-  scalars: Record<string, number>;
+  scalars: Record<S, number>;
   /** milliseconds from the request to the end of the update */
   totalMs: number;
   /** mailbox version published behind it, 0 for none */
@@ -26,9 +26,9 @@ export interface Tick {
 }
 
 /** What a pipeline emits. */
-export interface PipelineEvents {
+export interface PipelineEvents<S extends string = string> {
   /** a tick is over; emitted while the opener waits in run(), in afterTick() and on closing */
-  tick: [tick: Tick];
+  tick: [tick: Tick<S>];
   /** ticks that went by faster than the journal could be read */
   missed: [count: number];
   restart: [roles: readonly Role[], reason: Error];

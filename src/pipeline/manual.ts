@@ -84,6 +84,11 @@ export class ManualTicks {
     return this.#pending?.tick === tickId && this.ready(this.#pending);
   }
 
+  /** Throws while a tick is under way. */
+  checkOver(what: string): void {
+    if (this.#pending || this.#hot) throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
+  }
+
   /** Throws while another tick is hot. */
   checkSample(tickId: number): void {
     const hot = this.#hot;

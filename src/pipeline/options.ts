@@ -1,5 +1,6 @@
 /** What ReplayPipeline.open takes, checked at the door and made definite. */
 import { availableParallelism } from 'node:os';
+import type { AnyRows, Fields } from '../buffer/fields.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
@@ -18,8 +19,8 @@ export interface TraceOptions {
   deviceEvents?: boolean;
 }
 
-export interface PipelineOptions {
-  buffer: ReplayBuffer;
+export interface PipelineOptions<F extends Fields = Fields> {
+  buffer: ReplayBuffer<F, AnyRows>;
   /** 'auto', 'cpu', 'host:0', … */
   device: string;
   /** rows of one tick's batch */
@@ -85,7 +86,9 @@ function print(threads: readonly (readonly Role[])[]): string {
   return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
 }
 
-export type CheckedOptions = Required<Omit<PipelineOptions, 'mailbox' | 'trace' | 'placement'>> & {
+export type CheckedOptions<F extends Fields = Fields> = Required<
+  Omit<PipelineOptions<F>, 'mailbox' | 'trace' | 'placement'>
+> & {
   mailbox: WeightMailbox | null;
   trace: false | Required<TraceOptions>;
   placement: RolePlacement;
@@ -105,7 +108,7 @@ const known = [
   'journal',
 ];
 
-export function checkOptions(options: PipelineOptions): CheckedOptions {
+export function checkOptions<F extends Fields>(options: PipelineOptions<F>): CheckedOptions<F> {
   checkKeys('ReplayPipeline.open', options, known);
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');

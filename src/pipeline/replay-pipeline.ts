@@ -3,6 +3,7 @@
  * each batch, and autonomous runs, where a captured graph is replayed on every hot batch.
  */
 import { EventEmitter } from 'eventemitter3';
+import type { Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
@@ -10,7 +11,7 @@ import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
 import type { ActorThreads } from './actor-threads.ts';
-import { checkRun, type RunOptions, runTicks } from './autonomous.ts';
+import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
 import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
@@ -22,10 +23,14 @@ import type { Batch, Slots } from './slots.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
-/** A pipeline's parts, for tests that end its threads or hold its streams; not exported from the package. */
+/** Its parts, for tests that end its threads or hold its streams; not exported from the package. */
 export let insideOf: (pipeline: ReplayPipeline) => { threads: ActorThreads | null; slots: Slots; buffer: ReplayBuffer };
 
-export class ReplayPipeline extends EventEmitter<PipelineEvents> implements AsyncDisposable {
+/** `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers. */
+export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
+  extends EventEmitter<PipelineEvents<S>>
+  implements AsyncDisposable
+{
   readonly transferManifest: TransferManifest;
   readonly #options: CheckedOptions;
   readonly #parts: PipelineParts;
@@ -37,22 +42,19 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   #closed: Promise<void> | null = null;
 
   static {
-    insideOf = (pipeline) => ({
-      threads: pipeline.#parts.threads,
-      slots: pipeline.#parts.slots,
-      buffer: pipeline.#options.buffer,
-    });
+    insideOf = (pipeline) => {
+      const { threads, slots } = pipeline.#parts;
+      return { threads, slots, buffer: pipeline.#options.buffer };
+    };
   }
 
   /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
-  static async open(options: PipelineOptions): Promise<ReplayPipeline> {
-    const pipeline = new ReplayPipeline(OURS, checkOptions(options));
+  static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>> {
+    const pipeline = new ReplayPipeline<F>(OURS, checkOptions(options));
     try {
       await pipeline.#parts.threads?.start();
       // After the caller had a chance to listen.
-      setImmediate(() => {
-        for (const warning of pipeline.#parts.warnings) pipeline.emit('warning', warning);
-      });
+      setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.emit('warning', warning)));
     } catch (error) {
       await pipeline.close();
       throw error;
@@ -76,16 +78,16 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
       throw error;
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
+    const trace = this.#trace;
     const manifest = manifestOf(this.#parts.slots.backend, options);
     this.transferManifest = manifest;
-    const trace = this.#trace;
     this.#history = new History(this.#parts.ring, this, trace && ((entry) => trace.add(entry, manifest, options)));
   }
 
   /**
-   * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or
-   * prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now, by default), then takes its own
-   * snapshot (UniLab). Another tick while one is pending throws, so does one that is hot or over.
+   * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or prepared.
+   * Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now, by default), then takes its own snapshot (UniLab).
+   * Another tick while one is pending throws, so does one that is hot or over.
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     this.#check(tickId, sampleCount);
@@ -128,23 +130,23 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
    * is current at the call). Starts and waits where needed; the hot tick again gives the same views; another tick while
    * one is hot throws.
    */
-  sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch>;
+  sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
   /** With a time-out: null when it is over first. */
-  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null>;
-  async sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch | null> {
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch<F> | null>;
+  async sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch<F> | null> {
     this.#check(tickId, sampleCount);
     this.#manual.checkSample(tickId);
     const stream = this.#parts.slots.device.currentStream;
     const ready = await this.waitUntilReady(tickId, sampleCount, options);
-    return ready ? this.#manual.sample(tickId, stream) : null;
+    return ready ? (this.#manual.sample(tickId, stream) as Batch<F>) : null;
   }
 
   /** The same for worker threads, blocking. */
-  sampleLargeBatchSync(tickId: number, sampleCount: number): Batch {
+  sampleLargeBatchSync(tickId: number, sampleCount: number): Batch<F> {
     this.#check(tickId, sampleCount);
     this.#manual.checkSample(tickId);
     this.waitUntilReadySync(tickId, sampleCount);
-    return this.#manual.sample(tickId, this.#parts.slots.device.currentStream);
+    return this.#manual.sample(tickId, this.#parts.slots.device.currentStream) as Batch<F>;
   }
 
   /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
@@ -158,38 +160,39 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
 
   /**
-   * Captures the learner's update once per slot. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
-   * promise, or does something that is not device work; the pipeline stays usable. Capturing again replaces the graphs.
+   * Captures the learner's update once per slot; returns this pipeline, of which TypeScript then knows the scalars' names.
+   * Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a promise, or does something that is not device work;
+   * the pipeline stays usable. Capturing again replaces the graphs.
    */
-  capture(fn: CaptureFunction, options: CaptureOptions = {}): void {
+  capture<const N extends string = never>(
+    fn: CaptureFunction<F>,
+    options: CaptureOptions<N> = {},
+  ): ReplayPipeline<F, N> {
     const { ring, slots, mailbox } = this.#parts;
     checkCapture(fn, options, this.#options.mailbox?.length ?? null, slots.device.name);
     this.#checkFree('capturing');
-    const graphs = captureSlots(slots, fn);
+    const graphs = captureSlots(slots, fn as CaptureFunction);
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
     ring.run.setLearner(learnerOf(graphs, options, mailbox));
     this.#history.captured(options.scalars ?? [], graphs.length);
+    return this as unknown as ReplayPipeline<F, N>;
   }
 
   /**
-   * Runs ticks by itself: request, pack, copy, replay, until `ticks` are through or the signal says stop; then resolves
-   * with what happened. Tick ids go on from the last one. Rejects with PipelineError when an actor fails.
+   * Runs ticks by itself: request, pack, copy, replay, until `ticks` are through or the signal says stop; then resolves with
+   * what happened. Tick ids go on from the last one. Rejects with PipelineError when an actor fails.
    */
-  async run(options: RunOptions = {}): Promise<Summary> {
+  async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);
     this.#checkFree('run()');
     const { ring } = this.#parts;
-    if (this.#graphs.length === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
-    if ((options.publishEvery ?? 0) > 0 && !ring.run.hasWeights) {
-      throw stateError('CAPTURE', 'publishEvery needs weights: open with a mailbox and give capture() the weights');
-    }
+    checkCaptured(options, this.#graphs.length, ring.run.hasWeights);
     const firstTick = this.#manual.lastTick + 1;
     const first = ring.next;
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
-      waitingFor: () => this.waitingFor(),
-      warn: (text: string) => this.#history.warn(text),
+      ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
     };
     this.#running = true;
     try {
@@ -205,7 +208,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
    * afterTick() and on closing. At most as many as the journal holds are kept for a reader that is slower; what goes beyond is
    * told by `missed`. Rejects with the signal's reason, and with PipelineError when the pipeline fails.
    */
-  ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick> {
+  ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick<S>> {
     checkKeys('ticks', options, ['signal']);
     checkSignal(options.signal);
     if (this.#parts.closing) throw closedError('the pipeline');
@@ -216,22 +219,20 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   step(): number {
     this.#parts.checkRunning();
     if (!this.#parts.inline) {
-      const here = `this pipeline's actors run in threads ${this.transferManifest.placement}`;
-      throw stateError('RUNNING', `step() belongs to placement 'inline'; ${here}`);
+      const { placement } = this.transferManifest;
+      throw stateError('RUNNING', `step() belongs to placement 'inline'; the actors run in threads ${placement}`);
     }
     return this.#parts.step();
   }
 
   /** What the next batch waits for, in words. */
   waitingFor(): string {
-    const { buffer, sampleCount } = this.#options;
-    return waitingFor(this.#parts.ring.header.gate, buffer, sampleCount);
+    return waitingFor(this.#parts.ring.header.gate, this.#options.buffer, this.#options.sampleCount);
   }
 
   /** The slots as they are, for a person to read. */
   inspect(): { slots: SlotNow[]; waitingFor: string; finished: number } {
-    const { ring } = this.#parts;
-    return { slots: slotsNow(ring), waitingFor: this.waitingFor(), finished: ring.finished };
+    return { slots: slotsNow(this.#parts.ring), waitingFor: this.waitingFor(), finished: this.#parts.ring.finished };
   }
 
   /**
@@ -286,8 +287,7 @@ export class ReplayPipeline extends EventEmitter<PipelineEvents> implements Asyn
   }
   #checkFree(what: string): void {
     this.#checkNotRunning();
-    if (this.#manual.pending || this.#manual.hot)
-      throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
+    this.#manual.checkOver(what);
   }
 
   #readyOrStart(tickId: number, sampleCount: number): boolean {

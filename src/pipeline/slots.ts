@@ -2,6 +2,7 @@
  * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
  * events. Made and freed by the opener only.
  */
+import type { Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
@@ -16,7 +17,9 @@ import { buildReplayTransferBackend } from '../transfer/build.ts';
 import type { TransferMode } from '../transfer/native.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
-export type Batch = Readonly<Record<string, Tensor>>;
+export type Batch<F extends Fields = Fields> = {
+  readonly [K in keyof F as K extends string ? K : never]-?: Tensor<NonNullable<F[K]>>;
+};
 
 /** What actors need of the slots: shared memory and handles, no objects. */
 export interface SharedSlots {
@@ -38,9 +41,9 @@ export class Slots extends Owner {
   readonly host: HostHalves;
   readonly batches: readonly Batch[];
   /** float64[32] per slot, by `Param` of src/ring/slot.ts */
-  readonly params: readonly Tensor[];
+  readonly params: readonly Tensor<'float64'>[];
   /** float32[MOST_SCALARS] per slot, for the learner's scalars */
-  readonly scalars: readonly Tensor[];
+  readonly scalars: readonly Tensor<'float32'>[];
   /** for the last drain: made now, because closing must not fail for want of it */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];

@@ -28,7 +28,7 @@ export interface StageTimes {
   max: number;
 }
 
-export interface Summary {
+export interface Summary<S extends string = string> {
   /** ticks finished in this run */
   ticks: number;
   seconds: number;
@@ -41,7 +41,7 @@ export interface Summary {
   sampled: number;
   stages: Record<StageName, StageTimes>;
   /** means over the sampled ticks, by the names given to capture() */
-  scalars: Record<string, number>;
+  scalars: Record<S, number>;
 }
 
 export class Statistics {

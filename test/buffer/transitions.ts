@@ -1,5 +1,5 @@
 /** Off-policy rows whose every element says where it belongs. */
-import type { OffPolicyRows } from '../../src/buffer/row-input.ts';
+import type { CriticRows, OffPolicyRows } from '../../src/buffer/fields.ts';
 
 /** obsDim, actionDim and criticDim of the tests' buffers */
 export const D = 3;
@@ -21,7 +21,7 @@ export function transitions(n: number, from = 0): OffPolicyRows {
   };
 }
 
-export function withCritic(n: number): OffPolicyRows {
+export function withCritic(n: number): OffPolicyRows & CriticRows {
   return { ...transitions(n), critic: count(n * C, 600), nextCritic: count(n * C, 700) };
 }
 

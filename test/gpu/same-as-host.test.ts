@@ -9,6 +9,7 @@ import { CpuTensor, type Device, listDevices, openDevice, ReplayBuffer, ReplayPi
 import { DqnLearner } from '../../src/learner/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
+import { launchAnything } from '../rig/launch.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { kernelCases, type LaunchCase, random } from './kernel-cases.ts';
 
@@ -33,7 +34,7 @@ async function launched(device: Device, kernel: string, { tensors, ...numbers }:
   const made = tensors.map((values) =>
     device.allocate({ shape: [values.length], dtype: new CpuTensor(values).dtype }).write(values, stream),
   );
-  stream.launch(kernel, { tensors: made, ...numbers });
+  launchAnything(stream, kernel, { tensors: made, ...numbers });
   const got: TypedArray[] = [];
   for (const tensor of made) got.push(await tensor.toArray(stream));
   for (const part of [...made, stream]) part.close();
@@ -127,7 +128,7 @@ describe(`${DEVICE} against ${HOST}`, () => {
   const obsDim = 4;
   const actions = 3;
   /** Transitions by seed, one buffer per run: what is drawn depends on nothing else. */
-  function filled(): ReplayBuffer {
+  function filled() {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim, actionDim: 1 });
     const batch = randomBatch(11, 600, obsDim, actions);
     const column = (values: number[]) => Float32Array.from(values);

@@ -186,6 +186,6 @@ describe('learner/dqn', () => {
     expect(() => learner.update(stream, tensors, out.view({ shape: [1] }))).to.throw(RangeError, 'loss, meanQ');
     made.close();
     expect(update({})).to.throw('this learner is closed');
-    expect(() => learner.update(stream, {}, out)).to.throw('this learner is closed');
+    expect(() => learner.update(stream, {} as never, out)).to.throw('this learner is closed');
   });
 });

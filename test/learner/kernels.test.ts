@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
+import { launchAnything } from '../rig/launch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, flat, type Rows, randomRows, rounded } from './reference.ts';
 
@@ -67,7 +68,7 @@ describe('learner/kernels', () => {
       expect([...(await out.toArray())]).to.deep.equal([11, 12, 0, 0, 1, 2, 0, 0]);
     }
     using floats = device.allocate({ shape: [8] });
-    const launch = (tensors: Tensor[], wholes: number[]) => () => stream.launch('gather', { tensors, wholes });
+    const launch = (tensors: Tensor[], wholes: number[]) => () => launchAnything(stream, 'gather', { tensors, wholes });
     expect(launch([floats, floats, floats], [4, 2, 3, 2, 2])).to.throw(TypeError, 'tensor 2 must be int32');
     expect(launch([floats, floats, index], [4, 2, 5, 2, 2])).to.throw(
       RangeError,
@@ -85,7 +86,7 @@ describe('learner/kernels', () => {
     using x = device.allocate({ shape: [4, 6] });
     using bias = device.allocate({ shape: [6] });
     const launch = (wholes: number[], tensors = [x, x, bias]) => {
-      return () => device.currentStream.launch('bias_act', { tensors, wholes });
+      return () => launchAnything(device.currentStream, 'bias_act', { tensors, wholes });
     };
     expect(launch([4, 6, 6, 6, 1])).to.not.throw();
     expect(launch([4, 6, 6, 6])).to.throw(TypeError, "kernel 'bias_act' takes 5 whole numbers, got 4");
@@ -94,6 +95,6 @@ describe('learner/kernels', () => {
     expect(launch([4, 6, 5, 6, 1])).to.throw(RangeError, "y_stride must be at least the row's 6 elements, got 5");
     expect(launch([0, 6, 6, 6, 1])).to.throw(RangeError, 'rows must be at least 1, got 0');
     expect(launch([4, 6, 6, 6, 7])).to.throw(RangeError, 'activation must be at most 2, got 7');
-    expect(() => device.currentStream.launch('no_such', {})).to.throw(TypeError, 'no_such');
+    expect(() => launchAnything(device.currentStream, 'no_such', {})).to.throw(TypeError, 'no_such');
   });
 });

@@ -1,6 +1,6 @@
 /** The network's gradients: the float64 reference against finite differences, the kernels against the reference. */
 import { expect } from 'chai';
-import type { Device } from '../../src/device/device.ts';
+import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Mlp } from '../../src/learner/mlp.ts';
 import type { MlpOptions } from '../../src/learner/mlp-layout.ts';
@@ -101,7 +101,7 @@ describe('learner/mlp', () => {
     using ints = device.allocate({ shape: [16, 4], dtype: 'int32' });
     using workspace = mlp.workspace(device, 16);
     const layers = mlp.over(parameters);
-    const run = (x: typeof input) => () => mlp.forward(device.currentStream, layers, x, workspace);
+    const run = (x: Tensor) => () => mlp.forward(device.currentStream, layers, x as Tensor<'float32'>, workspace);
     expect(() => mlp.over(short)).to.throw(
       RangeError,
       `${mlp.parameterCount} contiguous floats, got ${mlp.parameterCount - 1}`,

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
 import type { Device } from '../../../src/index.ts';
+import { launchAnything } from '../../rig/launch.ts';
 import { refusal } from '../../rig/refusal.ts';
 import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 
@@ -18,7 +19,7 @@ export function kernelContract(device: () => Device): void {
   });
 
   it('refuse a name that is none, listing those there are', () => {
-    const error = refusal(() => device().currentStream.launch('axpy', {}));
+    const error = refusal(() => launchAnything(device().currentStream, 'axpy', {}));
     expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(error.message).to.include("'axpy'");
     for (const name of native().kernels()) expect(error.message).to.include(name);
@@ -26,7 +27,7 @@ export function kernelContract(device: () => Device): void {
 
   it('refuse wrong counts, saying what is wanted and what came', () => {
     using y = device().allocate({ shape: [2] });
-    const launch = (args: object) => refusal(() => device().currentStream.launch('axpby', args)).message;
+    const launch = (args: object) => refusal(() => launchAnything(device().currentStream, 'axpby', args)).message;
     expect(launch({ tensors: [y], wholes: [2], reals: [1, 1] })).to.include('takes 2 tensors, got 1');
     expect(launch({ tensors: [y, y], reals: [1, 1] })).to.include('takes 1 whole numbers, got 0');
     expect(launch({ tensors: [y, y], wholes: [2], reals: [1] })).to.include('takes 2 reals, got 1');
@@ -48,7 +49,7 @@ export function kernelContract(device: () => Device): void {
     const part = bytes.view({ shape: [16], offset: 12 });
     const tensors = [part, table, ...Array.from({ length: 10 }, () => part)];
     const wholes = [1, 2, ...new Array<number>(10).fill(0)];
-    const error = refusal(() => device().currentStream.launch('halo64', { tensors, wholes }));
+    const error = refusal(() => launchAnything(device().currentStream, 'halo64', { tensors, wholes }));
     expect([error.code, error.message]).to.deep.equal([
       'ERR_HOTSLOT_RANGE',
       "kernel 'halo64': tensor 0 begins at byte 12, it must be a multiple of 8",
@@ -59,7 +60,7 @@ export function kernelContract(device: () => Device): void {
     using y = device().allocate({ shape: [4] });
     using x = device().allocate({ shape: [3] });
     const launch = (wholes: number[], reals: number[]) =>
-      refusal(() => device().currentStream.launch('axpby', { tensors: [y, x], wholes, reals }));
+      refusal(() => launchAnything(device().currentStream, 'axpby', { tensors: [y, x], wholes, reals }));
     const small = launch([4], [1, 1]);
     expect([small.code, small.message]).to.deep.equal([
       'ERR_HOTSLOT_RANGE',

@@ -1,0 +1,112 @@
+/** Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test compares the two. */
+import type { Tensor } from './device.ts';
+
+/** Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others. */
+interface KernelShape {
+  readonly writes: number;
+  readonly tensors: readonly string[];
+  readonly wholes: readonly string[];
+  readonly reals: readonly string[];
+}
+
+export const kernels = {
+  gemm: {
+    writes: 1,
+    tensors: ['c', 'a', 'b'],
+    wholes: ['transA', 'transB', 'm', 'n', 'k', 'lda', 'ldb', 'ldc'],
+    reals: ['alpha', 'beta'],
+  },
+  bias_act: {
+    writes: 1,
+    tensors: ['y', 'x', 'bias'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride', 'activation'],
+    reals: [],
+  },
+  act_backward: {
+    writes: 1,
+    tensors: ['dx', 'dy', 'y'],
+    wholes: ['rows', 'columns', 'dxStride', 'dyStride', 'yStride', 'activation'],
+    reals: [],
+  },
+  column_sums: {
+    writes: 1,
+    tensors: ['out', 'x'],
+    wholes: ['rows', 'columns', 'xStride'],
+    reals: ['scale', 'beta'],
+  },
+  argmax_rows: {
+    writes: 2,
+    tensors: ['index', 'value', 'x'],
+    wholes: ['rows', 'columns', 'xStride'],
+    reals: [],
+  },
+  gather_columns: {
+    writes: 1,
+    tensors: ['out', 'x', 'index'],
+    wholes: ['rows', 'columns', 'xStride', 'indexStride'],
+    reals: [],
+  },
+  gather: {
+    writes: 1,
+    tensors: ['out', 'table', 'index'],
+    wholes: ['rows', 'columns', 'tableRows', 'outStride', 'tableStride'],
+    reals: [],
+  },
+  copy2d: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: [] },
+  fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
+  axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
+  copy_every: { writes: 1, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },
+  td_target: {
+    writes: 1,
+    tensors: ['y', 'value', 'choice', 'rewards', 'dones', 'truncated'],
+    wholes: ['rows', 'actions', 'valueStride', 'choiceStride', 'rewardStride', 'doneStride', 'truncatedStride'],
+    reals: ['gamma'],
+  },
+  td_loss: {
+    writes: 2,
+    tensors: ['dq', 'terms', 'q', 'y', 'action'],
+    wholes: ['rows', 'actions', 'dqStride', 'qStride', 'actionStride'],
+    reals: ['delta', 'scale'],
+  },
+  grad_norm: { writes: 1, tensors: ['partial', 'g'], wholes: ['n'], reals: [] },
+  clip_scale: { writes: 1, tensors: ['factors', 'partial'], wholes: [], reals: ['maxNorm'] },
+  adam_advance: {
+    writes: 2,
+    tensors: ['counter', 'factors'],
+    wholes: [],
+    reals: ['learningRate', 'rest1', 'rest2'],
+  },
+  adam: {
+    writes: 3,
+    tensors: ['p', 'm', 'v', 'g', 'factors'],
+    wholes: ['n'],
+    reals: ['rest1', 'rest2', 'epsilon'],
+  },
+  random_uniform: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['low', 'high'] },
+  random_normal: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['mean', 'deviation'] },
+  random_advance: { writes: 1, tensors: ['state'], wholes: ['blocks'], reals: [] },
+  /** For tests: makes the stream fail. */
+  fail: { writes: 0, tensors: [], wholes: [], reals: [] },
+  /** For tests: keeps the stream busy. */
+  spin: { writes: 0, tensors: [], wholes: ['microseconds'], reals: [] },
+  /** For tests: holds the stream until the word is not zero. */
+  latch: { writes: 0, tensors: ['word'], wholes: ['milliseconds'], reals: [] },
+} as const satisfies Record<string, KernelShape>;
+
+export type KernelName = keyof typeof kernels;
+
+/** As many values as there are names. */
+type Values<Names extends readonly string[], V> = { readonly [I in keyof Names]: V };
+/** An argument list by its name; one without elements may be left out. */
+type Listed<Key extends string, Names extends readonly string[], V> = Names extends readonly []
+  ? { readonly [K in Key]?: readonly [] }
+  : { readonly [K in Key]: Values<Names, V> };
+type Arguments<S extends KernelShape> = Listed<'tensors', S['tensors'], Tensor> &
+  Listed<'wholes', S['wholes'], number> &
+  Listed<'reals', S['reals'], number>;
+
+/** Tensors, whole numbers and reals of a launch, in the order the kernel takes them; nothing for a kernel without any. */
+export type LaunchArguments<K extends KernelName = KernelName> =
+  Record<never, never> extends Arguments<(typeof kernels)[K]>
+    ? [args?: Arguments<(typeof kernels)[K]>]
+    : [args: Arguments<(typeof kernels)[K]>];

@@ -1,0 +1,230 @@
+/** What a strict consumer writes, and what must not compile there. Only compiled, never run. */
+import {
+  type ReplayBuffer as AnyBuffer,
+  type ArrayOf,
+  type Batch,
+  CollectorPool,
+  CpuTensor,
+  openDevice,
+  type RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+  type SharedReplayBuffer,
+  type Summary,
+  type Tick,
+  WeightMailbox,
+} from 'hotslot';
+import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
+import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
+import { Adam, DqnLearner, Mlp, MlpPolicy } from 'hotslot/learner';
+import { ToDevice } from 'hotslot/linop';
+import { createUnifiedMempool } from 'hotslot/memory';
+import { buildReplayTransferBackend } from 'hotslot/transfer';
+import type collector from './collector.js';
+
+/** The same type, and not merely assignable. */
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+const same = <T extends true>(_?: T) => {};
+
+// ---- buffers --------------------------------------------------------------------------------------------------------
+
+const buffer = ReplayBuffer.create({
+  capacity: 100,
+  fields: { obs: { shape: [4] }, image: { shape: [84, 84], dtype: 'uint8' }, action: { shape: [], dtype: 'int64' } },
+});
+const obs = new Float32Array(4);
+const image = new Uint8Array(84 * 84);
+const action = new BigInt64Array(1);
+buffer.add({ obs, image, action });
+// @ts-expect-error misspelt
+buffer.add({ ops: obs, image, action });
+// @ts-expect-error missing
+buffer.add({ obs, image });
+// @ts-expect-error one too many
+buffer.add({ obs, image, action, reward: obs });
+// @ts-expect-error another dtype
+buffer.add({ obs, image, action: obs });
+// @ts-expect-error no such dtype
+ReplayBuffer.create({ capacity: 1, fields: { obs: { shape: [4], dtype: 'float23' } } });
+// @ts-expect-error no such option
+ReplayBuffer.create({ capacity: 1, fields: { obs: { shape: [4] } }, size: 3 });
+export const packed: Uint8Array = buffer.sample({ seed: 1, count: 2 }).rows;
+// @ts-expect-error no such option
+buffer.sample({ seed: 1, cuont: 2 });
+
+const transitions = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1 });
+const row = { obs, nextObs: obs, actions: obs, rewards: obs, dones: obs, truncated: obs };
+transitions.add(row);
+transitions.add({ ...row, terminalMask: [true], terminalNextObs: obs });
+// @ts-expect-error no critic in this buffer
+transitions.add({ ...row, critic: obs, nextCritic: obs });
+// @ts-expect-error without rewards
+transitions.add({ obs, nextObs: obs, actions: obs, dones: obs, truncated: obs });
+const withCritic = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, criticDim: 2 });
+withCritic.add({ ...row, critic: obs, nextCritic: obs });
+// @ts-expect-error its critic's rows are missing
+withCritic.add(row);
+declare const criticDim: number;
+const maybeCritic = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, criticDim });
+maybeCritic.add(row);
+maybeCritic.add({ ...row, critic: obs, nextCritic: obs });
+const floats: Float32Array = transitions.sample({ seed: 1n, count: 2 }).rows;
+
+/** Any buffer goes where nothing is asked of its fields. */
+const sizeOf = (any: AnyBuffer) => any.size + any.rowBytes + floats.length;
+sizeOf(buffer);
+sizeOf(transitions);
+sizeOf(withCritic);
+const attached = ReplayBuffer.attach(buffer.share());
+attached.add({ obs, image, action });
+// @ts-expect-error what was shared has no such field
+attached.add({ obs, image, actoin: action });
+declare const message: SharedReplayBuffer;
+ReplayBuffer.attach(message).add({ anything: obs });
+
+// ---- pipelines ------------------------------------------------------------------------------------------------------
+
+export async function train(limiter: RateLimiter | undefined): Promise<void> {
+  const pipeline = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 32 });
+  const captured = pipeline.capture(
+    (batch, { stream, out, params }) => {
+      same<Same<typeof batch.obs.dtype, 'float32'>>();
+      same<Same<typeof batch.image.dtype, 'uint8'>>();
+      stream.copy(out.view({ shape: [1] }), batch.obs.view({ shape: [1] }));
+      params.view({ shape: [1] });
+      // @ts-expect-error misspelt
+      batch.imge;
+    },
+    { scalars: ['loss', 'entropy'] },
+  );
+  const summary = await captured.run({ ticks: 1 });
+  same<Same<typeof summary, Summary<'loss' | 'entropy'>>>();
+  const loss: number = summary.scalars.loss;
+  // @ts-expect-error misspelt
+  summary.scalars.los;
+  captured.on('tick', (tick) => {
+    same<Same<typeof tick, Tick<'loss' | 'entropy'>>>();
+    tick.scalars.entropy.toFixed(loss);
+    // @ts-expect-error no such scalar
+    tick.scalars.entropi;
+  });
+  for await (const { scalars } of captured.ticks()) scalars.loss.toFixed();
+  const unnamed = await pipeline.capture(() => {}).run({ ticks: 1 });
+  // @ts-expect-error none was named
+  unnamed.scalars.loss;
+  // @ts-expect-error not an array
+  pipeline.capture(() => {}, { scalars: 'loss' });
+  // @ts-expect-error no such option
+  pipeline.capture(() => {}, { scalers: ['loss'] });
+  // @ts-expect-error no such event
+  pipeline.on('tock', () => {});
+  // @ts-expect-error no such option
+  await pipeline.run({ tick: 3 });
+
+  const batch = await pipeline.sampleLargeBatch(0, 32);
+  same<Same<typeof batch, Batch<{ readonly obs: 'float32'; readonly image: 'uint8'; readonly action: 'int64' }>>>();
+  const pixels: Uint8Array = await batch.image.toArray();
+  const actions: BigInt64Array = await batch.action.toArray();
+  // @ts-expect-error floats are no bytes
+  const wrong: Uint8Array = await batch.obs.toArray();
+  const late = await pipeline.sampleLargeBatch(1, 32, { timeoutMs: pixels.length });
+  // @ts-expect-error it may be null
+  late.obs;
+  late?.obs.toArray();
+  const anyPipeline: ReplayPipeline = captured;
+  await anyPipeline.close();
+
+  // @ts-expect-error no such option
+  await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 1, dept: 3 });
+  // @ts-expect-error sampleCount is missing
+  await ReplayPipeline.open({ buffer, device: 'auto' });
+  limiter?.share();
+  wrong.at(Number(actions[0]));
+}
+
+// ---- a learner ------------------------------------------------------------------------------------------------------
+
+export async function learn(): Promise<void> {
+  const device = openDevice();
+  const learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [8], batchSize: 16 });
+  await learner.ready;
+  const mailbox = WeightMailbox.create({ length: learner.parameters.size });
+  const pipeline = await ReplayPipeline.open({ buffer: transitions, device: 'auto', sampleCount: 64, mailbox });
+  const { scalars } = await pipeline
+    .capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+      scalars: learner.scalars,
+      weights: learner.parameters,
+    })
+    .run({ ticks: 3, publishEvery: 1 });
+  scalars.meanQ.toFixed();
+  const images = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 64 });
+  // @ts-expect-error these rows are no transitions
+  images.capture((batch, { stream, out }) => learner.update(stream, batch, out));
+  // @ts-expect-error the option is called learningRate
+  new Adam(device, learner.parameters, { lr: 1e-3 });
+  // @ts-expect-error no such activation
+  new Mlp({ sizes: [4, 2], activation: 'rely' });
+  const weights: Float32Array = await learner.parameters.toArray();
+  new MlpPolicy({ sizes: [4, 2] }, weights).act(obs, 1);
+}
+
+// ---- tensors and kernels --------------------------------------------------------------------------------------------
+
+export async function compute(): Promise<void> {
+  const device = openDevice('host:0');
+  const { currentStream: stream } = device;
+  const x = device.allocate({ shape: [2, 3] });
+  const index = device.allocate({ shape: [2], dtype: 'int32' });
+  const counts: Int32Array = await index.toArray();
+  const bytes: Uint8Array = await x.view({ shape: [24], dtype: 'uint8' }).toArray();
+  x.write(obs);
+  // @ts-expect-error floats into integers
+  index.write(obs);
+  // @ts-expect-error no such dtype
+  device.allocate({ shape: [1], dtype: 'float16' });
+  stream.launch('axpby', { tensors: [x, x], wholes: [6], reals: [1, 0] });
+  stream.launch('copy2d', { tensors: [x, x], wholes: [2, 3, 3, 3] });
+  stream.launch('random_advance', { tensors: [index], wholes: [1] });
+  // @ts-expect-error no such kernel
+  stream.launch('gem', {});
+  // @ts-expect-error two tensors
+  stream.launch('axpby', { tensors: [x], wholes: [6], reals: [1, 0] });
+  // @ts-expect-error one whole number
+  stream.launch('axpby', { tensors: [x, x], wholes: [6, 6], reals: [1, 0] });
+  // @ts-expect-error two reals
+  stream.launch('axpby', { tensors: [x, x], wholes: [6] });
+  // @ts-expect-error copy2d takes no reals
+  stream.launch('copy2d', { tensors: [x, x], wholes: [2, 3, 3, 3], reals: [1] });
+  const here = new CpuTensor(new Uint16Array(4));
+  same<Same<typeof here.dtype, 'uint16'>>();
+  const words: Uint16Array = await here.toArray();
+  const generic = async <D extends 'float32' | 'float64'>(dtype: D): Promise<ArrayOf<D>> =>
+    device.allocate({ shape: [1], dtype }).toArray();
+  const doubles: Float64Array = await generic('float64');
+  new DeviceGenerator(device, { seed: counts.length + bytes.length + words.length + doubles.length });
+}
+
+// ---- collectors -----------------------------------------------------------------------------------------------------
+
+export async function collect(): Promise<void> {
+  const entry = new URL('./collector.js', import.meta.url);
+  const small = ReplayBuffer.create({
+    capacity: 10,
+    fields: { obs: { shape: [4] }, action: { shape: [], dtype: 'int64' } },
+  });
+  await using pool = await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environments: 8 } });
+  for await (const episode of pool.episodes()) episode.return.toFixed();
+  // @ts-expect-error misspelt
+  await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environmants: 8 } });
+  // @ts-expect-error the module wants options
+  await CollectorPool.open<typeof collector>({ entry, buffer: small });
+  // @ts-expect-error this buffer has other fields
+  await CollectorPool.open<typeof collector>({ entry, buffer: transitions, options: { environments: 8 } });
+  await CollectorPool.open({ entry, buffer: transitions, options: { anything: 1 } });
+  // @ts-expect-error no such option
+  await CollectorPool.open({ entry, buffer: transitions, worker: 2 });
+}
+
+// Named so that every entry's declarations are looked at.
+export const entries = [FullGraphWrapper, HaloDataTransformer, HaloUpdater, ToDevice, createUnifiedMempool];
+export const backends = [buildReplayTransferBackend];
