@@ -1,11 +1,12 @@
 /** The package as users get it: packed, installed from a lockfile with scripts off, checked by others' tools, built anew. */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { describeAll, setting } from '../rig/setting.ts';
+import { strict } from '../types/rig.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
@@ -164,6 +165,21 @@ describeAll('package/installed', function () {
     expect(await ok('npx', 'hotslot', 'build')).to.match(/built 6 addons into .*node_modules\/hotslot\/build\/Release/);
     expect(await ok('npx', 'hotslot', 'doctor')).to.match(/addon device .*hotslot\/build\/Release\/device\.node/);
   });
+
+  const compilers: [string, string[]][] = [
+    ['TypeScript 5.4', ['typescript@5.4', '@types/node@20.12']],
+    ['the newest TypeScript', ['typescript', '@types/node']],
+  ];
+  for (const [i, [title, tools]] of compilers.entries()) {
+    it(`is clean, and strict, for a strict consumer: ${title}`, async function () {
+      const { folder } = await project(this, `types${i}`);
+      const installed = await run(folder, 'npm', ['install', '--ignore-scripts', '--no-save', tarball, ...tools]);
+      leaveUnlessHad(this, tools, installed.code, installed.text);
+      for (const name of readdirSync(strict)) cpSync(join(strict, name), join(folder, name));
+      const { code, text } = await run(folder, 'npx', ['--no-install', 'tsc', '-p', '.']);
+      expect(code, text).to.equal(0);
+    });
+  }
 
   it('is what publint and attw expect of a package of modules', async function () {
     const { folder } = await project(this, 'checks');

@@ -1,0 +1,43 @@
+/** What TypeScript knows of fields, batches, scalars, kernels and options; test/package does it with other compilers. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { compiled, root, strict } from './rig.ts';
+
+const consumer = Object.fromEntries(
+  readdirSync(strict)
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => [name, readFileSync(join(strict, name), 'utf8')]),
+);
+
+describe('types', function () {
+  this.timeout(120_000);
+
+  it('let a strict consumer write what is right, and nothing that is wrong', () => {
+    expect(compiled(consumer)).to.equal('');
+  });
+
+  it('refuse by themselves: a line that is no mistake is told', () => {
+    const main = consumer['main.ts'] ?? '';
+    const repaired = main.replace('batch.imge;', 'batch.image;');
+    expect(repaired).to.not.equal(main);
+    expect(compiled({ ...consumer, 'main.ts': repaired })).to.match(/^main\.ts\(\d+,\d+\): error TS2578: Unused/);
+  });
+
+  it('fit every ts block of the pages', () => {
+    const pages = ['README.md', 'CHANGELOG.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+    const blocks: Record<string, string> = {};
+    for (const page of pages) {
+      const text = readFileSync(join(root, page), 'utf8');
+      for (const { index, 1: code = '' } of text.matchAll(/^```ts\n(.*?)^```$/gms)) {
+        // A block whose first line names its file can be imported by the others of its page.
+        const name = /^\/\/ (\S+\.ts)\n/.exec(code)?.[1] ?? `${text.slice(0, index).split('\n').length + 1}.ts`;
+        const path = join(page.replaceAll(/\W/g, '-'), name);
+        expect(blocks, `${page}: ${name} twice`).to.not.have.property(path);
+        blocks[path] = code;
+      }
+    }
+    expect(Object.keys(blocks).length).to.be.at.least(6);
+    expect(compiled(blocks)).to.equal('');
+  });
+});
