@@ -129,6 +129,19 @@ export class PollActor implements Actor {
     return begin === undefined ? -1 : native().elapsedMs(begin, ends[slot] as number);
   }
 
+  /** The version that this tick's replay wrote, if any, unless its weights are no finite numbers. */
+  #publish(mailbox: WeightVersions, record: Float64Array): void {
+    const { run, bells } = this.#ring;
+    const version = record[Field.version] as number;
+    // A dead poll actor may have published it already: versions go up by one, so the count tells.
+    if (version <= mailbox.published) return;
+    const next = version === mailbox.published + 1;
+    if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
+    else record[Field.version] = 0;
+    // Replay may hold the last tick of a run back until a buffer is free, or until there will be no version.
+    bells.of('replay').ring();
+  }
+
   #passFree(): number {
     const ring = this.#ring;
     const { halves, mailbox, slots } = this.#setup;
@@ -143,13 +156,7 @@ export class PollActor implements Actor {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
       }
-      const version = record[Field.version] as number;
-      // A dead poll actor may have published it already: versions go up by one, so the count tells.
-      if (mailbox && version === mailbox.published + 1) {
-        mailbox.publish(version);
-        // Replay may hold the last tick of a run back until a buffer is free.
-        ring.bells.of('replay').ring();
-      }
+      if (mailbox) this.#publish(mailbox, record);
       // The record and the scalars are reused at once: into the journal before Free (I5).
       ring.journal.write(record, slot, halves.scalars(slot));
       const next = ring.sequence(slot) + 1;

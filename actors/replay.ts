@@ -100,7 +100,8 @@ export class ReplayActor implements Actor {
 
   #publishes(record: Float64Array): boolean {
     const { mailbox } = this.#setup;
-    if (!mailbox || !this.#ring.run.hasWeights) return false;
+    const { run } = this.#ring;
+    if (!mailbox || !run.hasWeights || !run.mayPublish) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
     return record[Field.publish] === 1 || this.#owed || this.#orphans.length > 0;
   }
@@ -135,6 +136,8 @@ export class ReplayActor implements Actor {
   #drop(): void {
     this.#replayer?.close();
     this.#replayer = null;
+    // Versions that poll refused have no owner any more when the next learner begins.
+    this.#orphans = null;
   }
 
   close(): void {

@@ -39,6 +39,7 @@ export type {
   Graph,
   GraphExec,
   HostMemory,
+  LaunchArguments,
   Storage,
   Stream,
 } from './device/device.ts';
@@ -52,7 +53,7 @@ export type {
   MemoryInfo,
   Residency,
 } from './device/facts.ts';
-export type { KernelName, LaunchArguments } from './device/kernels.ts';
+export type { ArgumentsOf, KernelName } from './device/kernels.ts';
 export { listDevices, openDevice } from './device/open.ts';
 export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';

@@ -17,10 +17,10 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
   gemm_builtin(m, n, k, al, left, right, be, c, ldc);
 }
 
-const char* need(const KernelArgs& args, uint64_t* bytes) {
+const char* need(const KernelArgs& args, Reach* reach) {
   // A BLAS is opened at the door, not in the middle of a stream.
   gemm_provider();
-  Check check(args, bytes);
+  Check check(args, reach);
   const bool trans_a = args.whole[0], trans_b = args.whole[1];
   check.at_least(0, "trans_a", 0), check.at_most(0, "trans_a", 1);
   check.at_least(1, "trans_b", 0), check.at_most(1, "trans_b", 1);

@@ -233,8 +233,8 @@ const char* run(const KernelArgs& args) {
 }
 
 template <class T>
-const char* need(const KernelArgs& args, uint64_t* bytes) {
-  Check check(args, bytes);
+const char* need(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
   const int64_t moves = check.size(0, "moves"), total = check.size(1, "total");
   check.at_most(0, "moves", halo_arrays), check.at_most(1, "total", UINT32_MAX);
   check.items(0, total, sizeof(T)), check.items(1, moves, sizeof(HaloMove));

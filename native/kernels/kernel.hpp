@@ -19,12 +19,20 @@ struct KernelArgs {
   double real[max_floats];
 };
 
+// What a launch touches behind one pointer.
+struct Reach {
+  uint64_t bytes = 0;
+  // Bytes from one row to the next, 0 where it is one run of bytes; and the argument that said so.
+  uint64_t step = 0;
+  const char* step_name = nullptr;
+};
+
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
-  // Fills `bytes[i]` with the least size of pointer i for these arguments; returns a sentence when an argument is
+  // Fills `reach[i]` with what is touched behind pointer i for these arguments; returns a sentence when an argument is
   // wrong.
-  const char* (*need)(const KernelArgs& args, uint64_t* bytes);
+  const char* (*need)(const KernelArgs& args, Reach* reach);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs& args);
   // Element type per pointer: 'f' float32, 'i' int32, 0 any. A launch with tensors of another dtype is refused.
@@ -33,6 +41,8 @@ struct Kernel {
   std::array<uint8_t, max_pointers> widths{};
   // It waits for something outside the device, or runs as long as it is told: its last run says nothing about the next.
   bool may_hold = false;
+  // Bit i: pointer i is written. They are the first ones.
+  uint16_t writes = 0;
   bool aligned(int i, uintptr_t address) const { return widths[size_t(i)] == 0 || address % widths[size_t(i)] == 0; }
 };
 
@@ -89,18 +99,25 @@ struct Trampoline<void(P...)> {
      ...);
     return out;
   }
+  static constexpr uint16_t writes() {
+    uint16_t out = 0;
+    int at = 0;
+    ((std::is_pointer_v<P> ? void(out |= uint16_t(!std::is_const_v<std::remove_pointer_t<P>> << at++)) : void()), ...);
+    return out;
+  }
   static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));
   static constexpr int wholes = (0 + ... + int(std::is_integral_v<P>));
   static constexpr int reals = (0 + ... + int(std::is_floating_point_v<P>));
 };
 
-using Need = const char* (*)(const KernelArgs&, uint64_t*);
+using Need = const char* (*)(const KernelArgs&, Reach*);
 
 // host_kernel<decltype(f), f>("name", need): a registry entry whose counts follow from f's parameters.
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;
-  return Kernel{name, T::pointers, T::wholes, T::reals, need, &T::template call<F>, T::types(), T::widths()};
+  return Kernel{name,       T::pointers, T::wholes, T::reals,   need, &T::template call<F>,
+                T::types(), T::widths(), false,     T::writes()};
 }
 
 }  // namespace hotslot

@@ -11,11 +11,12 @@ namespace hotslot {
 
 class Check {
  public:
-  Check(const KernelArgs& args, uint64_t* bytes) : args(args), bytes(bytes) {}
+  Check(const KernelArgs& args, Reach* reach) : args(args), reach(reach) {}
 
   // Whole number i, at least 1.
   int64_t size(int i, const char* name) { return at_least(i, name, 1); }
   int64_t at_least(int i, const char* name, int64_t least) {
+    asked = name;
     if (args.whole[i] < least)
       say("%s must be at least %lld, got %lld", name, (long long)least, (long long)args.whole[i]);
     return args.whole[i];
@@ -26,6 +27,7 @@ class Check {
   }
   // Whole number i, the elements between rows of `width` elements.
   int64_t stride(int i, const char* name, int64_t width) {
+    asked = name;
     if (args.whole[i] < width)
       say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
     return args.whole[i];
@@ -42,14 +44,17 @@ class Check {
   }
 
   // Pointer i covers `count` elements of 4 bytes, or `rows` of `columns` with `stride` elements between row starts.
-  void vector(int i, int64_t count) { bytes[i] = elements(1, count, 0); }
-  void matrix(int i, int64_t rows, int64_t columns, int64_t stride) { bytes[i] = elements(rows, columns, stride); }
+  void vector(int i, int64_t count) { reach[i].bytes = elements(1, count, 0); }
+  // The stride is the argument asked for last.
+  void matrix(int i, int64_t rows, int64_t columns, int64_t stride) {
+    reach[i] = {elements(rows, columns, stride), rows > 1 ? uint64_t(stride) * 4 : 0, asked};
+  }
   void column(int i, int64_t rows, int64_t stride) { matrix(i, rows, 1, stride); }
 
   // Pointer i covers `count` elements of `size` bytes.
   void items(int i, int64_t count, uint64_t size) {
     const unsigned __int128 all = (unsigned __int128)(count < 0 ? 0 : count) * size;
-    bytes[i] = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
+    reach[i].bytes = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
   }
 
   // Null, or the first complaint; good until the next check on this thread.
@@ -72,7 +77,8 @@ class Check {
     return buffer;
   }
   const KernelArgs& args;
-  uint64_t* bytes;
+  Reach* reach;
+  const char* asked = nullptr;
   bool wrong = false;
 };
 

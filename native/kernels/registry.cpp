@@ -20,8 +20,8 @@ namespace {
 
 // A need as a function that is told only what to check.
 template <void (*F)(const KernelArgs&, Check&)>
-const char* need(const KernelArgs& args, uint64_t* bytes) {
-  Check check(args, bytes);
+const char* need(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
   F(args, check);
   return check.verdict();
 }

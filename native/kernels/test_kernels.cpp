@@ -15,7 +15,7 @@ int64_t now_ns() {
 
 // fail(): the stream's error becomes sticky.
 const char* run_fail(const KernelArgs&) { return "the test kernel 'fail' failed as it was asked to"; }
-const char* need_nothing(const KernelArgs&, uint64_t*) { return nullptr; }
+const char* need_nothing(const KernelArgs&, Reach*) { return nullptr; }
 
 // spin(; µs): keeps its thread busy, at most 10 s.
 const char* run_spin(const KernelArgs& args) {
@@ -23,8 +23,8 @@ const char* run_spin(const KernelArgs& args) {
   while (now_ns() < end) {}
   return nullptr;
 }
-const char* need_spin(const KernelArgs& args, uint64_t* bytes) {
-  Check check(args, bytes);
+const char* need_spin(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
   check.at_least(0, "microseconds", 0), check.at_most(0, "microseconds", 10000000);
   return check.verdict();
 }
@@ -41,8 +41,8 @@ const char* run_latch(const KernelArgs& args) {
   }
   return nullptr;
 }
-const char* need_latch(const KernelArgs& args, uint64_t* bytes) {
-  Check check(args, bytes);
+const char* need_latch(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
   check.at_least(0, "milliseconds", 1), check.at_most(0, "milliseconds", 10000);
   check.vector(0, 1);
   return check.verdict();

@@ -235,6 +235,13 @@ Napi::Value mailbox_read(Info info) {
                            read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than));
 }
 
+// (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where none is
+Napi::Value find_not_finite(Info info) {
+  const uint64_t at = whole(info, 1), count = whole(info, 2);
+  const Bytes view = require_bytes(info, 0, at + 4 * count);
+  return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
+}
+
 // For tests of counts beyond 2³²: only on a buffer that is not in use yet.
 void set_counters_for_test(Info info) {
   Header& header = *held<Buffer>(info, 0).source.header;
@@ -261,6 +268,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports["mailboxBegin"] = Napi::Function::New(env, mailbox_begin);
   exports["mailboxPublish"] = Napi::Function::New(env, mailbox_publish);
   exports["mailboxWrite"] = Napi::Function::New(env, mailbox_write);
+  exports["firstNotFinite"] = Napi::Function::New(env, find_not_finite);
   exports["mailboxRead"] = Napi::Function::New(env, mailbox_read);
   exports["setCountersForTest"] = Napi::Function::New(env, set_counters_for_test);
   return exports;

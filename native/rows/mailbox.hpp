@@ -8,6 +8,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "rows/backoff.hpp"
 #include "rows/copy.hpp"
@@ -50,6 +51,28 @@ inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t strid
     unlucky.pause();
   }
   return 0;
+}
+
+// The place of the first of `count` float32 that is NaN or infinite, −1 where none is. The bytes are at rest: a version
+// that is written and not yet published, or the caller's own.
+inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
+  constexpr uint64_t block = 1024;
+  constexpr uint32_t exponent = 0x7f800000;
+  const auto odd = [floats](uint64_t i) {
+    uint32_t bits;
+    std::memcpy(&bits, floats + i * sizeof bits, sizeof bits);
+    return (bits & exponent) == exponent;
+  };
+  for (uint64_t at = 0; at < count; at += block) {
+    const uint64_t end = at + block < count ? at + block : count;
+    // Without a way out, so that it is done several at a time.
+    uint32_t any = 0;
+    for (uint64_t i = at; i < end; ++i) any |= uint32_t(odd(i));
+    if (!any) continue;
+    for (uint64_t i = at; i < end; ++i)
+      if (odd(i)) return int64_t(i);
+  }
+  return -1;
 }
 
 }  // namespace hotslot::rows

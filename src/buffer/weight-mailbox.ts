@@ -2,8 +2,8 @@
  * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer, any number of
  * readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
  */
-import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
-import { typeError } from '../errors.ts';
+import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, PAGE } from '../shared-memory.ts';
 import { rowsAddon } from './rows-addon.ts';
 import { mailboxBytes, WeightVersions } from './weight-versions.ts';
@@ -67,9 +67,20 @@ export class WeightMailbox {
     return this.#versions.begun;
   }
 
-  /** Publishes weights that lie in host memory, in one native call. Returns the version, or 0 for not yet. Writer only. */
-  write(weights: Float32Array): number {
+  /**
+   * Publishes weights that lie in host memory. Returns the version, or 0 for not yet. Writer only. Throws RangeError for a
+   * weight that is NaN or infinite, unless `nonFinite` says that such weights are to be published too.
+   */
+  write(weights: Float32Array, options: { nonFinite?: boolean } = {}): number {
     this.#check('weights', weights);
+    checkKeys('write', options, ['nonFinite']);
+    const { nonFinite = false } = options;
+    checkFlag('nonFinite', nonFinite);
+    const odd = nonFinite ? -1 : rowsAddon().firstNotFinite(weights, 0, weights.length);
+    if (odd >= 0)
+      throw rangeError(
+        `weights[${odd}] is ${weights[odd]}: collectors would act by it; { nonFinite: true } publishes it`,
+      );
     const { control, view, stride, bells } = this.#versions;
     const version = rowsAddon().mailboxWrite(control, view, stride, weights);
     if (version === 0) this.#versions.notYet();

@@ -45,8 +45,11 @@ export class WeightVersions {
   /** rung after every publish */
   readonly bells: BellBoard;
   readonly control: Int32Array;
+  /** float32 weights of a version */
+  readonly length: number;
 
   constructor({ memory, offset, length }: Place & { length: number }) {
+    this.length = length;
     this.stride = roundUp(length * 4, STRIDE);
     this.control = new Int32Array(memory, offset, CONTROL_WORDS);
     this.bells = new BellBoard(new Int32Array(memory, offset + CONTROL_WORDS * 4, BELLS * BELL_WORDS), BELLS);
@@ -91,6 +94,11 @@ export class WeightVersions {
       );
     }
     this.bells.ringAll();
+  }
+
+  /** The place of the first weight of a version, wholly written and not yet published, that is NaN or infinite; −1: none is. */
+  notFinite(version: number): number {
+    return rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length);
   }
 
   /** Null, unless there can be no other version: then it throws. */

@@ -6,8 +6,11 @@ import { checkKeys, shown } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
-import type { KernelName, LaunchArguments } from './kernels.ts';
+import type { ArgumentsOf, KernelName } from './kernels.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
+
+/** What launch() takes behind the kernel's name. */
+export type LaunchArguments<K extends KernelName = KernelName> = ArgumentsOf<K, Tensor>;
 
 /** A point in a stream. Never recorded counts as done; recorded again, only the latest record counts. */
 export interface DeviceEvent extends Disposable {

@@ -1,5 +1,4 @@
 /** Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test compares the two. */
-import type { Tensor } from './device.ts';
 
 /** Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others. */
 interface KernelShape {
@@ -101,12 +100,12 @@ type Values<Names extends readonly string[], V> = { readonly [I in keyof Names]:
 type Listed<Key extends string, Names extends readonly string[], V> = Names extends readonly []
   ? { readonly [K in Key]?: readonly [] }
   : { readonly [K in Key]: Values<Names, V> };
-type Arguments<S extends KernelShape> = Listed<'tensors', S['tensors'], Tensor> &
+type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
   Listed<'wholes', S['wholes'], number> &
   Listed<'reals', S['reals'], number>;
 
-/** Tensors, whole numbers and reals of a launch, in the order the kernel takes them; nothing for a kernel without any. */
-export type LaunchArguments<K extends KernelName = KernelName> =
-  Record<never, never> extends Arguments<(typeof kernels)[K]>
-    ? [args?: Arguments<(typeof kernels)[K]>]
-    : [args: Arguments<(typeof kernels)[K]>];
+/** Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them; nothing for one without any. */
+export type ArgumentsOf<K extends KernelName, T> =
+  Record<never, never> extends Arguments<(typeof kernels)[K], T>
+    ? [args?: Arguments<(typeof kernels)[K], T>]
+    : [args: Arguments<(typeof kernels)[K], T>];

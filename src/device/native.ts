@@ -6,6 +6,15 @@ import { loadAddon } from '../addon.ts';
 import type { TypedArray } from '../dtype.ts';
 import type { CacheCounts, DeviceFamily, DeviceInfo, DeviceTraits, MemoryInfo, Residency } from './facts.ts';
 
+/** How many arguments of each kind a kernel takes; `writes`: bit i for tensor i. */
+interface NativeKernel {
+  name: string;
+  tensors: number;
+  wholes: number;
+  reals: number;
+  writes: number;
+}
+
 interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
@@ -26,6 +35,7 @@ interface NativeDevice {
   wait(stream: number, event: number, orderOnly?: boolean): void;
   copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
+  /** spans: handle, offset, bytes, element type, bytes between rows, bytes that lie together; for each tensor. */
   launch(stream: number, kernel: string, spans: number[], wholes: readonly number[], reals: readonly number[]): void;
   replay(stream: number, exec: number): void;
   streamQuery(stream: number): boolean;
@@ -45,7 +55,7 @@ interface NativeDevice {
   write(stream: number, memory: number, offset: number, bytes: Uint8Array): void;
   read(stream: number, memory: number, offset: number, bytes: number): number;
   copyOut(staging: number, to: Uint8Array): void;
-  kernels(): string[];
+  kernels(): NativeKernel[];
   /** What drivers would not take back since the last call, in words. */
   releaseFailures(): string[];
   handleCount(kind: number): { open: number; pinned: number };

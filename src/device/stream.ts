@@ -4,10 +4,11 @@ import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { checkTensor, handleOf } from './checks.ts';
-import type { Device, DeviceEvent, Graph, GraphExec, Stream, Tensor } from './device.ts';
+import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
-import type { KernelName, LaunchArguments } from './kernels.ts';
+import type { KernelName } from './kernels.ts';
 import { native } from './native.ts';
+import { layOut } from './strides.ts';
 
 /** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
 const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
@@ -126,7 +127,9 @@ export class OpenedStream extends Handle implements Stream {
     const spans: number[] = [];
     for (const tensor of tensors) {
       checkTensor(`launch of '${kernel}'`, tensor);
-      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[tensor.dtype] ?? 0);
+      const { shape, strides, dtype } = tensor;
+      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[dtype] ?? 0);
+      layOut(shape, strides, dtypes[dtype].bytes, spans);
     }
     native().launch(this.handle, kernel, spans, wholes, reals);
   }

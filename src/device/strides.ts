@@ -11,6 +11,36 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
+/** Dense: rows may be counted in it as one likes. */
+const DENSE = -1;
+/** Its elements are no rows at one distance. */
+const NO_ROWS = -2;
+
+/**
+ * How an array lies in memory, appended to `to`: elements from one row to the next (or one of the two above), and elements
+ * that lie together, as a row's do; both times `bytes`, the size of an element. An array of two dimensions that count has rows
+ * even when it is dense.
+ */
+export function layOut(shape: readonly number[], strides: readonly number[], bytes: number, to: number[]): void {
+  let run = 1;
+  let wide = 0;
+  let i = shape.length - 1;
+  for (; i >= 0; i--) {
+    const length = shape[i] as number;
+    if (length === 1) continue;
+    if (strides[i] !== run) break;
+    run *= length;
+    wide++;
+  }
+  let step = DENSE;
+  for (let rows = 0; i >= 0; i--) {
+    if (shape[i] === 1) continue;
+    step = rows++ === 0 ? (strides[i] as number) * bytes : NO_ROWS;
+  }
+  if (step === DENSE && wide === 2) step = (strides[shape.findIndex((length) => length !== 1)] as number) * bytes;
+  to.push(step, run * bytes);
+}
+
 /** Elements of a strided array in row-major order. */
 export function gatherStrided(
   from: Float32Array,

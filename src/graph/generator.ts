@@ -19,7 +19,7 @@ const MOST = 2n ** 64n;
 export class DeviceGenerator implements Disposable {
   readonly device: Device;
   /** int32 [4]: seed low, seed high, offset low, offset high */
-  readonly #state: Tensor;
+  readonly #state: Tensor<'int32'>;
 
   /** `seed`: a whole number from 0 to 2⁶⁴ − 1. It is written in order of the device's current stream. */
   constructor(device: Device, options: { seed?: number | bigint } = {}) {
@@ -32,14 +32,14 @@ export class DeviceGenerator implements Disposable {
   }
 
   /** Fills `out` (contiguous float32) with numbers uniform in [low, high), 24 bits each. */
-  uniform(stream: Stream, out: Tensor, options: { low?: number; high?: number } = {}): void {
+  uniform(stream: Stream, out: Tensor<'float32'>, options: { low?: number; high?: number } = {}): void {
     checkKeys('uniform', options, ['low', 'high']);
     const { low = 0, high = 1 } = options;
     this.#draw(stream, 'random_uniform', out, [low, high]);
   }
 
   /** Fills `out` (contiguous float32) with normal numbers. */
-  normal(stream: Stream, out: Tensor, options: { mean?: number; deviation?: number } = {}): void {
+  normal(stream: Stream, out: Tensor<'float32'>, options: { mean?: number; deviation?: number } = {}): void {
     checkKeys('normal', options, ['mean', 'deviation']);
     const { mean = 0, deviation = 1 } = options;
     this.#draw(stream, 'random_normal', out, [mean, deviation]);
@@ -48,7 +48,7 @@ export class DeviceGenerator implements Disposable {
   /** Where it is once everything enqueued on `stream` so far is done. */
   async state(stream: Stream = this.device.currentStream): Promise<GeneratorState> {
     this.#checkOpen();
-    const words = new Uint32Array(((await this.#state.toArray(stream)) as Int32Array).buffer);
+    const words = new Uint32Array((await this.#state.toArray(stream)).buffer);
     const [seedLow, seedHigh, low, high] = [...words].map(BigInt) as [bigint, bigint, bigint, bigint];
     return { seed: (seedHigh << 32n) | seedLow, offset: (high << 32n) | low };
   }
@@ -70,7 +70,7 @@ export class DeviceGenerator implements Disposable {
   #draw(
     stream: Stream,
     kernel: 'random_uniform' | 'random_normal',
-    out: Tensor,
+    out: Tensor<'float32'>,
     reals: readonly [number, number],
   ): void {
     this.#checkOpen();

@@ -1,7 +1,7 @@
 /** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
 
 import type { Fields } from '../buffer/fields.ts';
-import { checkKeys, shown } from '../checks.ts';
+import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type GraphExec, type HostMemory, type Stream, Tensor } from '../device/device.ts';
 import { allOrNothing } from '../device/owner.ts';
 import { OpenedStream } from '../device/stream.ts';
@@ -31,12 +31,17 @@ export interface CaptureOptions<S extends string = string> {
   scalars?: readonly S[];
   /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
   weights?: Tensor<'float32'>;
+  /** Weights that are NaN or infinite are published too; by default they are not, nor what comes after them. */
+  publishNonFinite?: boolean;
 }
 
 export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
-  checkKeys('capture', options, ['scalars', 'weights']);
-  const { scalars = [], weights } = options;
+  checkKeys('capture', options, ['scalars', 'weights', 'publishNonFinite']);
+  const { scalars = [], weights, publishNonFinite = false } = options;
+  checkFlag('publishNonFinite', publishNonFinite);
+  if (publishNonFinite && weights === undefined)
+    throw rangeError('publishNonFinite is about weights, and capture was given none');
   if (!Array.isArray(scalars))
     throw typeError(`scalars must be an array of names, such as ['loss'], got ${shown(scalars)}`);
   if (scalars.length > MOST_SCALARS)
@@ -64,7 +69,7 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
 /** What replay has to know of a capture. */
 export function learnerOf(
   graphs: readonly GraphExec[],
-  { scalars = [], weights }: CaptureOptions,
+  { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
   mailbox: HostMemory | null,
 ): Learner {
   const published = weights &&
@@ -74,7 +79,12 @@ export function learnerOf(
       weightsBytes: weights.bytes,
       mailbox: mailbox.handle,
     };
-  return { graphs: graphs.map((graph) => graph.handle), scalars: scalars.length, published: published ?? null };
+  return {
+    graphs: graphs.map((graph) => graph.handle),
+    scalars: scalars.length,
+    published: published ?? null,
+    nonFinite: publishNonFinite,
+  };
 }
 
 /** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */

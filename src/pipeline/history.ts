@@ -46,7 +46,7 @@ export class History {
   /** null without a trace */
   readonly #trace: ((entry: JournalEntry) => void) | null;
   #scalarNames: readonly string[] = [];
-  #oddTold = false;
+  readonly #oddTold = { scalars: false, weights: false };
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
   #lastSequence = -1;
@@ -64,7 +64,7 @@ export class History {
   /** A learner was captured, whose first scalars have these names. */
   captured(scalars: readonly string[], graphs: number): void {
     this.#scalarNames = [...scalars];
-    this.#oddTold = false;
+    Object.assign(this.#oddTold, { scalars: false, weights: false });
     channels.capture.publish({ pipeline: this.#emitter, graphs, scalars: this.#scalarNames });
   }
 
@@ -111,13 +111,21 @@ export class History {
 
   /** Behind a read of the journal; see RunFields. */
   #tellOdd(): void {
-    const { odd } = this.#ring.run;
-    if (!odd || this.#oddTold) return;
-    this.#oddTold = true;
-    const name = this.#scalarNames[odd.scalar];
-    this.warn(
-      `tick ${odd.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing`,
-    );
+    const { odd, oddWeights, mayPublish } = this.#ring.run;
+    if (odd && !this.#oddTold.scalars) {
+      this.#oddTold.scalars = true;
+      const name = this.#scalarNames[odd.scalar];
+      this.warn(
+        `tick ${odd.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing: firstNonFinite() finds the launch`,
+      );
+    }
+    if (oddWeights && !this.#oddTold.weights) {
+      this.#oddTold.weights = true;
+      const then = mayPublish
+        ? 'they were published, as asked'
+        : 'they are not published, nor is what comes after them';
+      this.warn(`tick ${oddWeights.tick}: weight ${oddWeights.place} is NaN or infinite; ${then}`);
+    }
   }
 
   #tick({ record, slot, scalars }: JournalEntry): Tick {

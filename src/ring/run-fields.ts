@@ -28,8 +28,13 @@ const Field = {
    */
   oddTick: 14,
   oddScalar: 15,
+  /** The same of the weights that a tick was to publish: its tick, and the place of the first + 1. */
+  oddWeightsTick: 16,
+  oddWeight: 17,
+  /** 1: weights are published also when they are no finite numbers */
+  publishOdd: 18,
   /** one graph per slot from here on */
-  graphs: 16,
+  graphs: 19,
 } as const;
 export const MOST_SLOTS = 64;
 const WORD = 2 ** 32;
@@ -60,6 +65,8 @@ export interface Learner {
   scalars: number;
   /** what a tick can publish, and where to; null: nothing */
   published: { weights: number; weightsOffset: number; weightsBytes: number; mailbox: number } | null;
+  /** weights are published also when they are no finite numbers */
+  nonFinite: boolean;
 }
 
 export class RunFields {
@@ -92,9 +99,11 @@ export class RunFields {
     this.#fields[Field.runRows] = rows;
     this.#fields[Field.publishEvery] = publishEvery;
   }
-  setLearner({ graphs, scalars, published }: Learner): void {
+  setLearner({ graphs, scalars, published, nonFinite }: Learner): void {
     this.#fields[Field.scalars] = scalars;
     this.#fields[Field.oddScalar] = 0;
+    this.#fields[Field.oddWeight] = 0;
+    this.#fields[Field.publishOdd] = nonFinite ? 1 : 0;
     this.#fields[Field.weights] = published?.weights ?? 0;
     this.#fields[Field.weightsOffset] = published?.weightsOffset ?? 0;
     this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
@@ -154,7 +163,8 @@ export class RunFields {
       weightsBytes: this.#at(Field.weightsBytes),
       mailbox: this.#at(Field.mailbox),
     };
-    return { graphs, scalars: this.#at(Field.scalars), published: this.hasWeights ? published : null };
+    const nonFinite = this.#at(Field.publishOdd) === 1;
+    return { graphs, scalars: this.#at(Field.scalars), published: this.hasWeights ? published : null, nonFinite };
   }
 
   // ---- what poll has seen ------------------------------------------------------------------------------------------
@@ -174,5 +184,26 @@ export class RunFields {
   get odd(): { tick: number; scalar: number } | null {
     const place = this.#at(Field.oddScalar);
     return place === 0 ? null : { tick: this.#at(Field.oddTick), scalar: place - 1 };
+  }
+
+  /**
+   * Poll only: remembers that a tick's weights hold a number that is none, at `place` (−1: they hold none). True when they may
+   * be published. Once they may not, no later version is: it would skip one (M2), and would hardly be better.
+   */
+  noteWeights(tick: number, place: number): boolean {
+    if (place >= 0 && this.#at(Field.oddWeight) === 0) {
+      this.#fields[Field.oddWeightsTick] = tick;
+      this.#fields[Field.oddWeight] = place + 1;
+    }
+    return this.mayPublish;
+  }
+  /** False from the first weights on that were no finite numbers, unless such ones are asked for, until a learner is captured. */
+  get mayPublish(): boolean {
+    return this.#at(Field.oddWeight) === 0 || this.#at(Field.publishOdd) === 1;
+  }
+  /** The first weights that were no finite numbers; null while there were none. */
+  get oddWeights(): { tick: number; place: number } | null {
+    const place = this.#at(Field.oddWeight);
+    return place === 0 ? null : { tick: this.#at(Field.oddWeightsTick), place: place - 1 };
   }
 }

@@ -104,7 +104,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     const said = Object.fromEntries(Object.entries(uses).map(([name, use]) => [name, refused(use)]));
     await there.currentStream.synchronize();
     here.currentStream.launch('axpby', { tensors: [tensor, one], wholes: [64], reals: [10, 1] });
-    return { said, values: [...new Set((await tensor.toArray()) as Float32Array)], residency: here.residency(tensor) };
+    return { said, values: [...new Set(await tensor.toArray())], residency: here.residency(tensor) };
   },
 
   /** memory that is kept for later, where there is room for one; and more than there is, in a capture that goes on */

@@ -200,8 +200,8 @@ describe(`${DEVICE} against ${HOST}`, () => {
     pipeline.on('tick', (tick) => scalars.push(tick.scalars.loss!, tick.scalars.meanQ!));
     pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
     await pipeline.run({ ticks: updates / 4 });
-    const weights = (await learner.parameters.toArray()) as Float32Array;
-    const target = (await learner.target.toArray()) as Float32Array;
+    const weights = await learner.parameters.toArray();
+    const target = await learner.target.toArray();
     await pipeline.close();
     return { scalars: Float32Array.from(scalars), weights, target };
   }

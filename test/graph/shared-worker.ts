@@ -46,7 +46,7 @@ const tasks = {
     const options = { model: null, dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
     for (let i = 0; i < runs; i++) wrapper.run(options);
     getGraphPool(device, false).close();
-    return [...new Set((await sum.toArray()) as Float32Array)];
+    return [...new Set(await sum.toArray())];
   },
 };
 

@@ -90,14 +90,14 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
   KernelArgs args{};
   std::copy(wholes.begin(), wholes.end(), args.whole);
   std::copy(reals.begin(), reals.end(), args.real);
-  uint64_t bytes[max_pointers] = {};
-  const char* wrong = kernel->need(args, bytes);
+  Reach reach[max_pointers];
+  const char* wrong = kernel->need(args, reach);
   if (wrong || int(wholes.size()) != kernel->wholes || int(reals.size()) != kernel->reals)
     return check(false, std::string(name) + " takes these arguments: " + (wrong ? wrong : "another number of them"));
   Buffers start;
   std::uniform_real_distribution<float> uniform(-1, 1);
   for (int i = 0; i < kernel->pointers; i++) {
-    start.emplace_back(bytes[i] / 4);
+    start.emplace_back(reach[i].bytes / 4);
     for (uint32_t& word : start.back()) word = as_word(uniform(generator));
   }
   if (prepare) prepare(start);

@@ -70,13 +70,13 @@ void launch(const char* name, std::vector<Buffer> buffers, std::vector<int64_t> 
   std::vector<void*> pointers;
   for (const Buffer& b : buffers) pointers.push_back(b.at);
   const KernelArgs args = arguments(pointers, wholes, reals);
-  uint64_t bytes[max_pointers] = {};
-  const char* wrong = kernel->need(args, bytes);
+  Reach reach[max_pointers];
+  const char* wrong = kernel->need(args, reach);
   check(!wrong, std::string(name) + ": " + (wrong ? wrong : ""));
   for (size_t i = 0; i < buffers.size(); i++)
-    check(bytes[i] == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " +
-                                            std::to_string(bytes[i]) + " bytes, has " +
-                                            std::to_string(buffers[i].bytes));
+    check(reach[i].bytes == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " +
+                                                  std::to_string(reach[i].bytes) + " bytes, has " +
+                                                  std::to_string(buffers[i].bytes));
   const char* failed = kernel->run(args);
   check(!failed, std::string(name) + " runs");
 }
@@ -496,9 +496,9 @@ void test_halo() {
 
 // A refusal names what is wrong with its value; too large a size never wraps to a small one.
 void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals, const char* part) {
-  uint64_t bytes[max_pointers] = {};
+  Reach reach[max_pointers];
   const KernelArgs args = arguments({}, wholes, reals);
-  const char* text = find_kernel(name)->need(args, bytes);
+  const char* text = find_kernel(name)->need(args, reach);
   check(text && std::strstr(text, part),
         std::string(name) + " is refused with '" + part + "', said '" + (text ? text : "nothing") + "'");
 }
@@ -521,12 +521,12 @@ void test_refusals() {
   refused("halo32", {11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, "moves must be at most 10, got 11");
   refused("halo8", {1, 1, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0}, {}, "room 5 must be at least 0, got -1");
   refused("random_advance", {0}, {}, "blocks must be at least 1, got 0");
-  uint64_t bytes[max_pointers] = {};
+  Reach reach[max_pointers];
   const int64_t huge = int64_t(1) << 52;
-  find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), bytes);
-  check(bytes[0] == UINT64_MAX, "a size that overflows needs more than there is");
-  find_kernel("fill")->need(arguments({}, {int64_t(1) << 62, 0}, {}), bytes);
-  check(bytes[0] == UINT64_MAX, "a fill that overflows needs more than there is");
+  find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), reach);
+  check(reach[0].bytes == UINT64_MAX, "a size that overflows needs more than there is");
+  find_kernel("fill")->need(arguments({}, {int64_t(1) << 62, 0}, {}), reach);
+  check(reach[0].bytes == UINT64_MAX, "a fill that overflows needs more than there is");
   check(find_kernel("no such kernel") == nullptr, "an unknown name is null");
 }
 

@@ -63,7 +63,7 @@ for (const [name, placement] of Object.entries(placements)) {
         return sum;
       });
       await Promise.all(both.map(({ made }) => made.run({ ticks: 200 })));
-      const values = await Promise.all(sums.map(async (sum) => [...new Set((await sum.toArray()) as Float32Array)]));
+      const values = await Promise.all(sums.map(async (sum) => [...new Set(await sum.toArray())]));
       expect(values).to.deep.equal([[200], [2000]]);
       for (const { made } of both) await made.close();
       for (const sum of sums) sum.close();

@@ -2,8 +2,16 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { openDevice, ReplayBuffer, type ReplayPipeline, type Tensor, type Tick } from '../../src/index.ts';
-import { rejection } from '../rig/refusal.ts';
+import {
+  openDevice,
+  type PipelineOptions,
+  ReplayBuffer,
+  type ReplayPipeline,
+  type Tensor,
+  type Tick,
+  WeightMailbox,
+} from '../../src/index.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
@@ -162,6 +170,101 @@ describe('what a pipeline tells', () => {
       expect([warning.name, warning.message.includes("'total'")]).to.deep.equal(['PipelineWarning', true]);
       await made.close();
       close();
+    });
+  });
+
+  describe('weights that are no numbers', () => {
+    /** Every tick doubles the weights, which begin as 1: 2¹²⁸, behind tick 127, is no float32. */
+    async function doubling(options: Pick<PipelineOptions, 'placement' | 'depth'> = {}) {
+      const mailbox = WeightMailbox.create({ length: 3000 });
+      const made = await pipeline({ mailbox, ...options });
+      const device = openDevice(TESTED);
+      const weights = device.allocate({ shape: [3000] });
+      const nothing = device.allocate({ shape: [3000] });
+      const warnings: string[] = [];
+      made.on('warning', (text) => warnings.push(text));
+      const begin = async (how: { publishNonFinite?: boolean } = {}) => {
+        weights.write(new Float32Array(3000).fill(1));
+        await device.currentStream.synchronize();
+        made.capture(
+          (_batch, { stream }) =>
+            stream.launch('axpby', { tensors: [weights, nothing], wholes: [3000], reals: [1, 2] }),
+          { weights, ...how },
+        );
+      };
+      const newest = () => {
+        const into = new Float32Array(3000);
+        return [mailbox.read(into), Math.min(...into), Math.max(...into)];
+      };
+      const close = async () => {
+        await made.close();
+        for (const each of [weights, nothing, device]) each.close();
+      };
+      return { made, mailbox, weights, warnings, begin, newest, close };
+    }
+
+    for (const placement of ['inline', 'auto', SPREAD] as const)
+      it(`are told once and not published; the next capture goes on: ${placement}`, async () => {
+        const { made, warnings, begin, newest, close } = await doubling({ placement, depth: 6 });
+        const versions: number[] = [];
+        made.on('tick', ({ version }) => versions.push(version));
+        await begin();
+        // The last tick of a run waits for a free version: none will come, and it must not wait for ever.
+        await made.run({ ticks: 140, publishEvery: 1 });
+        // While two versions are being written, what is due waits: several may become one.
+        const [last = 0, least = 0, most = 0] = newest();
+        expect([least, Math.log2(most) % 1]).to.deep.equal([most, 0]);
+        expect(most).to.be.within(2, 2 ** 127);
+        await made.run({ ticks: 20, publishEvery: 1 });
+        expect(newest()).to.deep.equal([last, least, most]);
+        expect(versions.filter((version) => version > 0)).to.deep.equal(Array.from({ length: last }, (_, i) => i + 1));
+        expect(warnings).to.have.length(1);
+        const [, tick] =
+          /^tick (\d+): weight 0 is NaN or infinite; they are not published, nor /.exec(warnings[0] ?? '') ?? [];
+        expect(Number(tick)).to.be.within(127, 139);
+        // Versions stay dense: those that were refused are written again.
+        await begin();
+        await made.run({ ticks: 10, publishEvery: 1 });
+        expect(newest().slice(1)).to.deep.equal([2 ** 10, 2 ** 10]);
+        expect(versions.filter((version) => version > last)[0]).to.equal(last + 1);
+        expect(warnings).to.have.length(1);
+        await close();
+      });
+
+    it('are published where that was asked for, and told all the same', async () => {
+      const { made, warnings, begin, newest, close } = await doubling();
+      await begin({ publishNonFinite: true });
+      await made.run({ ticks: 130, publishEvery: 1 });
+      expect(newest().slice(1)).to.deep.equal([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
+      expect(warnings).to.have.length(1);
+      expect(warnings[0]).to.match(/^tick 1[23]\d: weight 0 is NaN or infinite; they were published, as asked$/);
+      const without = () => made.capture(() => {}, { publishNonFinite: true });
+      expect(refusal(without).message).to.include('publishNonFinite is about weights');
+      await close();
+    });
+
+    it('are seen wherever they stand, in the first version too', async () => {
+      for (const place of [0, 1023, 1024, 2999]) {
+        const { made, mailbox, weights, warnings, begin, close } = await doubling();
+        await begin();
+        const values = new Float32Array(3000).fill(1);
+        values[place] = Number.NaN;
+        weights.write(values);
+        await weights.device.currentStream.synchronize();
+        await made.run({ ticks: 3, publishEvery: 3 });
+        expect([mailbox.published, warnings.length]).to.deep.equal([0, 1]);
+        expect(warnings[0]).to.include(`tick 2: weight ${place} is NaN`);
+        await close();
+      }
+    });
+
+    it('are refused by write(), unless it is told to take them', () => {
+      const mailbox = WeightMailbox.create({ length: 3 });
+      const weights = Float32Array.of(1, Number.NEGATIVE_INFINITY, Number.NaN);
+      const error = refusal(() => mailbox.write(weights));
+      expect([error.code, error.message.slice(0, 23)]).to.deep.equal(['ERR_HOTSLOT_RANGE', 'weights[1] is -Infinity']);
+      expect([mailbox.begun, mailbox.write(weights, { nonFinite: true })]).to.deep.equal([0, 1]);
+      expect(refusal(() => mailbox.write(weights, { nonFinit: true } as never)).message).to.include("'nonFinit'");
     });
   });
 

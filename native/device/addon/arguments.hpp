@@ -26,8 +26,17 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// Throws unless every tensor of the launch is as large as its numbers ask for, and begins where an element may.
-void check_launch(const Launch& call);
+// How a tensor lies in memory: bytes from row to row, and bytes that lie together, as a row does.
+struct Rows {
+  // dense: rows may be counted in it as one likes; none: its elements are no rows at one distance.
+  static constexpr int64_t dense = -1, none = -2;
+  int64_t step = dense;
+  uint64_t run = UINT64_MAX;
+};
+
+// Throws unless every tensor of the launch is as large as its numbers ask for, begins where an element may, and has its
+// rows where the numbers say, as far as that is told.
+void check_launch(const Launch& call, const Rows* rows = nullptr);
 
 using Function = Napi::Value (*)(Info);
 inline void add_functions(Napi::Env env, Napi::Object exports,

@@ -112,7 +112,15 @@ Napi::Value release_failures(Info info) {
 Napi::Value kernels(Info info) {
   auto list = Napi::Array::New(info.Env());
   uint32_t n = 0;
-  for (auto& kernel : all_kernels()) list.Set(n++, kernel.name);
+  for (auto& kernel : all_kernels()) {
+    auto out = Napi::Object::New(info.Env());
+    out.Set("name", kernel.name);
+    out.Set("tensors", kernel.pointers);
+    out.Set("wholes", kernel.wholes);
+    out.Set("reals", kernel.reals);
+    out.Set("writes", kernel.writes);
+    list.Set(n++, out);
+  }
   return list;
 }
 

@@ -44,8 +44,8 @@ std::string kernel_names() {
   return names;
 }
 
-// launch(stream, kernel name, [handle, offset, bytes, element type, …], [whole…], [real…]); types as Kernel::types has
-// them
+// launch(stream, kernel name, [handle, offset, bytes, element type, step, run, …], [whole…], [real…]); types as
+// Kernel::types has them, step and run as in Rows
 Napi::Value launch(Info info) {
   return guard(info, [&] {
     const std::string name = info[1].As<Napi::String>();
@@ -55,7 +55,8 @@ Napi::Value launch(Info info) {
     const auto differ = [&](const char* what, uint32_t got, int want) {
       if (got != uint32_t(want)) throw argument("kernel '", name, "' takes ", want, " ", what, ", got ", got);
     };
-    differ("tensors", spans.Length() / 4, kernel->pointers);
+    constexpr uint32_t fields = 6;
+    differ("tensors", spans.Length() / fields, kernel->pointers);
     differ("whole numbers", wholes.Length(), kernel->wholes);
     differ("reals", reals.Length(), kernel->reals);
     Launch call;
@@ -63,13 +64,15 @@ Napi::Value launch(Info info) {
     for (uint32_t i = 0; i < wholes.Length(); ++i) call.args.whole[i] = wholes.Get(i).As<Napi::Number>().Int64Value();
     for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
     const auto field = [&](uint32_t i) { return spans.Get(i).As<Napi::Number>().DoubleValue(); };
-    for (uint32_t i = 0; i < spans.Length(); i += 4) {
-      const char type = kernel->types[i / 4];
-      if (type && type != char(field(i + 3)))
-        throw argument("kernel '", name, "': tensor ", i / 4, " must be ", type == 'f' ? "float32" : "int32");
-      call.spans.push_back(span(field(i), uint64_t(field(i + 1)), uint64_t(field(i + 2))));
+    Rows rows[max_pointers];
+    for (uint32_t i = 0, at = 0; at < spans.Length(); ++i, at += fields) {
+      const char type = kernel->types[i];
+      if (type && type != char(field(at + 3)))
+        throw argument("kernel '", name, "': tensor ", i, " must be ", type == 'f' ? "float32" : "int32");
+      call.spans.push_back(span(field(at), uint64_t(field(at + 1)), uint64_t(field(at + 2))));
+      rows[i] = {int64_t(field(at + 4)), uint64_t(field(at + 5))};
     }
-    check_launch(call);
+    check_launch(call, rows);
     stream(info, 0)->launch(std::move(call));
   });
 }
@@ -135,14 +138,34 @@ Napi::Value wait_event_async(Info info) {
 
 }  // namespace
 
-void check_launch(const Launch& call) {
+namespace {
+
+// Whatever is wrong with how the tensor lies, for what the launch takes of it; '' when nothing is.
+std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
+  if (rows.step == Rows::dense) return {};
+  if (reach.step == 0) {
+    if (reach.bytes <= rows.run) return {};
+    return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes, " are needed: it is strided");
+  }
+  if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", reach.step);
+  if (uint64_t(rows.step) == reach.step) return {};
+  return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", reach.step,
+                  ": pass the tensor's own strides[0]");
+}
+
+}  // namespace
+
+void check_launch(const Launch& call, const Rows* rows) {
   const Kernel& kernel = *call.kernel;
   const auto which = [&](size_t i) { return sentence("kernel '", kernel.name, "': tensor ", i); };
-  uint64_t need[max_pointers]{};
-  if (const char* wrong = kernel.need(call.args, need)) throw range("kernel '", kernel.name, "': ", wrong);
+  Reach reach[max_pointers];
+  if (const char* wrong = kernel.need(call.args, reach)) throw range("kernel '", kernel.name, "': ", wrong);
   for (size_t i = 0; i < call.spans.size(); ++i) {
     const Span& span = call.spans[i];
-    if (span.bytes < need[i]) throw range(which(i), " covers ", span.bytes, " bytes, ", need[i], " are needed");
+    if (rows)
+      if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
+    if (span.bytes < reach[i].bytes)
+      throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
     if (!kernel.aligned(int(i), uintptr_t(span.address())))
       throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(kernel.widths[i]));
   }

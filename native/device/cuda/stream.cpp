@@ -200,9 +200,9 @@ void CudaStream::issue_kernel(const Work& work) {
 // Arguments in the kernel's order: pointers, whole numbers, reals as floats. As many threads as the output has
 // elements; every kernel strides over what is more.
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers) {
-  uint64_t need[max_pointers]{};
-  kernel.need(args, need);
-  const uint64_t threads = std::max<uint64_t>(need[0] / 4, 1);
+  Reach reach[max_pointers];
+  kernel.need(args, reach);
+  const uint64_t threads = std::max<uint64_t>(reach[0].bytes / 4, 1);
   const unsigned blocks =
       unsigned(std::min<uint64_t>((threads + block_threads - 1) / block_threads, device_.most_blocks()));
   float reals[max_floats];

@@ -232,9 +232,9 @@ void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, ui
   arguments.wholes.assign(args.whole, args.whole + kernel.wholes);
   arguments.reals.assign(args.real, args.real + kernel.reals);
   // As many threads as the output has elements.
-  uint64_t need[max_pointers]{};
-  kernel.need(args, need);
-  if (kernel.pointers > 0) arguments.threads = need[0] / 4;
+  Reach reach[max_pointers];
+  kernel.need(args, reach);
+  if (kernel.pointers > 0) arguments.threads = reach[0].bytes / 4;
   launch(list, kernel.name, arguments, signal, count, waits);
 }
 

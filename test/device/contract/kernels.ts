@@ -1,7 +1,7 @@
 /** Kernel launches: by name, checked at the door. */
 import { expect } from 'chai';
 import { native } from '../../../src/device/native.ts';
-import type { Device } from '../../../src/index.ts';
+import type { Device, Tensor } from '../../../src/index.ts';
 import { launchAnything } from '../../rig/launch.ts';
 import { refusal } from '../../rig/refusal.ts';
 import { tensorOf, valuesOf } from '../../rig/tensors.ts';
@@ -22,7 +22,7 @@ export function kernelContract(device: () => Device): void {
     const error = refusal(() => launchAnything(device().currentStream, 'axpy', {}));
     expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(error.message).to.include("'axpy'");
-    for (const name of native().kernels()) expect(error.message).to.include(name);
+    for (const { name } of native().kernels()) expect(error.message).to.include(name);
   });
 
   it('refuse wrong counts, saying what is wanted and what came', () => {
@@ -54,6 +54,40 @@ export function kernelContract(device: () => Device): void {
       'ERR_HOTSLOT_RANGE',
       "kernel 'halo64': tensor 0 begins at byte 12, it must be a multiple of 8",
     ]);
+  });
+
+  it('refuse rows that lie elsewhere than the numbers say', () => {
+    using table = device().allocate({ shape: [4, 5] });
+    using out = device().allocate({ shape: [12] });
+    using cubes = device().allocate({ shape: [4, 3, 2] });
+    const stream = device().currentStream;
+    const columns = table.view({ shape: [4, 3], strides: [5, 1] });
+    const copy = (from: Tensor, wholes: readonly [number, number, number, number]) => () =>
+      stream.launch('copy2d', { tensors: [out, from], wholes });
+    for (const [from, wholes, said] of [
+      [columns, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 12: pass the tensor's own strides[0]"],
+      [table, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 12"],
+      [columns, [1, 5, 5, 5], 'tensor 1 has 12 bytes side by side, 20 are needed: it is strided'],
+      [table.view({ shape: [4], strides: [5] }), [4, 1, 1, 1], "tensor 1's rows lie 20 bytes apart, x_stride says 4"],
+      [table.view({ shape: [4, 3], strides: [1, 4] }), [4, 3, 3, 3], 'tensor 1 has no rows at one distance'],
+      [cubes.view({ shape: [2, 3, 2], strides: [12, 4, 1] }), [2, 6, 6, 12], 'tensor 1 has no rows at one distance'],
+    ] as const)
+      expect(refusal(copy(from, wholes)).message).to.include(`kernel 'copy2d': ${said}`);
+    using flat = device().allocate({ shape: [4] });
+    const add = (x: Tensor) => () => stream.launch('axpby', { tensors: [flat, x], wholes: [4], reals: [1, 0] });
+    const strided = table.view({ shape: [4], strides: [5] });
+    expect(refusal(add(strided)).message).to.include('tensor 1 has 4 bytes side by side, 16 are needed: it is strided');
+    // What does lie there, and what is dense and may be read as one likes.
+    for (const launch of [
+      copy(columns, [4, 3, 3, 5]),
+      copy(columns, [1, 3, 3, 3]),
+      copy(table.view({ shape: [4, 1], strides: [5, 1] }), [4, 1, 1, 5]),
+      copy(cubes, [4, 3, 3, 6]),
+      copy(cubes.view({ shape: [2, 3, 2], strides: [12, 2, 1] }), [2, 6, 6, 12]),
+      copy(table.view({ shape: [20] }), [4, 3, 3, 4]),
+      add(table),
+    ])
+      expect(launch).to.not.throw();
   });
 
   it('refuse tensors that are too small and numbers out of range, with the values', () => {

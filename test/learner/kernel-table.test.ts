@@ -1,0 +1,34 @@
+/** What TypeScript and the pages say of kernels, against what the core has. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { kernels } from '../../src/device/kernels.ts';
+import { native } from '../../src/device/native.ts';
+import { root } from '../types/rig.ts';
+
+describe('the table of kernels', () => {
+  const known = native()
+    .kernels()
+    .filter(({ name }) => !/^halo\d+$/.test(name));
+
+  it('has every kernel of the core, with as many arguments, and writes its first tensors', () => {
+    const table = Object.entries(kernels).map(([name, { tensors, wholes, reals, writes }]) => {
+      return { name, tensors: tensors.length, wholes: wholes.length, reals: reals.length, writes: 2 ** writes - 1 };
+    });
+    const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
+    expect(table.sort(byName)).to.deep.equal([...known].sort(byName));
+  });
+
+  it('is the one of the page', () => {
+    const page = readFileSync(join(root, 'docs/learner.md'), 'utf8');
+    const rows = new Map(
+      [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|/gm)].map(([, name = '', ...lists]) => {
+        const counts = lists.map((list) => list.replaceAll(/\([^)]*\)|\[[^\]]*\]/g, '').match(/[^,\s][^,]*/g)?.length);
+        return [name, counts.map((count) => count ?? 0)] as const;
+      }),
+    );
+    for (const { name, tensors, wholes, reals } of known)
+      if (!['fail', 'spin', 'latch'].includes(name))
+        expect(rows.get(name), name).to.deep.equal([tensors, wholes, reals]);
+  });
+});
