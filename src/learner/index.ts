@@ -4,4 +4,5 @@ export { Adam, type AdamOptions } from './adam.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './dqn.ts';
 export { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 export { type DenseLayer, MlpLayout, type MlpOptions } from './mlp-layout.ts';
+export { firstNonFinite, type NonFinite } from './non-finite.ts';
 export { MlpPolicy } from './policy.ts';

@@ -1,0 +1,85 @@
+/** Which operation wrote the first number that is none. */
+import { expect } from 'chai';
+import { openDevice } from '../../src/device/open.ts';
+import { DqnLearner } from '../../src/learner/dqn.ts';
+import { firstNonFinite } from '../../src/learner/non-finite.ts';
+import { rejection } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+describe('firstNonFinite', () => {
+  const device = openDevice(TESTED);
+  after(() => device.close());
+
+  it('names the launch of an update, the tensor, and where the number came from', async () => {
+    using learner = new DqnLearner(device, { obsDim: 3, actions: 2, hidden: [8], batchSize: 4 });
+    const rows = (width: number) => device.allocate({ shape: [8, width] }).write(new Float32Array(8 * width).fill(0.5));
+    const batch = {
+      obs: rows(3),
+      nextObs: rows(3),
+      actions: rows(1).write(new Float32Array(8)),
+      rewards: rows(1),
+      dones: rows(1),
+      truncated: rows(1),
+    };
+    using out = device.allocate({ shape: [2] });
+    const look = () => firstNonFinite(device, (stream) => learner.update(stream, batch, out));
+    expect(await look()).to.equal(null);
+    // In the second minibatch.
+    const rewards = new Float32Array(8).fill(0.5);
+    rewards[6] = Number.NaN;
+    batch.rewards.write(rewards);
+    const found = await look();
+    expect(found).to.deep.include({
+      kernel: 'td_target',
+      tensor: 'y',
+      index: 2,
+      value: Number.NaN,
+      before: ['rewards'],
+    });
+    expect(found?.operation).to.be.above(20);
+    expect(found?.text).to.match(/^operation \d+, 'td_target', wrote NaN to element 2 of y; such a number stood in r/);
+    // The update happened: its weights are worth nothing now, and the first launch that reads them says so.
+    expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });
+    for (const tensor of Object.values(batch)) tensor.close();
+  });
+
+  it('sees an overflow where everything was finite before, copies and fills', async () => {
+    using x = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3e38, 4));
+    using y = device.allocate({ shape: [4] });
+    const doubled = await firstNonFinite(device, (stream) => {
+      stream.copy(y, x);
+      stream.launch('axpby', { tensors: [y, x], wholes: [4], reals: [1, 0] });
+      stream.launch('axpby', { tensors: [y, x], wholes: [4], reals: [1, 1] });
+      stream.copy(x, y);
+    });
+    expect(doubled).to.deep.include({ operation: 2, kernel: 'axpby', tensor: 'y', index: 2, before: [] });
+    const filled = await firstNonFinite(device, (stream) => stream.fill(x, Number.NaN));
+    expect(filled).to.deep.include({ operation: 0, kernel: 'fill', tensor: 'to', index: 0, value: Number.NaN });
+    expect(await firstNonFinite(device, (stream) => stream.copy(y, x))).to.deep.include({
+      ...{ kernel: 'copy', before: ['to', 'from'] },
+    });
+  });
+
+  it('tells what the function throws, refuses promises and captures, and changes nothing of the stream', async () => {
+    const failed = await rejection(() =>
+      firstNonFinite(device, () => {
+        throw new Error('mine');
+      }),
+    );
+    expect(failed.message).to.equal('mine');
+    const promised = await rejection(() => firstNonFinite(device, (async () => {}) as never));
+    expect(promised.message).to.include('gave a promise');
+    expect((await rejection(() => firstNonFinite(device, 3 as never))).message).to.include('function');
+    using stream = device.createStream();
+    stream.beginCapture();
+    const captured = await rejection(() => device.withStream(stream, () => firstNonFinite(device, () => {})));
+    expect(captured.code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
+    stream.endCapture().close();
+    let seen: { close(): void; closed: boolean } | undefined;
+    await firstNonFinite(device, (watched) => {
+      seen = watched;
+    });
+    seen?.close();
+    expect([seen?.closed, device.currentStream.query()]).to.deep.equal([false, true]);
+  });
+});
