@@ -20,8 +20,8 @@ export interface DeviceEvent extends Disposable {
   query(): boolean;
   /** Milliseconds from `start` to this event; both need `timing: true` and must be done. */
   elapsedMs(start: DeviceEvent): number;
-  /** Resolves when done; rejects with DeviceError when the stream failed. */
-  done(): Promise<void>;
+  /** Resolves when done; rejects with DeviceError when the stream failed, and with the signal's reason. */
+  done(options?: { signal?: AbortSignal }): Promise<void>;
   close(): void;
 }
 
@@ -75,8 +75,8 @@ export interface Stream extends Disposable {
   prefetch(tensor: Tensor, device: number): void;
   /** True when everything enqueued so far is done. */
   query(): boolean;
-  /** Resolves when everything enqueued so far is done. */
-  synchronize(): Promise<void>;
+  /** Resolves when everything enqueued so far is done; rejects with the signal's reason. */
+  synchronize(options?: { signal?: AbortSignal }): Promise<void>;
   beginCapture(): void;
   endCapture(): Graph;
   readonly capturing: boolean;

@@ -3,6 +3,7 @@
 import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
+import { checkSignal, orAborted } from '../wait/wait.ts';
 import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
@@ -57,8 +58,14 @@ export class OpenedEvent extends Handle implements DeviceEvent {
   elapsedMs(start: DeviceEvent): number {
     return native().elapsedMs(handleOf('elapsedMs', 'an event', start), this.handle);
   }
-  async done(): Promise<void> {
-    while (!(await native().waitEventAsync(this.#device.handle, this.handle)));
+  async done(options: { signal?: AbortSignal } = {}): Promise<void> {
+    checkKeys('done', options, ['signal']);
+    const { signal } = options;
+    checkSignal(signal);
+    const over = async () => {
+      while (!signal?.aborted && !(await native().waitEventAsync(this.#device.handle, this.handle)));
+    };
+    await orAborted(over(), signal);
   }
 }
 
@@ -145,12 +152,12 @@ export class OpenedStream extends Handle implements Stream {
   query(): boolean {
     return native().streamQuery(this.handle);
   }
-  async synchronize(): Promise<void> {
+  async synchronize(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.capturing) this.query(); // refused, as asking is
     // Not through the device: a stream outlives the object it was made with.
     using event = new OpenedEvent(this.device, native().createEvent(this.device.handle, false), false);
     this.record(event);
-    await event.done();
+    await event.done(options);
   }
   beginCapture(): void {
     native().beginCapture(this.handle);

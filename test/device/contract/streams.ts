@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { type Device, openDevice } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
-import { refusal } from '../../rig/refusal.ts';
+import { refusal, rejection } from '../../rig/refusal.ts';
 import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 import { until } from '../../rig/until.ts';
 
@@ -32,6 +32,29 @@ export function streamContract(device: () => Device): void {
     latch.open();
     await until('the event is done', () => event.query());
     await until('the stream is done', () => stream.query());
+  });
+
+  it('is waited for until the signal says so', async () => {
+    using stream = device().createStream();
+    using event = device().createEvent();
+    using latch = new Latch(device()).hold(stream);
+    stream.record(event);
+    for (const wait of [
+      (options: { signal: AbortSignal }) => stream.synchronize(options),
+      (options: { signal: AbortSignal }) => event.done(options),
+    ]) {
+      const controller = new AbortController();
+      const waiting = rejection(() => wait({ signal: controller.signal }));
+      controller.abort(new Error('enough'));
+      expect((await waiting).message).to.equal('enough');
+      expect((await rejection(() => wait({ signal: controller.signal }))).message).to.equal('enough');
+      expect((await rejection(() => wait({ signal: 1 as never }))).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+      expect((await rejection(() => wait({ sgnal: 1 } as never))).message).to.include("'sgnal'");
+    }
+    expect(event.query()).to.equal(false);
+    latch.open();
+    await Promise.all([stream.synchronize(), event.done({ signal: new AbortController().signal })]);
+    expect(event.query()).to.equal(true);
   });
 
   it('held, holds nobody else: eight held streams beside one that goes on', async () => {
