@@ -1,6 +1,6 @@
 /** What one call costs the calling thread, from JavaScript and from bare C++: replays, launches, events. */
 import { openDevice } from '../src/index.ts';
-import { type Benchmark, beside, inTurn, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 import { type RawCalls, rawCalls } from './native.ts';
 
 /** Fewer than a queue holds: the caller never waits for the device. */
@@ -46,7 +46,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   }
   for (const [label, raw] of calls) {
     const figure = { metric: 'time in the caller', unit: 'µs' };
-    if (theirs[raw].length === 0) report({ case: label, ...figure, value: median(ours[raw]) });
+    if (theirs[raw].length === 0) report({ case: label, ...figure, ...middle(ours[raw]) });
     else report({ case: `${label}; the driver's call in C++`, ...figure, ...beside(ours[raw], theirs[raw]) });
   }
   stream.close();

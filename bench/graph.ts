@@ -1,6 +1,6 @@
 /** What a replay costs: JavaScript's share, the executor's share per node, and the same work issued one by one. */
 import { openDevice } from '../src/index.ts';
-import { type Benchmark, beside, inTurn, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
@@ -24,7 +24,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const burst = device.family === 'host' ? 1000 : 200;
   const drain = () => stream.synchronize();
   const { js } = await inTurn(rounds, { js: () => stream.replay(small) }, drain, burst);
-  report({ case: 'a graph of 1 node', metric: 'JS cost of a replay', value: median(js.caller), unit: 'µs' });
+  report({ case: 'a graph of 1 node', metric: 'JS cost of a replay', ...middle(js.caller), unit: 'µs' });
 
   // Issuing costs the calling thread something per operation, a replay once.
   const nodes = 100;
@@ -41,7 +41,11 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const many = 10_000;
   using long = capture(many);
   const { whole } = await inTurn(rounds / 4, { whole: () => stream.replay(long) }, drain);
-  const value = (median(whole.done) / many) * 1000;
-  report({ case: `a graph of ${many} one-element kernels`, metric: 'time per node', value, unit: 'ns' });
+  report({
+    case: `a graph of ${many} one-element kernels`,
+    metric: 'time per node',
+    ...middle(whole.done, (us) => (us / many) * 1000),
+    unit: 'ns',
+  });
   stream.close();
 };

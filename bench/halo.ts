@@ -16,7 +16,7 @@ import {
 } from '../src/halo/index.ts';
 import { openDevice } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
-import { type Benchmark, beside, inTurn, median, speedBeside } from './harness.ts';
+import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';
 
 const LEVELS = 79;
 const layouts = [
@@ -130,7 +130,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       report({
         case: `${way} ${what}${numpy ? '; numpy' : ''}`,
         metric: 'time',
-        ...(numpy ? beside(times.ours, times.numpy) : { value: median(times.ours) }),
+        ...(numpy ? beside(times.ours, times.numpy) : middle(times.ours)),
         unit: 'µs',
       });
       report({
@@ -180,7 +180,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const transformer = HaloDataTransformer.get('cpu', specs);
     const quantities = specs.map(() => quantity);
     const { cpu } = await inTurn(5 * rounds, { cpu: () => transformer.asyncPack(quantities) }, undefined, 500);
-    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', value: median(cpu.caller), unit: 'µs' });
+    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', ...middle(cpu.caller), unit: 'µs' });
     transformer.finalize();
 
     using memory = device.allocate({ shape: [36] });
@@ -190,7 +190,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     report({
       case: `tiny halos, ${count} of them, on ${name}`,
       metric: 'JS cost of a pack',
-      value: median(js.caller),
+      ...middle(js.caller),
       unit: 'µs',
     });
     there.finalize();
@@ -209,7 +209,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     report({
       case: `${what} float64 on each of two threads, 8 edges each way`,
       metric: 'an exchange',
-      value: median(times),
+      ...middle(times),
       unit: 'µs',
     });
   }
@@ -226,7 +226,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       report({
         case: `${way === 'asyncPack' ? 'pack' : 'unpack'} 54×54×79 float64, 8 edges, on ${name}, 20 enqueued at once`,
         metric: 'time until done, each',
-        value: median(times.done),
+        ...middle(times.done),
         unit: 'µs',
       });
     }

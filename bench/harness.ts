@@ -7,8 +7,11 @@ export interface Figure {
   metric: string;
   value: number;
   unit: string;
+  /** of the rounds whose median `value` is */
+  quartiles?: readonly [number, number];
   /** the same work done the other way, in the same run */
   baseline?: number;
+  baselineQuartiles?: readonly [number, number];
   /** how much better than the baseline: > 1 is better */
   ratio?: number;
 }
@@ -69,16 +72,21 @@ export async function inTurn<K extends string>(
   return times;
 }
 
-/** Median times beside those of the same work done the other way: less is better. */
-export function beside(ours: number[], others: number[]): Pick<Required<Figure>, 'value' | 'baseline' | 'ratio'> {
-  const [value, baseline] = [median(ours), median(others)];
-  return { value, baseline, ratio: baseline / value };
+/** The median and the quartiles of what was measured, each told as `as` has it. */
+export function middle(values: number[], as = (value: number) => value) {
+  const [low, value, high] = [0.25, 0.5, 0.75].map((p) => as(percentile(values, p))) as [number, number, number];
+  return { value, quartiles: [Math.min(low, high), Math.max(low, high)] as const };
 }
 
-/** The same as GB/s, of so many bytes in microseconds: more is better. */
+/** Median times, told as `as` has them, beside those of the same work done the other way: less time is better. */
+export function beside(ours: number[], others: number[], as = (value: number) => value) {
+  const { value: baseline, quartiles: baselineQuartiles } = middle(others, as);
+  return { ...middle(ours, as), baseline, baselineQuartiles, ratio: median(others) / median(ours) };
+}
+
+/** The same as GB/s, of so many bytes in microseconds. */
 export function speedBeside(bytes: number, ours: number[], others: number[]) {
-  const { value, baseline, ratio } = beside(ours, others);
-  return { value: bytes / value / 1e3, unit: 'GB/s', baseline: bytes / baseline / 1e3, ratio };
+  return { ...beside(ours, others, (us) => bytes / us / 1e3), unit: 'GB/s' };
 }
 
 /** A full buffer of rows of so many floats. */

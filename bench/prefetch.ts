@@ -7,7 +7,7 @@ import {
   prefetchManagedTensor,
   UnifiedMemoryUnsupportedError,
 } from '../src/memory/index.ts';
-import { type Benchmark, inTurn, median } from './harness.ts';
+import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   await compileAllocator();
@@ -35,7 +35,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     drain,
     burst,
   );
-  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', value: median(js.caller), unit: 'µs' });
+  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', ...middle(js.caller), unit: 'µs' });
 
   // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in memory of its own.
   // A GPU gets little: asking for more managed memory than it has free can hang it.
@@ -61,23 +61,19 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       times.both.push(performance.now() - between);
     }
   }
-  const rate = (how: keyof typeof times) => bytes / 1e6 / median(times[how]);
+  const bandwidth = (ms: number) => bytes / 1e6 / ms;
   const size = `${bytes / 2 ** 20} MiB`;
   report({
     case: `${size} of ${onHost ? 'fresh' : 'the CPU’s'} pages prefetched; filled without`,
     metric: 'bandwidth',
-    value: rate('prefetch'),
+    ...beside(times.prefetch, times.touch, bandwidth),
     unit: 'GB/s',
-    baseline: rate('touch'),
-    ratio: rate('prefetch') / rate('touch'),
   });
   report({
     case: `${size} filled after the prefetch; filled without`,
     metric: 'bandwidth',
-    value: rate('both'),
+    ...beside(times.both, times.touch, bandwidth),
     unit: 'GB/s',
-    baseline: rate('touch'),
-    ratio: rate('both') / rate('touch'),
   });
 
   // A module: pages that are there already, so it is the calls that count.
@@ -86,6 +82,6 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const all = () => prefetchManagedModuleParameters(module, { device: index, stream });
   const { calls } = await inTurn(rounds, { calls: all }, drain);
   const which = `a module of ${parameters.length} parameters`;
-  report({ case: which, metric: 'time in the caller', value: median(calls.caller), unit: 'µs' });
-  report({ case: which, metric: 'time until done', value: median(calls.done), unit: 'µs' });
+  report({ case: which, metric: 'time in the caller', ...middle(calls.caller), unit: 'µs' });
+  report({ case: which, metric: 'time until done', ...middle(calls.done), unit: 'µs' });
 };

@@ -1,7 +1,7 @@
 /** A hand-over between two threads: there and back through bells, against bare Atomics on one word. */
 import { Worker } from 'node:worker_threads';
 import { BELL_WORDS } from '../src/wait/bell.ts';
-import { type Benchmark, beside, median } from './harness.ts';
+import { type Benchmark, beside, median, middle } from './harness.ts';
 import type { Exchange } from './ring-worker.ts';
 
 /** Both sides are workers: the main thread never parks. Microseconds per round trip. */
@@ -28,7 +28,7 @@ export const run: Benchmark = async (report, { quick }) => {
   report({
     case: 'two threads, state word and bell, spinning',
     metric: 'round trip p50',
-    value: median(all.spinning),
+    ...middle(all.spinning),
     unit: 'µs',
   });
   report({

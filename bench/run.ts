@@ -82,9 +82,11 @@ for (const bench of chosen) {
     figures.push(full);
     if (json) return void console.log(JSON.stringify(full));
     const ratio = full.ratio === undefined ? '' : `${full.ratio.toFixed(2)} ×`;
-    const baseline = full.baseline === undefined ? '' : `(${round(full.baseline)})`;
+    const baseline = full.baseline === undefined ? '' : `(${round(full.baseline)}${within(full.baselineQuartiles)})`;
     const row = [bench.padEnd(14), full.case.padEnd(64), full.metric.padEnd(22), round(full.value).padStart(10)];
-    console.log(`${row.join(' ')} ${full.unit.padEnd(7)} ${ratio.padStart(8)} ${baseline}`);
+    console.log(
+      `${row.join(' ')} ${full.unit.padEnd(5)} ${within(full.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline}`,
+    );
   }, settings);
 }
 if (recorded) {
@@ -92,6 +94,11 @@ if (recorded) {
   if (!json) console.log(`\nrecorded in ${file}`);
 }
 if (json) console.log(JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }));
+
+/** The quartiles behind a median. */
+function within(quartiles: Figure['quartiles']): string {
+  return quartiles ? ` ${quartiles.map(round).join('–')}` : '';
+}
 
 function round(value: number): string {
   return value >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
