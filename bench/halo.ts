@@ -1,7 +1,4 @@
 /** Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the same on a device. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { native } from '../src/device/native.ts';
 import {
@@ -17,6 +14,7 @@ import {
 import { openDevice } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
 import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';
+import { Peer } from './peer.ts';
 
 const LEVELS = 79;
 const layouts = [
@@ -49,33 +47,11 @@ function exchangesOf(specification: QuantityHaloSpec): HaloExchangeSpec[] {
   );
 }
 
-/** A process that times numpy when it is asked; null without numpy. */
-class Numpy {
-  readonly #child: ChildProcess;
-  readonly #answers: AsyncIterator<string>;
-  static available = spawnSync('python3', ['-c', 'import numpy']).status === 0;
-
-  constructor(spec: QuantityHaloSpec, fortran: boolean) {
-    const file = fileURLToPath(new URL('../../bench/halo_numpy.py', import.meta.url));
-    this.#child = spawn('python3', [file], { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.#answers = createInterface(this.#child.stdout as NodeJS.ReadableStream)[Symbol.asyncIterator]();
-    const pack = edges.map((edge) => leaving(spec, edge));
-    const unpack = edges.map((edge) => arriving(spec, edge));
-    this.#ask(JSON.stringify({ dims: spec.dims, shape: spec.shape, fortran, pack, unpack, rotations }));
-  }
-  #ask(line: string): void {
-    this.#child.stdin?.write(`${line}\n`);
-  }
-  /** Microseconds, the median of many. */
-  async time(way: 'pack' | 'unpack'): Promise<number> {
-    this.#ask(way);
-    const { value, done } = await this.#answers.next();
-    if (done) throw new Error('numpy ended');
-    return Number(value);
-  }
-  close(): void {
-    this.#child.stdin?.end();
-  }
+/** What numpy has to do; it times 'pack' and 'unpack'. */
+function numpyTask(spec: QuantityHaloSpec, fortran: boolean) {
+  const pack = edges.map((edge) => leaving(spec, edge));
+  const unpack = edges.map((edge) => arriving(spec, edge));
+  return { dims: spec.dims, shape: spec.shape, fortran, pack, unpack, rotations };
 }
 
 /** Microseconds of one call. */
@@ -101,7 +77,8 @@ async function exchanged(specification: QuantityHaloSpec, exchanges: number): Pr
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
   const rounds = quick ? 5 : 20;
-  if (!Numpy.available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
+  const available = Peer.has('numpy');
+  if (!available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
   for (const { title, dims, fortran } of layouts) {
     const spec = specOf(dims, fortran);
     const transformer = HaloDataTransformer.get('cpu', exchangesOf(spec));
@@ -114,7 +91,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       pack: () => transformer.asyncPack(quantities),
       unpack: () => transformer.asyncUnpack(quantities),
     };
-    const numpy = Numpy.available ? new Numpy(spec, fortran) : null;
+    const numpy = available ? new Peer('halo_numpy.py', numpyTask(spec, fortran)) : null;
     for (const way of ['pack', 'unpack'] as const) {
       const times = { ours: [] as number[], numpy: [] as number[], memcpy: [] as number[] };
       for (let round = -3; round < rounds; round++) {

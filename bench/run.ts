@@ -18,6 +18,7 @@ const names = [
   'halo',
   'transfer',
   'driver',
+  'torch',
   'long',
 ] as const;
 type Name = (typeof names)[number];
