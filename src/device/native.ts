@@ -35,8 +35,8 @@ interface NativeDevice {
   wait(stream: number, event: number, orderOnly?: boolean): void;
   copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
-  /** spans: handle, offset, bytes, element type, bytes between rows, bytes that lie together; for each tensor. */
-  launch(stream: number, kernel: string, spans: number[], wholes: readonly number[], reals: readonly number[]): void;
+  /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
+  launch(stream: number, kernel: string, numbers: Float64Array, tensors: number, wholes: number, reals: number): void;
   replay(stream: number, exec: number): void;
   streamQuery(stream: number): boolean;
   eventQuery(event: number): boolean;

@@ -1,18 +1,15 @@
 /** Streams, events and graphs as thin objects over their handles. */
 
 import { checkFlag, checkKeys, shown } from '../checks.ts';
-import { type DType, dtypes } from '../dtype.ts';
+import { dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { checkSignal, orAborted } from '../wait/wait.ts';
 import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
 import type { KernelName } from './kernels.ts';
+import { lineUp, numbers } from './launch.ts';
 import { native } from './native.ts';
-import { layOut } from './strides.ts';
-
-/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
-const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
 
 /** What a launch is given, before it is known that it fits. */
 interface LooseArguments {
@@ -20,6 +17,7 @@ interface LooseArguments {
   wholes?: readonly number[];
   reals?: readonly number[];
 }
+const none: readonly never[] = [];
 
 /** The stream of the capture whose function this thread is inside; null outside. */
 let captures: { readonly handle: number } | null = null;
@@ -123,22 +121,10 @@ export class OpenedStream extends Handle implements Stream {
     const args = ((given as readonly unknown[])[0] ?? {}) as LooseArguments;
     if (typeof kernel !== 'string') throw typeError(`launch takes a kernel's name, got ${shown(kernel)}`);
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
-    const { tensors = [], wholes = [], reals = [] } = args;
-    for (const [name, list] of [
-      ['tensors', tensors],
-      ['wholes', wholes],
-      ['reals', reals],
-    ] as const)
-      if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
+    const { tensors = none, wholes = none, reals = none } = args;
+    lineUp(kernel, tensors, wholes, reals);
     checkTakesPart(`'${kernel}'`, this);
-    const spans: number[] = [];
-    for (const tensor of tensors) {
-      checkTensor(`launch of '${kernel}'`, tensor);
-      const { shape, strides, dtype } = tensor;
-      spans.push(tensor.handle, tensor.byteOffset, tensor.spanBytes, elementTypes[dtype] ?? 0);
-      layOut(shape, strides, dtypes[dtype].bytes, spans);
-    }
-    native().launch(this.handle, kernel, spans, wholes, reals);
+    native().launch(this.handle, kernel, numbers, tensors.length, wholes.length, reals.length);
   }
   replay(exec: GraphExec): void {
     checkTakesPart('a replay', this);

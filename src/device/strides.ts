@@ -17,11 +17,17 @@ const DENSE = -1;
 const NO_ROWS = -2;
 
 /**
- * How an array lies in memory, appended to `to`: elements from one row to the next (or one of the two above), and elements
- * that lie together, as a row's do; both times `bytes`, the size of an element. An array of two dimensions that count has rows
- * even when it is dense.
+ * How an array lies in memory, into `to` from `at` on: elements from one row to the next (or one of the two above), and
+ * elements that lie together, as a row's do; both times `bytes`, the size of an element. An array of two dimensions that count
+ * has rows even when it is dense. Returns where it stopped.
  */
-export function layOut(shape: readonly number[], strides: readonly number[], bytes: number, to: number[]): void {
+export function layOut(
+  shape: readonly number[],
+  strides: readonly number[],
+  bytes: number,
+  to: Float64Array,
+  at: number,
+): number {
   let run = 1;
   let wide = 0;
   let i = shape.length - 1;
@@ -38,7 +44,9 @@ export function layOut(shape: readonly number[], strides: readonly number[], byt
     step = rows++ === 0 ? (strides[i] as number) * bytes : NO_ROWS;
   }
   if (step === DENSE && wide === 2) step = (strides[shape.findIndex((length) => length !== 1)] as number) * bytes;
-  to.push(step, run * bytes);
+  to[at] = step;
+  to[at + 1] = run * bytes;
+  return at + 2;
 }
 
 /** Elements of a strided array in row-major order. */

@@ -44,34 +44,37 @@ std::string kernel_names() {
   return names;
 }
 
-// launch(stream, kernel name, [handle, offset, bytes, element type, step, run, …], [whole…], [real…]); types as
-// Kernel::types has them, step and run as in Rows
+// launch(stream, kernel name, numbers, tensors, wholes, reals): per tensor handle, offset, bytes, element type as
+// Kernel::types has it, step and run as in Rows; then the whole numbers, then the reals. The last three count them.
 Napi::Value launch(Info info) {
+  const Bytes given = bytes_of(info[2], "the numbers");
   return guard(info, [&] {
     const std::string name = info[1].As<Napi::String>();
     const Kernel* kernel = find_kernel(name.c_str());
     if (!kernel) throw argument("there is no kernel '", name, "'; there are:", kernel_names());
-    auto spans = info[2].As<Napi::Array>(), wholes = info[3].As<Napi::Array>(), reals = info[4].As<Napi::Array>();
-    const auto differ = [&](const char* what, uint32_t got, int want) {
-      if (got != uint32_t(want)) throw argument("kernel '", name, "' takes ", want, " ", what, ", got ", got);
+    const auto differ = [&](const char* what, double got, int want) {
+      if (got != want) throw argument("kernel '", name, "' takes ", want, " ", what, ", got ", got);
     };
-    constexpr uint32_t fields = 6;
-    differ("tensors", spans.Length() / fields, kernel->pointers);
-    differ("whole numbers", wholes.Length(), kernel->wholes);
-    differ("reals", reals.Length(), kernel->reals);
+    differ("tensors", number(info, 3), kernel->pointers);
+    differ("whole numbers", number(info, 4), kernel->wholes);
+    differ("reals", number(info, 5), kernel->reals);
+    constexpr int fields = 6;
+    const auto* at = reinterpret_cast<const double*>(given.data);
+    if (given.size < size_t(fields * kernel->pointers + kernel->wholes + kernel->reals) * sizeof *at)
+      throw range("a launch of '", name, "' needs more than ", given.size, " bytes of numbers");
     Launch call;
     call.kernel = kernel;
-    for (uint32_t i = 0; i < wholes.Length(); ++i) call.args.whole[i] = wholes.Get(i).As<Napi::Number>().Int64Value();
-    for (uint32_t i = 0; i < reals.Length(); ++i) call.args.real[i] = reals.Get(i).As<Napi::Number>().DoubleValue();
-    const auto field = [&](uint32_t i) { return spans.Get(i).As<Napi::Number>().DoubleValue(); };
+    call.spans.reserve(size_t(kernel->pointers));
     Rows rows[max_pointers];
-    for (uint32_t i = 0, at = 0; at < spans.Length(); ++i, at += fields) {
-      const char type = kernel->types[i];
-      if (type && type != char(field(at + 3)))
+    for (int i = 0; i < kernel->pointers; ++i, at += fields) {
+      const char type = kernel->types[size_t(i)];
+      if (type && type != char(at[3]))
         throw argument("kernel '", name, "': tensor ", i, " must be ", type == 'f' ? "float32" : "int32");
-      call.spans.push_back(span(field(at), uint64_t(field(at + 1)), uint64_t(field(at + 2))));
-      rows[i] = {int64_t(field(at + 4)), uint64_t(field(at + 5))};
+      call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
+      rows[i] = {int64_t(at[4]), uint64_t(at[5])};
     }
+    for (int i = 0; i < kernel->wholes; ++i) call.args.whole[i] = int64_t(*at++);
+    for (int i = 0; i < kernel->reals; ++i) call.args.real[i] = *at++;
     check_launch(call, rows);
     stream(info, 0)->launch(std::move(call));
   });

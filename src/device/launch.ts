@@ -1,0 +1,54 @@
+/** A launch made of plain numbers, for one native call that reads them at once. */
+import { shown } from '../checks.ts';
+import { type DType, dtypes } from '../dtype.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { checkTensor } from './checks.ts';
+import type { Tensor } from './device.ts';
+import { layOut } from './strides.ts';
+
+/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
+const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
+
+/** Handle, offset, bytes, element type, step, run: what a tensor is to the native call. */
+const TENSOR_FIELDS = 6;
+/** max_pointers tensors, max_wholes, max_floats; the native call counts, so that more than fit are refused there. */
+const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
+
+/**
+ * The tensors' fields, then the whole numbers, then the reals. One per thread, good until the next launch is lined up: the
+ * native call copies it.
+ */
+export const numbers = new Float64Array(ROOM);
+
+/** Fills `numbers`; throws TypeError or RangeError, naming the place, for what is no tensor or no number. */
+export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals: unknown): void {
+  checkList('tensors', tensors);
+  checkList('wholes', wholes);
+  checkList('reals', reals);
+  let at = 0;
+  for (let i = 0; i < tensors.length; i++) {
+    const tensor = checkTensor(`launch of '${kernel}'`, tensors[i] as Tensor);
+    const element = dtypes[tensor.dtype].bytes;
+    numbers[at++] = tensor.handle;
+    numbers[at++] = tensor.byteOffset;
+    numbers[at++] = tensor.spanBytes;
+    numbers[at++] = elementTypes[tensor.dtype] ?? 0;
+    at = layOut(tensor.shape, tensor.strides, element, numbers, at);
+  }
+  for (let i = 0; i < wholes.length; i++) {
+    const whole = wholes[i];
+    if (typeof whole !== 'number') throw typeError(`launch of '${kernel}': wholes[${i}] is ${shown(whole)}, no number`);
+    if (!Number.isSafeInteger(whole))
+      throw rangeError(`launch of '${kernel}': wholes[${i}] must be a whole number, got ${whole}`);
+    numbers[at++] = whole;
+  }
+  for (let i = 0; i < reals.length; i++) {
+    const real = reals[i];
+    if (typeof real !== 'number') throw typeError(`launch of '${kernel}': reals[${i}] is ${shown(real)}, no number`);
+    numbers[at++] = real;
+  }
+}
+
+function checkList(name: string, list: unknown): asserts list is readonly unknown[] {
+  if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
+}
