@@ -1,5 +1,7 @@
 // A BLAS opened at run time and held to one thread. The names of libraries and of their thread switches are here and
 // nowhere else.
+#include <strings.h>
+
 #include <climits>
 #include <string>
 
@@ -27,8 +29,28 @@ std::string openblas_version(const Library& library) {
   return text.substr(start, text.find(' ', start) - start) + " ";
 }
 
-// The library's name once it is held to one thread; empty for one that has no known switch.
-std::string hold_to_one_thread(const Library& library) {
+// An OpenBLAS that does not know this processor takes it for one of the oldest, and its products are several times
+// slower than the built-in ones: that core's name. Empty where it does know it, or where the processor has no AVX2
+// either.
+std::string mistaken_core(const Library& library) {
+#if defined(__x86_64__)
+  const auto core = library.symbol<char* (*)()>("openblas_get_corename");
+  if (!core || !__builtin_cpu_supports("avx2")) return "";
+  static const char* const before_avx[] = {"prescott", "core2",        "penryn", "dunnington", "nehalem",   "atom",
+                                           "nano",     "opteron_sse3", "athlon", "katmai",     "barcelona", "opteron",
+                                           "bobcat",   "coppermine",   "banias", "core",       "northwood", "unknown"};
+  for (const char* old : before_avx)
+    if (strcasecmp(core(), old) == 0)
+      return std::string(core()) +
+             "; set OPENBLAS_CORETYPE=" + (__builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell") + " to tell it";
+#else
+  (void)library;
+#endif
+  return "";
+}
+
+// The library's name once it is held to one thread; empty for one that is not to be used, and `why` may say why.
+std::string hold_to_one_thread(const Library& library, std::string& why) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
@@ -36,7 +58,10 @@ std::string hold_to_one_thread(const Library& library) {
     // them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
-    return "openblas " + openblas_version(library) + place;
+    const std::string core = mistaken_core(library), name = "openblas " + openblas_version(library);
+    if (core.empty() || library.named) return name + place;
+    why = name + "takes this processor for " + core;
+    return "";
   }
   if (const auto threads = library.symbol<void (*)(int)>("MKL_Set_Num_Threads")) {
     threads(1);
@@ -56,10 +81,12 @@ Blas open_blas() {
                                          "libblis.so.4", "libblas.so.3", "libcblas.so.3"},
                                         "HOTSLOT_BLAS");
   blas.sgemm = library.symbol<Sgemm>("sgemm_");
-  if (blas.sgemm) blas.name = hold_to_one_thread(library);
+  std::string why;
+  if (blas.sgemm) blas.name = hold_to_one_thread(library, why);
   if (blas.name.empty()) {
     blas.sgemm = nullptr;
     blas.name = "built-in";
+    if (!why.empty()) blas.name += " (" + why + ")";
     if (library.named) blas.name += library ? " (" + library.name + " has no sgemm_)" : " (" + library.reason + ")";
   }
   return blas;

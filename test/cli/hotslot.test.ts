@@ -64,6 +64,20 @@ describe('cli/hotslot', () => {
     expect(stdout).to.include('apt-get install libopenblas0-pthread');
   });
 
+  it('doctor says how an OpenBLAS can be told which processor this is', async function () {
+    const asked = async (core: string) => (await run(MAIN, ['doctor'], { env: { OPENBLAS_CORETYPE: core } })).stdout;
+    // Where there is one that knows AVX2, and a processor that has it.
+    if (!/blas +openblas/.test(await asked('Haswell')) || !/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
+      return this.skip();
+    const mistaken = await asked('Prescott');
+    expect(mistaken).to.match(
+      /blas +none: .* its own loops \(openblas [\d.]+ takes this processor for Prescott; set OPENBLAS_/,
+    );
+    expect(mistaken).to.match(
+      /→ for a faster learner on the host device: set OPENBLAS_CORETYPE=(Haswell|SkylakeX) in the environment\n/,
+    );
+  });
+
   it('--version and --help answer on stdout and exit 0', async () => {
     for (const asked of ['--version', '-v'])
       expect(await run(MAIN, [asked])).to.include({ code: 0, stdout: `${version}\n` });
