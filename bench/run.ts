@@ -22,17 +22,36 @@ const names = [
   'long',
 ] as const;
 type Name = (typeof names)[number];
+const seconds: Readonly<Record<Name, string>> = {
+  pack: '6 s',
+  sample: '1 s',
+  ring: '11 s',
+  graph: '1 s',
+  prefetch: '3 s',
+  tick: '45 s',
+  learner: '2 s',
+  'full-iteration': '1 s',
+  todevice: '10 s',
+  halo: '14 s',
+  transfer: '160 s',
+  driver: 'seconds',
+  torch: '60 s',
+  long: '30 s',
+};
 /** Without a device of their own. */
 const processor: readonly Name[] = ['pack', 'sample', 'ring'];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
-names: ${names.join(', ')}
-by default, what the device has to do with, but not 'long': ${processor.join(', ')} for the processor,
+names, and about how long each takes on two cores:
+  ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
+--quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
+by default, what the device has to do with, but not 'torch' (it needs python3-torch) and not 'long': ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --record writes the figures to bench/results/<device>.json.
-Ratios are against the baseline named in the case, measured in the same run; > 1 is better than the baseline.`;
+Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the
+same run; > 1 is better than the baseline.`;
 
 interface CommandLine {
   chosen: readonly string[];
@@ -61,7 +80,7 @@ function options(): CommandLine {
     if (unknown !== undefined) throw new Error(`there is no benchmark '${unknown}'`);
     const { name: device, family } = openDevice(values.device);
     const others = family === 'host' ? accelerator : processor;
-    const usual = names.filter((name) => name !== 'long' && !others.includes(name));
+    const usual = names.filter((name) => name !== 'long' && name !== 'torch' && !others.includes(name));
     const no = values.record ? refusal(device) : null;
     if (no !== null) throw new Error(no);
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
