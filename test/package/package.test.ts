@@ -43,6 +43,13 @@ function leaveUnlessHad(context: Mocha.Context, wanted: readonly string[], code:
   context.skip();
 }
 
+/** What a stranger pastes first. */
+function programOfReadme(): string {
+  const [, program = ''] = /```js\n(import .*?)```/s.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+  expect(program).to.include("from 'hotslot'");
+  return program;
+}
+
 describeAll('package/installed', function () {
   this.timeout(600_000);
   let place = '';
@@ -138,12 +145,60 @@ describeAll('package/installed', function () {
       const doctor = await step('npx', 'hotslot', 'doctor');
       expect(doctor).to.match(/Hotslot works here on .*host:0/);
       expect(doctor).to.match(/addon device .*prebuilds\/linux-/);
-      const [, program = ''] = /```js\n(import .*?)```/s.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
-      expect(program).to.include("from 'hotslot'");
-      writeFileSync(join(folder, 'program.mjs'), program);
+      writeFileSync(join(folder, 'program.mjs'), programOfReadme());
       await step('node', 'program.mjs');
     });
   }
+
+  /** Other package managers and runtimes: how each adds the tarball, asks the doctor and runs a program. */
+  const others = setting<[string, string, [string, ...string[]][]][]>({
+    short: [],
+    all: [],
+    long: [
+      [
+        'pnpm',
+        'pnpm',
+        [
+          ['pnpm', 'add', 'TARBALL'],
+          ['pnpm', 'exec', 'hotslot', 'doctor'],
+          ['node', 'program.mjs'],
+        ],
+      ],
+      [
+        'Bun',
+        'bun',
+        [
+          ['bun', 'add', 'TARBALL'],
+          ['bunx', '--bun', 'hotslot', 'doctor'],
+          ['bun', 'program.mjs'],
+        ],
+      ],
+      [
+        'Deno',
+        'deno',
+        [
+          ['npm', 'install', '--ignore-scripts', 'TARBALL'],
+          ['deno', 'run', '-A', 'npm:hotslot', 'doctor'],
+          ['deno', 'run', '-A', 'program.mjs'],
+        ],
+      ],
+    ],
+  });
+  for (const [title, tool, commands] of others)
+    it(`installs and runs: ${title}`, async function () {
+      const { folder, env } = await project(this, tool, [tool]);
+      writeFileSync(join(folder, 'program.mjs'), programOfReadme());
+      const texts: string[] = [];
+      for (const [command, ...args] of commands) {
+        const given = args.map((each) => (each === 'TARBALL' ? tarball : each));
+        const { code, text } = await run(folder, command, given, env);
+        expect(code, `${command} ${given.join(' ')}:\n${text}`).to.equal(0);
+        expect(text, command).to.not.match(/^\s+at .+:\d+:\d+\)?$/m);
+        texts.push(text);
+      }
+      expect(texts[1]).to.match(/Hotslot works here on .*host:0/);
+      expect(texts[2]).to.match(/ticks a second/);
+    });
 
   it('says what is missing where no prebuilt addon fits, and builds its own', async function () {
     const { folder } = await project(this, 'builds');
