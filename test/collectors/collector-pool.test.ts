@@ -13,9 +13,10 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import type { PlainOptions } from './plain-collector.ts';
+import type promising from './promising-collector.ts';
 
 const entry = new URL('./plain-collector.js', import.meta.url);
 const fields = { value: { shape: [2] } } as const;
@@ -130,6 +131,20 @@ describe('collectors/collector-pool', () => {
     expect(none.message).to.match(/no-collector\.js must export a function .* it exports undefined/);
     const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
     expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
+  });
+
+  it('keeps nothing of the promises that it waited for', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(8));
+    const collects = setting({ short: 100_000, all: 1_000_000 });
+    const pool = await CollectorPool.open<typeof promising>({
+      entry: new URL('./promising-collector.js', import.meta.url),
+      buffer: makeBuffer(),
+      options: { first: 20_000, last: 20_000 + collects, words },
+    });
+    await until('the heap was looked at twice', () => Atomics.load(words, 1) === 1);
+    await pool.close();
+    // Of each wait 20 bytes would be 2 MB and more.
+    expect(Atomics.load(words, 0)).to.be.below(20 * collects);
   });
 
   it('a collector that throws rejects done, stops the others, and close() still succeeds', async () => {
