@@ -8,6 +8,7 @@ import { rangeError, typeError } from '../errors.ts';
 import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import type { TransferMode } from '../transfer/native.ts';
+import { checkSignal } from '../wait/wait.ts';
 
 /** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
 export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
@@ -39,6 +40,8 @@ export interface PipelineOptions<F extends Fields = Fields> {
   transfer?: TransferMode;
   /** finished ticks the journal remembers, a power of two; 8192 by default */
   journal?: number;
+  /** ends opening: what was opened is closed again, and open() rejects with its reason */
+  signal?: AbortSignal;
 }
 
 interface RolePlacement {
@@ -87,7 +90,7 @@ function print(threads: readonly (readonly Role[])[]): string {
 }
 
 export type CheckedOptions<F extends Fields = Fields> = Required<
-  Omit<PipelineOptions<F>, 'mailbox' | 'trace' | 'placement'>
+  Omit<PipelineOptions<F>, 'mailbox' | 'trace' | 'placement' | 'signal'>
 > & {
   mailbox: WeightMailbox | null;
   trace: false | Required<TraceOptions>;
@@ -106,10 +109,13 @@ const known = [
   'mailbox',
   'transfer',
   'journal',
+  'signal',
 ];
 
 export function checkOptions<F extends Fields>(options: PipelineOptions<F>): CheckedOptions<F> {
   checkKeys('ReplayPipeline.open', options, known);
+  checkSignal(options.signal);
+  options.signal?.throwIfAborted();
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
   if (typeof device !== 'string')

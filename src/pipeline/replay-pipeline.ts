@@ -53,6 +53,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const pipeline = new ReplayPipeline<F>(OURS, checkOptions(options));
     try {
       await pipeline.#parts.threads?.start();
+      options.signal?.throwIfAborted();
       // After the caller had a chance to listen.
       setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.emit('warning', warning)));
     } catch (error) {

@@ -57,6 +57,23 @@ describe('opening a pipeline', () => {
     expect(await refused({ buffer })).to.be.instanceOf(RangeError);
   });
 
+  it('ends when the signal says so, before it began or meanwhile, and closes what it had', async () => {
+    const buffer = filled();
+    const reason = new Error('enough');
+    const open = (signal: AbortSignal) =>
+      refused({ buffer, signal, placement: [['pack'], ['submit', 'poll', 'replay']] });
+    expect(await open(AbortSignal.abort(reason))).to.equal(reason);
+    // The buffer has eight seats for pipelines: nine that are given up leave them free.
+    for (let i = 0; i < 9; i++) {
+      const controller = new AbortController();
+      const opening = open(controller.signal);
+      controller.abort(reason);
+      expect(await opening).to.equal(reason);
+    }
+    await (await pipeline({ buffer, signal: new AbortController().signal })).close();
+    expect((await refused({ signal: 3 })).message).to.include('AbortSignal');
+  });
+
   it('refuses weights without a mailbox or of another length', async () => {
     const made = await pipeline({ mailbox: WeightMailbox.create({ length: 4 }) });
     const { openDevice } = await import('../../src/index.ts');
