@@ -98,7 +98,7 @@ export class WeightVersions {
 
   /** The place of the first weight of a version, wholly written and not yet published, that is NaN or infinite; −1: none is. */
   notFinite(version: number): number {
-    return rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length);
+    return answered(rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length));
   }
 
   /** Null, unless there can be no other version: then it throws. */

@@ -135,8 +135,8 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
       launch.args.real[real] = double(single);
     }
   }
-  uint64_t need[max_pointers] = {};
-  if (const char* wrong = kernel->need(launch.args, need)) {
+  Reach reach[max_pointers];
+  if (const char* wrong = kernel->need(launch.args, reach)) {
     desk().complaints.say(std::string("a launch of ") + kernel->name + ": " + wrong);
     enqueue_failure(*stream, status::launch_failed);
     add_node(*stream, {'k', 0}, {});
@@ -148,12 +148,12 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   std::vector<Ref<Range>> touched;
   for (int i = 0; i < kernel->pointers; ++i) {
     const auto at = reinterpret_cast<uintptr_t>(launch.args.pointer[i]);
-    Ref<Range> range = need[i] ? range_around(at) : nullptr;
-    if (need[i] && (!reachable(range, device) || need[i] > range->end() - at))
+    Ref<Range> range = reach[i].bytes ? range_around(at) : nullptr;
+    if (reach[i].bytes && (!reachable(range, device) || reach[i].bytes > range->end() - at))
       fault = status::illegal_address;
-    else if (need[i] && !kernel->aligned(i, at))
+    else if (reach[i].bytes && !kernel->aligned(i, at))
       fault = misaligned_address;
-    launch.spans.push_back({view(stream, at, need[i], fault ? nullptr : range), 0, need[i]});
+    launch.spans.push_back({view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
     touched.push_back(std::move(range));
   }
   if (fault)

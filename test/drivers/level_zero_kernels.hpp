@@ -223,11 +223,11 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle, ze_
         work.args.real[real++] = parameter.bytes == 4 ? double(single) : wide;
       }
     }
-    uint64_t need[hotslot::max_pointers]{};
-    if (const char* wrong = work.form->need(work.args, need)) refuse(invalid_argument, kernel->name + ": " + wrong);
+    hotslot::Reach reach[hotslot::max_pointers];
+    if (const char* wrong = work.form->need(work.args, reach)) refuse(invalid_argument, kernel->name + ": " + wrong);
     for (size_t i = 0; i < pointers.size(); ++i)
-      work.ranges.push_back(
-          machine().range(pointers[i], need[i], (kernel->name + "'s argument " + std::to_string(i)).c_str(), false));
+      work.ranges.push_back(machine().range(pointers[i], reach[i].bytes,
+                                            (kernel->name + "'s argument " + std::to_string(i)).c_str(), false));
     append(held, list, std::move(work), Waits(*list, signal, wait_count, events));
   });
 }
