@@ -137,7 +137,10 @@ export class PollActor implements Actor {
     if (version <= mailbox.published) return;
     const next = version === mailbox.published + 1;
     if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
-    else record[Field.version] = 0;
+    else {
+      mailbox.refuse(version);
+      record[Field.version] = 0;
+    }
     // Replay may hold the last tick of a run back until a buffer is free, or until there will be no version.
     bells.of('replay').ring();
   }

@@ -103,7 +103,9 @@ export class ReplayActor implements Actor {
     const { run } = this.#ring;
     if (!mailbox || !run.hasWeights || !run.mayPublish) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
-    return record[Field.publish] === 1 || this.#owed || this.#orphans.length > 0;
+    // What a dead actor began was due. What poll refused is not: its places wait for what will be.
+    const due = this.#orphans.some(({ version }) => version > mailbox.refused);
+    return record[Field.publish] === 1 || this.#owed || due;
   }
 
   #nextVersion(): VersionPlace | null {
@@ -136,8 +138,9 @@ export class ReplayActor implements Actor {
   #drop(): void {
     this.#replayer?.close();
     this.#replayer = null;
-    // Versions that poll refused have no owner any more when the next learner begins.
+    // Versions that poll refused have no owner any more when the next learner begins, and a run's debts end with it.
     this.#orphans = null;
+    this.#owed = false;
   }
 
   close(): void {

@@ -4,8 +4,8 @@
  */
 
 export type {
-  AnyRows,
   CriticRows,
+  DTypeIn,
   FieldSpec,
   Fields,
   FieldsOf,
@@ -14,6 +14,7 @@ export type {
   PackedRows,
   RowsOf,
   SchemaRows,
+  SchemaRowsOf,
   TransitionsOf,
 } from './buffer/fields.ts';
 export type { FieldLayout, PackLayout } from './buffer/pack-layout.ts';

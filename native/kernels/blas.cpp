@@ -36,13 +36,14 @@ std::string mistaken_core(const Library& library) {
 #if defined(__x86_64__)
   const auto core = library.symbol<char* (*)()>("openblas_get_corename");
   if (!core || !__builtin_cpu_supports("avx2")) return "";
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   static const char* const before_avx[] = {"prescott", "core2",        "penryn", "dunnington", "nehalem",   "atom",
                                            "nano",     "opteron_sse3", "athlon", "katmai",     "barcelona", "opteron",
                                            "bobcat",   "coppermine",   "banias", "core",       "northwood", "unknown"};
   for (const char* old : before_avx)
     if (strcasecmp(core(), old) == 0)
-      return std::string(core()) +
-             "; set OPENBLAS_CORETYPE=" + (__builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell") + " to tell it";
+      return std::string(core()) + "; set OPENBLAS_CORETYPE=" + (avx512 ? "SkylakeX" : "Haswell") + " to tell it";
 #else
   (void)library;
 #endif

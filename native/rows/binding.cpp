@@ -219,7 +219,7 @@ Napi::Value mailbox_write(Info info) {
   const Bytes from = require_bytes(info, 3, 1);
   const uint64_t stride = whole(info, 2);
   const Bytes buffers = require_bytes(info, 1, 2 * stride + from.size);
-  const int32_t version = begin_version(box);
+  const int32_t version = take_version(box);
   if (version == 0) return Napi::Number::New(info.Env(), 0);
   to_shared(buffers.data + static_cast<uint64_t>(version % 3) * stride, from.data, from.size);
   return Napi::Number::New(info.Env(), publish_version(box, version) ? version : 0);

@@ -5,6 +5,9 @@
 //   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader starts on.
 //   M3  begun is the highest version whose write has begun. It moves before the first byte, never back. A reader of
 //       version v trusts its copy only if begun, read after the copy, is below v + 3, the next version in that buffer.
+//   M4  refused is the highest version that was written and will not be published, because its weights are no finite
+//   numbers.
+//       Versions above published and up to refused are nobody's: the next writer writes them again in their places.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,6 +22,8 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<int32_t> begun;
   // Its store publishes a whole version; pairs with the reader's load before its copy.
   alignas(64) std::atomic<int32_t> published;
+  // Written by the one that would have published; its store ends what that one did with the bytes.
+  alignas(64) std::atomic<int32_t> refused;
 };
 
 // The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer only.
@@ -28,6 +33,17 @@ inline int32_t begin_version(Mailbox& box) {
   box.begun.store(begun + 1, std::memory_order_seq_cst);
   before_shared_writes();
   return begun + 1;
+}
+
+// The version to write next: one that was refused, where all that are begun were, else a new one; 0 as begin_version()
+// has it. Writer only.
+inline int32_t take_version(Mailbox& box) {
+  const int32_t begun = box.begun.load(std::memory_order_relaxed);
+  const int32_t published = box.published.load(std::memory_order_acquire);
+  if (begun == published || box.refused.load(std::memory_order_acquire) < begun) return begin_version(box);
+  // It was begun before, and readers of the buffer's older version know it (M3).
+  before_shared_writes();
+  return published + 1;
 }
 
 // Versions are published in order; anything else is refused. Writer only.

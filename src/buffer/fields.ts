@@ -1,8 +1,14 @@
 /** What TypeScript knows of a buffer's rows: the names that add() and batches use, and the dtype of each. */
 import type { ArrayOf, DType } from '../dtype.ts';
 
-/** Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`. `Fields` itself: nothing is known of them. */
-export type Fields = Readonly<Record<string, DType>>;
+/**
+ * Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`; one that may be absent is optional. `Fields` itself:
+ * nothing is known of them.
+ */
+export type Fields = Readonly<Record<string, DType | undefined>>;
+
+/** The dtype of a field that is there. */
+export type DTypeIn<F extends Fields, K extends keyof F> = Exclude<F[K], undefined>;
 
 /** One field of a general schema; dtype is float32 unless said. */
 export interface FieldSpec {
@@ -11,15 +17,16 @@ export interface FieldSpec {
 }
 
 /** The dtypes of a schema as create() takes it; a field that names none is float32. */
-export type FieldsOf<S extends Readonly<Record<string, FieldSpec>>> = {
-  readonly [K in keyof S]: S[K] extends { readonly dtype: infer D extends DType }
-    ? D
-    : S[K] extends { readonly dtype?: infer D }
-      ? unknown extends D
-        ? 'float32'
-        : Exclude<D, undefined> | 'float32'
-      : 'float32';
+export type FieldsOf<S extends Readonly<Record<string, FieldSpec | undefined>>> = {
+  readonly [K in keyof S]: DTypeOfSpec<Exclude<S[K], undefined>>;
 };
+type DTypeOfSpec<S> = S extends { readonly dtype: infer D extends DType }
+  ? D
+  : S extends { readonly dtype?: infer D }
+    ? unknown extends D
+      ? 'float32'
+      : Extract<D, DType> | 'float32'
+    : 'float32';
 
 /** An off-policy buffer's; `C` is its criticDim, where that is known. */
 export type OffPolicyFields<C extends number = 0> = {
@@ -29,9 +36,9 @@ export type OffPolicyFields<C extends number = 0> = {
   readonly rewards: 'float32';
   readonly dones: 'float32';
   readonly truncated: 'float32';
-} & (C extends 0
+} & ([C] extends [0]
   ? unknown
-  : number extends C
+  : 0 extends C
     ? { readonly critic?: 'float32'; readonly nextCritic?: 'float32' }
     : { readonly critic: 'float32'; readonly nextCritic: 'float32' });
 
@@ -68,23 +75,29 @@ export interface CriticRows {
   readonly terminalNextCritic?: Float32Array | undefined;
 }
 
-/** Rows of which nothing is known. */
-export type AnyRows = SchemaRows | (OffPolicyRows & { readonly [K in keyof CriticRows]?: CriticRows[K] | undefined });
-
-/** What add() takes. */
-export type RowsOf<F extends Fields> = string extends keyof F ? AnyRows : { readonly [K in keyof F]: ArrayOf<F[K]> };
+/** What add() takes of fields with these dtypes. */
+export type SchemaRowsOf<F extends Fields> = { readonly [K in keyof F]: ArrayOf<DTypeIn<F, K>> };
 
 /** What add() takes of an off-policy buffer. */
 export type TransitionsOf<C extends number> = OffPolicyRows &
-  (C extends 0
+  ([C] extends [0]
     ? unknown
-    : number extends C
+    : 0 extends C
       ? { readonly [K in keyof CriticRows]?: CriticRows[K] | undefined }
       : CriticRows);
+
+/** What add() takes, told from the fields; `object` where nothing is known of them. */
+export type RowsOf<F extends Fields> = string extends keyof F
+  ? object
+  : F extends OffPolicyFields
+    ? TransitionsOf<F extends OffPolicyFields<1> ? 1 : 'critic' extends keyof F ? number : 0>
+    : SchemaRowsOf<F>;
 
 /** The array that sample() makes: floats where every field is float32, else bytes. */
 export type PackedRows<F extends Fields> = string extends keyof F
   ? Float32Array | Uint8Array
-  : F[keyof F & string] extends 'float32' | undefined
+  : [F[keyof F]] extends ['float32' | undefined]
     ? Float32Array
-    : Uint8Array;
+    : true extends { [K in keyof F]-?: 'float32' extends F[K] ? false : true }[keyof F]
+      ? Uint8Array
+      : Float32Array | Uint8Array;

@@ -9,13 +9,13 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import type {
-  AnyRows,
   FieldSpec,
   Fields,
   FieldsOf,
   OffPolicyFields,
   PackedRows,
   RowsOf,
+  SchemaRowsOf,
   TransitionsOf,
 } from './fields.ts';
 import { offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
@@ -34,8 +34,6 @@ const MAX_CAPACITY = MAX_DRAW_SIZE;
 
 const KIND = 'hotslot.ReplayBuffer';
 
-declare const known: unique symbol;
-
 /** What share() gives and attach() takes; goes through postMessage as it is. */
 export interface SharedReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly kind: typeof KIND;
@@ -46,7 +44,7 @@ export interface SharedReplayBuffer<F extends Fields = Fields, R extends object 
   readonly offPolicy: boolean;
   readonly limiter: SharedRateLimiter | null;
   /** known to TypeScript only */
-  readonly [known]?: [F, R];
+  readonly '~types'?: [F, R];
 }
 
 export interface SampleOptions {
@@ -124,13 +122,18 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add().
    * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
    */
-  static create<const S extends Readonly<Record<string, FieldSpec>>>(options: {
+  static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
     capacity: number;
     fields: S;
     limiter?: RateLimiter;
-  }): ReplayBuffer<FieldsOf<S>> {
+  }): ReplayBuffer<FieldsOf<S>, SchemaRowsOf<FieldsOf<S>>> {
     checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter']);
-    return ReplayBuffer.#allocate(options.capacity, schemaLayout(options.fields), false, options.limiter);
+    return ReplayBuffer.#allocate(
+      options.capacity,
+      schemaLayout(options.fields as Readonly<Record<string, FieldSpec>>),
+      false,
+      options.limiter,
+    );
   }
 
   /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
@@ -203,7 +206,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    */
   add(rows: R): number {
     const handle = this.#open();
-    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows as AnyRows);
+    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
     const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.#limiting?.handle);
     if (added > 0) this.#bells.ringAll();
     else this.#limiting?.checkAdd(count);

@@ -2,7 +2,6 @@
 import { shown } from '../checks.ts';
 import { dtypes, type TypedArray } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
-import type { AnyRows } from './fields.ts';
 import type { PackLayout } from './pack-layout.ts';
 
 interface FieldInput {
@@ -47,10 +46,10 @@ export class RowInput {
   }
 
   /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
-  lineUp(given: AnyRows): LinedUp {
+  lineUp(given: object): LinedUp {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${shown(given)}`);
-    const values = given as unknown as Readonly<Record<string, unknown>>;
+    const values = given as Readonly<Record<string, unknown>>;
     for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
     const first = this.#fields[0]!;
     const rows = this.#countRows(first, values[first.key]);

@@ -10,10 +10,11 @@ import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { rowsAddon } from './rows-addon.ts';
 
 const BELLS = 16;
-/** begun, then published: Int32, a cache line each, written by the writer only; the bells follow, then whole pages */
+/** begun, published, refused: Int32, a cache line each, written by the writer only; the bells follow, then whole pages */
 const BEGUN = 0;
 const PUBLISHED = LINE;
-const CONTROL_WORDS = 2 * LINE;
+const REFUSED = 2 * LINE;
+const CONTROL_WORDS = 3 * LINE;
 const DATA_AT = roundUp((CONTROL_WORDS + BELLS * BELL_WORDS) * 4, PAGE);
 
 /** versions are Int32 */
@@ -73,8 +74,8 @@ export class WeightVersions {
   }
 
   /**
-   * Versions begun but not published, oldest first. A writer that takes over from a dead one writes them again in their
-   * places and publishes them: `begun` never moves back, because readers rely on it (M3).
+   * Versions begun but not published, oldest first. A writer that takes over from a dead one, or after one whose weights were
+   * refused, writes them again in their places and publishes them: `begun` never moves back, because readers rely on it (M3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -99,6 +100,15 @@ export class WeightVersions {
   /** The place of the first weight of a version, wholly written and not yet published, that is NaN or infinite; −1: none is. */
   notFinite(version: number): number {
     return answered(rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length));
+  }
+
+  /** A version that is wholly written will not be published (M4). In order; by the one that would have published it. */
+  refuse(version: number): void {
+    Atomics.store(this.control, REFUSED, version);
+  }
+  /** The highest version that was refused; 0 for none. */
+  get refused(): number {
+    return Atomics.load(this.control, REFUSED);
   }
 
   /** Null, unless there can be no other version: then it throws. */

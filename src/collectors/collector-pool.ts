@@ -5,7 +5,6 @@
  */
 
 import { Piscina } from 'piscina';
-import type { AnyRows } from '../buffer/fields.ts';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
@@ -50,9 +49,9 @@ interface PoolOptions<R extends object> {
 
 /** Handed to every collector; must survive structured cloning. May be left out where collectors do without. */
 type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
-type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : AnyRows;
+type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
 /** A buffer that takes such rows. */
-type BufferFor<R extends object> = AnyRows extends R
+type BufferFor<R extends object> = object extends R
   ? ReplayBuffer
   : ReplayBuffer & { readonly add: (rows: R) => number };
 

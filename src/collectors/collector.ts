@@ -1,13 +1,12 @@
 /** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
-import type { AnyRows } from '../buffer/fields.ts';
 import { shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
 
 /** What one collect() brings: rows to add, or null when there are none this time. */
-export type Collected<R extends object = AnyRows> = R | null;
+export type Collected<R extends object = object> = R | null;
 
 /** A collector steps its environments and hands out what they saw. */
-export interface Collector<R extends object = AnyRows> {
+export interface Collector<R extends object = object> {
   /**
    * Steps every environment once and returns the rows to add, or a promise of them for environments behind a socket, a child
    * process or a browser. The arrays stay the collector's own: they are read until the buffer took them, and only then
@@ -41,7 +40,7 @@ export interface CollectorReport {
 }
 
 /** The default export of a collector's module. May be async: it is awaited before the first collect(). */
-export type CollectorFactory<O = unknown, R extends object = AnyRows> = (
+export type CollectorFactory<O = unknown, R extends object = object> = (
   context: CollectorContext<O>,
 ) => Collector<R> | Promise<Collector<R>>;
 

@@ -1,8 +1,12 @@
 /** Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test compares the two. */
 
-/** Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others. */
+/**
+ * Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others; those that it writes it reads too
+ * where it `keeps`, or has a `beta` that is not 0.
+ */
 interface KernelShape {
   readonly writes: number;
+  readonly keeps?: true;
   readonly tensors: readonly string[];
   readonly wholes: readonly string[];
   readonly reals: readonly string[];
@@ -54,7 +58,7 @@ export const kernels = {
   copy2d: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: [] },
   fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
   axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
-  copy_every: { writes: 1, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },
+  copy_every: { writes: 1, keeps: true, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },
   td_target: {
     writes: 1,
     tensors: ['y', 'value', 'choice', 'rewards', 'dones', 'truncated'],
@@ -77,6 +81,7 @@ export const kernels = {
   },
   adam: {
     writes: 3,
+    keeps: true,
     tensors: ['p', 'm', 'v', 'g', 'factors'],
     wholes: ['n'],
     reals: ['rest1', 'rest2', 'epsilon'],

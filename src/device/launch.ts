@@ -4,6 +4,8 @@ import { type DType, dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
+import { kernels } from './kernels.ts';
+import { native } from './native.ts';
 import { layOut } from './strides.ts';
 
 /** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
@@ -19,6 +21,13 @@ const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
  * native call copies it.
  */
 export const numbers = new Float64Array(ROOM);
+
+/** What a launch is given, before it is known that it fits. */
+export interface LooseArguments {
+  tensors?: readonly Tensor[];
+  wholes?: readonly number[];
+  reals?: readonly number[];
+}
 
 /** Fills `numbers`; throws TypeError or RangeError, naming the place, for what is no tensor or no number. */
 export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals: unknown): void {
@@ -51,4 +60,32 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
 
 function checkList(name: string, list: unknown): asserts list is readonly unknown[] {
   if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
+}
+
+/** A tensor, or the part of one that an operation touches, by the name it has there. */
+export type Named = readonly [name: string, tensor: Tensor];
+
+/**
+ * What a launch reads and writes, of each tensor the rows that it touches: those of a table are no business of the columns beside
+ * them. Nothing where it does not fit: what is wrong, the launch itself says.
+ */
+export function touched(
+  kernel: string,
+  { tensors = [], wholes = [], reals = [] }: LooseArguments,
+): { reads: Named[]; writes: Named[] } {
+  const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel as keyof typeof kernels] : null;
+  if (shape === null || tensors.length !== shape.tensors.length) return { reads: [], writes: [] };
+  const reach = native().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+  const parts = tensors.map((tensor, i): Named => {
+    const name = shape.tensors[i] as string;
+    const [bytes, step] = [reach[2 * i] as number, reach[2 * i + 1] as number];
+    if (tensor?.dtype !== 'float32') return [name, tensor];
+    if (step === 0) return [name, tensor.view({ shape: [bytes / 4] })];
+    const rows = Math.floor((bytes - 1) / step) + 1;
+    const columns = (((bytes - 1) % step) + 1) / 4;
+    return [name, tensor.view({ shape: [rows, columns], strides: [step / 4, 1] })];
+  });
+  const names: readonly string[] = shape.reals;
+  const keeps = 'keeps' in shape || (reals[names.indexOf('beta')] ?? 0) !== 0;
+  return { reads: parts.slice(keeps ? 0 : shape.writes), writes: parts.slice(0, shape.writes) };
 }

@@ -37,6 +37,8 @@ interface NativeDevice {
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
   /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
   launch(stream: number, kernel: string, numbers: Float64Array, tensors: number, wholes: number, reals: number): void;
+  /** Per tensor: bytes that such a launch touches from its start, and bytes from row to row, 0 for one run. */
+  kernelReach(kernel: string, numbers: Float64Array, wholes: number, reals: number): number[];
   replay(stream: number, exec: number): void;
   streamQuery(stream: number): boolean;
   eventQuery(event: number): boolean;

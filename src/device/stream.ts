@@ -8,15 +8,9 @@ import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
 import type { KernelName } from './kernels.ts';
-import { lineUp, numbers } from './launch.ts';
+import { type LooseArguments, lineUp, numbers } from './launch.ts';
 import { native } from './native.ts';
 
-/** What a launch is given, before it is known that it fits. */
-interface LooseArguments {
-  tensors?: readonly Tensor[];
-  wholes?: readonly number[];
-  reals?: readonly number[];
-}
 const none: readonly never[] = [];
 
 /** The stream of the capture whose function this thread is inside; null outside. */

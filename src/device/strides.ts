@@ -39,9 +39,14 @@ export function layOut(
     wide++;
   }
   let step = DENSE;
-  for (let rows = 0; i >= 0; i--) {
-    if (shape[i] === 1) continue;
-    step = rows++ === 0 ? (strides[i] as number) * bytes : NO_ROWS;
+  // Dimensions beyond the rows fold into one with them where they go on at the rows' distance.
+  for (let next = -1; i >= 0 && step !== NO_ROWS; i--) {
+    const length = shape[i] as number;
+    if (length === 1) continue;
+    const stride = strides[i] as number;
+    if (next < 0) step = stride * bytes;
+    else if (stride !== next) step = NO_ROWS;
+    next = next < 0 ? stride * length : next * length;
   }
   if (step === DENSE && wide === 2) step = (strides[shape.findIndex((length) => length !== 1)] as number) * bytes;
   to[at] = step;

@@ -1,7 +1,8 @@
 /** Finds the first operation of an update that wrote a number that is none: every launch is looked at as it is enqueued. */
 import { checkDevice, checkFunction } from '../device/checks.ts';
-import type { Device, DeviceEvent, LaunchArguments, Stream, Tensor } from '../device/device.ts';
-import { type KernelName, kernels } from '../device/kernels.ts';
+import type { Device, LaunchArguments, Stream, Tensor } from '../device/device.ts';
+import type { KernelName } from '../device/kernels.ts';
+import { type LooseArguments, type Named, touched } from '../device/launch.ts';
 import { OpenedStream } from '../device/stream.ts';
 import { stateError, typeError } from '../errors.ts';
 
@@ -13,19 +14,19 @@ export interface NonFinite {
   kernel: KernelName | 'copy' | 'fill';
   /** the tensor's name, as docs/learner.md has it for the kernel */
   tensor: string;
-  /** the element, row-major, and what it became */
+  /** the element, row-major among those that it wrote, and what it became */
   index: number;
   value: number;
-  /** names of this operation's tensors in which such a number stood before it: it came from there */
+  /** names of the tensors that it read such a number from */
   before: string[];
   /** all of that in a sentence */
   text: string;
 }
 
 /**
- * Runs `fn` eagerly on the device's current stream, and reads what each of its operations wrote to float tensors: null when all
- * of it is finite. The operations happen, once. What other streams and replayed graphs do is not seen. Each look is a copy: for
- * finding an error, not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+ * Runs `fn` eagerly on the device's current stream, and reads what each of its operations read and wrote of float tensors: null
+ * when all that was written is finite. The operations happen, once. What other streams and replayed graphs do is not seen. Each
+ * look is a copy: for finding an error, not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
  */
 export async function firstNonFinite(device: Device, fn: (stream: Stream) => void): Promise<NonFinite | null> {
   checkDevice('firstNonFinite', device);
@@ -35,18 +36,18 @@ export async function firstNonFinite(device: Device, fn: (stream: Stream) => voi
   const watched = new WatchedStream(current);
   try {
     const result: unknown = device.withStream(watched, () => fn(watched));
-    if (typeof (result as { then?: unknown } | undefined)?.then === 'function')
+    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
+      Promise.resolve(result).catch(() => {});
       throw typeError('firstNonFinite: the function must enqueue its work before it returns; it gave a promise');
+    }
     return await watched.first();
   } finally {
     await watched.over();
   }
 }
 
-/** A tensor that an operation writes or reads, by the name it has there. */
-type Named = readonly [name: string, tensor: Tensor];
-/** What stood in a tensor at some point of the stream. */
-type Look = readonly [name: string, values: Promise<{ readonly length: number; readonly [i: number]: unknown }>];
+/** What stood in a tensor at some point of the stream, under the name that the tensor has there. */
+type Look = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 
 interface Operation {
   kernel: NonFinite['kernel'];
@@ -57,57 +58,51 @@ interface Operation {
 /** Another object for a stream, through which what is enqueued is looked at. */
 class WatchedStream extends OpenedStream {
   readonly #operations: Operation[] = [];
-  /** tensors of which it is known what stood in them: looked at before, and written by nobody else since */
-  readonly #seen = new Set<string>();
 
   constructor(stream: Stream) {
     super(stream.device, stream.handle, stream.priority, 'device', stream);
   }
 
   override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void {
-    const { tensors = [] } = ((args as readonly unknown[])[0] ?? {}) as { tensors?: readonly Tensor[] };
-    const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel] : null;
-    const named = tensors.map((tensor, i): Named => [shape?.tensors[i] ?? `tensor ${i}`, tensor]);
-    this.#watch(kernel, named, named.slice(0, shape?.writes), () => super.launch(kernel, ...args));
+    const { reads, writes } = touched(kernel, ((args as readonly unknown[])[0] ?? {}) as LooseArguments);
+    this.#watch(kernel, reads, writes, () => super.launch(kernel, ...args));
   }
   override copy(to: Tensor, from: Tensor): void {
-    const named = [['to', to] as const, ['from', from] as const];
-    this.#watch('copy', named, named.slice(0, 1), () => super.copy(to, from));
+    this.#watch('copy', [['from', from]], [['to', to]], () => super.copy(to, from));
   }
   override fill(to: Tensor, value: number | bigint): void {
     this.#watch('fill', [], [['to', to]], () => super.fill(to, value));
   }
-  /** What comes after it may have been written by others. */
-  override wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void {
-    super.wait(event, options);
-    this.#seen.clear();
-  }
 
-  #watch(kernel: Operation['kernel'], named: readonly Named[], written: readonly Named[], enqueue: () => void): void {
-    const before = this.#look(named.filter(([, tensor]) => !this.#seen.has(placeOf(tensor))));
-    this.#operations.push({ kernel, before, behind: [] });
+  #watch(kernel: NonFinite['kernel'], reads: readonly Named[], writes: readonly Named[], enqueue: () => void): void {
+    const operation: Operation = { kernel, before: this.#look(reads), behind: [] };
+    this.#operations.push(operation);
     enqueue();
-    (this.#operations.at(-1) as Operation).behind = this.#look(written);
+    operation.behind = this.#look(writes);
   }
 
   #look(named: readonly Named[]): Look[] {
     const floats = named.filter(([, tensor]) => tensor?.dtype === 'float32' || tensor?.dtype === 'float64');
-    for (const [, tensor] of floats) this.#seen.add(placeOf(tensor));
-    return floats.map(([name, tensor]) => [name, tensor.toArray(this)]);
+    return floats.map(([name, tensor]) => {
+      const values = tensor.toArray(this);
+      // Whoever awaits it is thrown its failure; the others' must not be nobody's.
+      values.catch(() => {});
+      return [name, values];
+    });
   }
 
   async first(): Promise<NonFinite | null> {
-    for (const [operation, { kernel, before, behind }] of this.#operations.entries()) {
-      const odd: string[] = [];
-      for (const [name, values] of before) if (placeOfOdd(await values) >= 0) odd.push(name);
+    for (const [operation, { kernel, before: looks, behind }] of this.#operations.entries()) {
+      const before: string[] = [];
+      for (const [name, values] of looks) if (placeOfOdd(await values) >= 0) before.push(name);
       for (const [tensor, values] of behind) {
         const read = await values;
         const index = placeOfOdd(read);
         if (index < 0) continue;
         const value = read[index] as number;
-        const why = odd.length > 0 ? `; such a number stood in ${odd.join(', ')} before it` : '';
+        const why = before.length > 0 ? `; NaN or infinity stood in ${before.join(', ')} before it` : '';
         const text = `operation ${operation}, '${kernel}', wrote ${value} to element ${index} of ${tensor}${why}`;
-        return { operation, kernel, tensor, index, value, before: odd, text };
+        return { operation, kernel, tensor, index, value, before, text };
       }
     }
     return null;
@@ -115,16 +110,12 @@ class WatchedStream extends OpenedStream {
 
   /** Whatever became of them. */
   async over(): Promise<void> {
-    await Promise.allSettled(
-      this.#operations.flatMap(({ before, behind }) => [...before, ...behind].map(([, v]) => v)),
-    );
+    const looks = this.#operations.flatMap(({ before, behind }) => [...before, ...behind]);
+    await Promise.allSettled(looks.map(([, values]) => values));
   }
 }
 
-const placeOf = (tensor: Tensor): string =>
-  `${tensor?.handle} ${tensor?.byteOffset} ${tensor?.shape} ${tensor?.strides} ${tensor?.dtype}`;
-
-function placeOfOdd(values: { readonly length: number; readonly [i: number]: unknown }): number {
+function placeOfOdd(values: ArrayLike<unknown>): number {
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
   return -1;
 }

@@ -87,7 +87,11 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   const impatient = patience(plan, () => ring.finished);
   const look = () => {
     thrown ??= tell(statistics);
-    impatient();
+    try {
+      impatient();
+    } catch (error) {
+      thrown ??= { error };
+    }
   };
   const begin = nowMs();
   const firstSequence = first;

@@ -105,7 +105,11 @@ export class History {
     });
     this.#at = next;
     if (all && missed > 0) this.#emitter.emit('missed', missed);
-    this.#tellOdd();
+    try {
+      this.#tellOdd();
+    } catch (error) {
+      failed ??= { error };
+    }
     return failed;
   }
 

@@ -1,6 +1,6 @@
 /** What ReplayPipeline.open takes, checked at the door and made definite. */
 import { availableParallelism } from 'node:os';
-import type { AnyRows, Fields } from '../buffer/fields.ts';
+import type { Fields } from '../buffer/fields.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
@@ -21,7 +21,7 @@ export interface TraceOptions {
 }
 
 export interface PipelineOptions<F extends Fields = Fields> {
-  buffer: ReplayBuffer<F, AnyRows>;
+  buffer: ReplayBuffer<F, object>;
   /** 'auto', 'cpu', 'host:0', … */
   device: string;
   /** rows of one tick's batch */

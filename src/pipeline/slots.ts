@@ -2,7 +2,7 @@
  * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
  * events. Made and freed by the opener only.
  */
-import type { Fields } from '../buffer/fields.ts';
+import type { DTypeIn, Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
@@ -18,7 +18,7 @@ import type { TransferMode } from '../transfer/native.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch<F extends Fields = Fields> = {
-  readonly [K in keyof F as K extends string ? K : never]-?: Tensor<NonNullable<F[K]>>;
+  readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
 };
 
 /** What actors need of the slots: shared memory and handles, no objects. */

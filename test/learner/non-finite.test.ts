@@ -37,7 +37,9 @@ describe('firstNonFinite', () => {
       before: ['rewards'],
     });
     expect(found?.operation).to.be.above(20);
-    expect(found?.text).to.match(/^operation \d+, 'td_target', wrote NaN to element 2 of y; such a number stood in r/);
+    expect(found?.text).to.match(
+      /^operation \d+, 'td_target', wrote NaN to element 2 of y; NaN or infinity stood in r/,
+    );
     // The update happened: its weights are worth nothing now, and the first launch that reads them says so.
     expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });
     for (const tensor of Object.values(batch)) tensor.close();
@@ -56,8 +58,61 @@ describe('firstNonFinite', () => {
     const filled = await firstNonFinite(device, (stream) => stream.fill(x, Number.NaN));
     expect(filled).to.deep.include({ operation: 0, kernel: 'fill', tensor: 'to', index: 0, value: Number.NaN });
     expect(await firstNonFinite(device, (stream) => stream.copy(y, x))).to.deep.include({
-      ...{ kernel: 'copy', before: ['to', 'from'] },
+      ...{ kernel: 'copy', before: ['from'] },
     });
+  });
+
+  it('looks at what an operation wrote and read, and at nothing beside it', async () => {
+    using table = device.allocate({ shape: [3, 4] }).write(new Float32Array(12).fill(Number.NaN));
+    using x = device.allocate({ shape: [6] }).write(new Float32Array(6).fill(1));
+    const left = table.view({ shape: [3, 2], strides: [4, 1] });
+    // Two finite columns of four; and NaN that is overwritten without being read.
+    const found = await firstNonFinite(device, (stream) => {
+      stream.launch('copy2d', { tensors: [left, x], wholes: [3, 2, 4, 2] });
+      stream.launch('axpby', { tensors: [table.view({ shape: [2], offset: 2 }), x], wholes: [2], reals: [1, 0] });
+    });
+    expect(found).to.equal(null);
+    // Written from the host between two operations.
+    const between = await firstNonFinite(device, (stream) => {
+      stream.launch('axpby', { tensors: [left.view({ shape: [2] }), x], wholes: [2], reals: [1, 0] });
+      x.write(new Float32Array(6).fill(Number.POSITIVE_INFINITY), stream);
+      stream.launch('axpby', { tensors: [left.view({ shape: [2] }), x], wholes: [2], reals: [1, 0] });
+    });
+    expect(between).to.deep.include({ operation: 1, kernel: 'axpby', before: ['x'] });
+    // Added to what stands there: it came from there.
+    const kept = await firstNonFinite(device, (stream) => {
+      x.write(new Float32Array(6).fill(1), stream);
+      stream.launch('axpby', { tensors: [table.view({ shape: [1], offset: 11 }), x], wholes: [1], reals: [1, 1] });
+    });
+    expect(kept).to.deep.include({ operation: 0, before: ['y'] });
+  });
+
+  it('leaves no rejection to nobody when the stream fails, or a promise', async () => {
+    const unhandled: unknown[] = [];
+    const listen = (reason: unknown) => unhandled.push(reason);
+    process.on('unhandledRejection', listen);
+    try {
+      using stream = device.createStream();
+      using x = device.allocate({ shape: [4] });
+      const failed = await rejection(() =>
+        device.withStream(stream, () =>
+          firstNonFinite(device, (on) => {
+            on.launch('spin', { wholes: [60_000] });
+            on.launch('fail');
+            for (let i = 0; i < 20; i++) on.launch('axpby', { tensors: [x, x], wholes: [4], reals: [1, 0] });
+          }),
+        ),
+      );
+      expect(failed.code).to.equal('ERR_HOTSLOT_DEVICE');
+      const thrown = async () => {
+        throw new Error('later');
+      };
+      await rejection(() => firstNonFinite(device, thrown as never));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(unhandled).to.deep.equal([]);
+    } finally {
+      process.off('unhandledRejection', listen);
+    }
   });
 
   it('tells what the function throws, refuses promises and captures, and changes nothing of the stream', async () => {

@@ -258,6 +258,39 @@ describe('what a pipeline tells', () => {
       }
     });
 
+    it('leave their versions to whoever writes next, and to nobody unasked', async () => {
+      const { made, mailbox, begin, newest, close } = await doubling({ depth: 6 });
+      await begin();
+      await made.run({ ticks: 140, publishEvery: 1 });
+      const [last = 0] = newest();
+      expect(mailbox.begun).to.be.above(last);
+      await begin();
+      await made.run({ ticks: 10 });
+      expect(mailbox.published, 'without publishEvery').to.equal(last);
+      await made.run({ ticks: 10, publishEvery: 10 });
+      expect(newest()).to.deep.equal([last + 1, 2 ** 20, 2 ** 20]);
+      await begin();
+      await made.run({ ticks: 140, publishEvery: 1 });
+      const [again = 0] = newest();
+      await close();
+      // The pipeline is gone: weights from the host, as dense as before.
+      for (let i = 1; i <= 4; i++) {
+        expect(mailbox.write(new Float32Array(3000).fill(i))).to.equal(again + i);
+        expect(newest()).to.deep.equal([again + i, i, i]);
+      }
+    });
+
+    it('end the run where a listener of warnings throws, and the next one begins', async () => {
+      const { made, begin, close } = await doubling();
+      await begin();
+      made.on('warning', () => {
+        throw new Error('mine');
+      });
+      expect((await rejection(() => made.run({ ticks: 5000, publishEvery: 5 }))).message).to.equal('mine');
+      expect((await made.run({ ticks: 5 })).ticks).to.equal(5);
+      await close();
+    });
+
     it('are refused by write(), unless it is told to take them', () => {
       const mailbox = WeightMailbox.create({ length: 3 });
       const weights = Float32Array.of(1, Number.NEGATIVE_INFINITY, Number.NaN);

@@ -80,6 +80,31 @@ Napi::Value launch(Info info) {
   });
 }
 
+// kernelReach(kernel name, numbers, wholes, reals): per tensor the bytes that such a launch touches from its start, and
+// the bytes from row to row (0: one run). The numbers are the whole ones, then the reals.
+Napi::Value kernel_reach(Info info) {
+  const Bytes given = bytes_of(info[1], "the numbers");
+  return guard(info, [&] {
+    const std::string name = info[0].As<Napi::String>();
+    const Kernel* kernel = find_kernel(name.c_str());
+    if (!kernel || number(info, 2) != kernel->wholes || number(info, 3) != kernel->reals ||
+        given.size < size_t(kernel->wholes + kernel->reals) * sizeof(double))
+      throw argument("'", name, "' is no kernel that takes such numbers");
+    const auto* at = reinterpret_cast<const double*>(given.data);
+    KernelArgs args{};
+    for (int i = 0; i < kernel->wholes; ++i) args.whole[i] = int64_t(*at++);
+    for (int i = 0; i < kernel->reals; ++i) args.real[i] = *at++;
+    Reach reach[max_pointers];
+    if (const char* wrong = kernel->need(args, reach)) throw range("kernel '", name, "': ", wrong);
+    auto out = Napi::Array::New(info.Env());
+    for (int i = 0; i < kernel->pointers; ++i) {
+      out.Set(uint32_t(2 * i), double(reach[i].bytes));
+      out.Set(uint32_t(2 * i + 1), double(reach[i].step));
+    }
+    return out;
+  });
+}
+
 Napi::Value stream_query(Info info) {
   return guard(info, [&] { return stream(info, 0)->query(); });
 }
@@ -150,10 +175,14 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
     if (reach.bytes <= rows.run) return {};
     return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes, " are needed: it is strided");
   }
-  if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", reach.step);
-  if (uint64_t(rows.step) == reach.step) return {};
-  return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", reach.step,
-                  ": pass the tensor's own strides[0]");
+  // Kernels count in elements of four bytes.
+  const uint64_t said = reach.step / 4, row = (reach.bytes - 1) % reach.step + 1;
+  if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
+  if (uint64_t(rows.step) != reach.step)
+    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said,
+                    " elements of 4: pass the tensor's own strides[0]");
+  if (row > rows.run) return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
+  return {};
 }
 
 }  // namespace
@@ -184,6 +213,7 @@ void add_stream_functions(Napi::Env env, Napi::Object exports) {
                     {"copy", copy},
                     {"fill", fill},
                     {"launch", launch},
+                    {"kernelReach", kernel_reach},
                     {"streamQuery", stream_query},
                     {"eventQuery", event_query},
                     {"elapsedMs", elapsed_ms},

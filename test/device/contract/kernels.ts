@@ -65,12 +65,17 @@ export function kernelContract(device: () => Device): void {
     const copy = (from: Tensor, wholes: readonly [number, number, number, number]) => () =>
       stream.launch('copy2d', { tensors: [out, from], wholes });
     for (const [from, wholes, said] of [
-      [columns, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 12: pass the tensor's own strides[0]"],
-      [table, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 12"],
+      [
+        columns,
+        [4, 3, 3, 3],
+        "tensor 1's rows lie 20 bytes apart, x_stride says 3 elements of 4: pass the tensor's own strides[0]",
+      ],
+      [table, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 3"],
+      [columns, [3, 4, 4, 5], "tensor 1's rows have 12 bytes side by side, 16 are needed"],
       [columns, [1, 5, 5, 5], 'tensor 1 has 12 bytes side by side, 20 are needed: it is strided'],
-      [table.view({ shape: [4], strides: [5] }), [4, 1, 1, 1], "tensor 1's rows lie 20 bytes apart, x_stride says 4"],
+      [table.view({ shape: [4], strides: [5] }), [4, 1, 1, 1], "tensor 1's rows lie 20 bytes apart, x_stride says 1"],
       [table.view({ shape: [4, 3], strides: [1, 4] }), [4, 3, 3, 3], 'tensor 1 has no rows at one distance'],
-      [cubes.view({ shape: [2, 3, 2], strides: [12, 4, 1] }), [2, 6, 6, 12], 'tensor 1 has no rows at one distance'],
+      [cubes.view({ shape: [2, 2, 2], strides: [12, 5, 1] }), [4, 2, 2, 5], 'tensor 1 has no rows at one distance'],
     ] as const)
       expect(refusal(copy(from, wholes)).message).to.include(`kernel 'copy2d': ${said}`);
     using flat = device().allocate({ shape: [4] });
@@ -85,6 +90,8 @@ export function kernelContract(device: () => Device): void {
       copy(cubes, [4, 3, 3, 6]),
       copy(cubes.view({ shape: [2, 3, 2], strides: [12, 2, 1] }), [2, 6, 6, 12]),
       copy(table.view({ shape: [20] }), [4, 3, 3, 4]),
+      // Minibatches of a batch: their rows are one run of rows.
+      copy(cubes.view({ shape: [2, 3, 2], strides: [12, 4, 1] }), [6, 2, 2, 4]),
       add(table),
     ])
       expect(launch).to.not.throw();

@@ -3,14 +3,18 @@ import {
   type ReplayBuffer as AnyBuffer,
   type ArrayOf,
   type Batch,
+  type Collector,
   CollectorPool,
   CpuTensor,
+  type Fields,
+  type OffPolicyFields,
   openDevice,
   type RateLimiter,
   ReplayBuffer,
   ReplayPipeline,
   type SharedReplayBuffer,
   type Summary,
+  type Tensor,
   type Tick,
   WeightMailbox,
 } from 'hotslot';
@@ -81,6 +85,60 @@ attached.add({ obs, image, action });
 attached.add({ obs, image, actoin: action });
 declare const message: SharedReplayBuffer;
 ReplayBuffer.attach(message).add({ anything: obs });
+
+// ---- what is known only when it runs --------------------------------------------------------------------------------
+
+export const spread = { ...buffer.share(), extra: 1 };
+declare const some: boolean;
+declare const dtype: 'float32' | 'uint8';
+const either = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, criticDim: some ? 3 : 0 });
+either.add(row);
+either.add({ ...row, critic: obs, nextCritic: obs, terminalNextCritic: obs });
+const perhaps = ReplayBuffer.create({
+  capacity: 1,
+  fields: { obs: { shape: [4] }, ...(some && { extra: { shape: [1] } }) },
+});
+perhaps.add({ obs });
+perhaps.add({ obs, extra: obs });
+// @ts-expect-error another dtype
+perhaps.add({ obs, extra: image });
+const chosen = ReplayBuffer.create({ capacity: 1, fields: { obs: { shape: [4], dtype } } });
+export const whichever: Float32Array | Uint8Array = chosen.sample({ seed: 1, count: 1 }).rows;
+// @ts-expect-error it may be floats
+export const bytesOnly: Uint8Array = chosen.sample({ seed: 1, count: 1 }).rows;
+
+/** A class that holds a buffer by its fields' name, and rows as an interface. */
+export class Holder {
+  readonly #buffer: ReplayBuffer<OffPolicyFields>;
+  constructor(made: ReplayBuffer<OffPolicyFields>, shared: SharedReplayBuffer) {
+    this.#buffer = made;
+    this.#buffer.add({ ...row, terminalMask: [true], terminalNextObs: obs });
+    ReplayBuffer.attach<OffPolicyFields>(shared as SharedReplayBuffer<OffPolicyFields>).add(row);
+    // @ts-expect-error no critic
+    this.#buffer.add({ ...row, critic: obs });
+  }
+}
+new Holder(transitions, transitions.share());
+interface MyRows {
+  obs: Float32Array;
+}
+export const addAny = (any: AnyBuffer, rows: MyRows) => any.add(rows);
+export class MyCollector implements Collector {
+  collect(): MyRows {
+    return { obs };
+  }
+}
+export const openAny = <F extends Fields, R extends object>(any: ReplayBuffer<F, R>) =>
+  ReplayPipeline.open({ buffer: any, device: 'auto', sampleCount: 1 });
+export async function critics(): Promise<ReplayPipeline> {
+  const pipeline = await ReplayPipeline.open({ buffer: maybeCritic, device: 'auto', sampleCount: 1 });
+  const { critic } = await pipeline.sampleLargeBatch(0, 1);
+  const there: Tensor<'float32'> = critic;
+  await there.toArray();
+  await openAny(either);
+  await openAny(perhaps);
+  return pipeline;
+}
 
 // ---- pipelines ------------------------------------------------------------------------------------------------------
 
