@@ -5,6 +5,13 @@ export interface Closable {
   close(): void;
 }
 
+/** For the classes that own: `part` closes with `owner`. Users of such an object have no way to these three. */
+export let own: <T extends Closable>(owner: Owner, part: T) => T;
+/** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
+export let checkOpen: (owner: Owner) => void;
+/** For a constructor: `using making = makingOf(this);` closes what there is unless it comes as far as `making.done()`. */
+export let makingOf: (owner: Owner) => Making;
+
 /** Base class of objects that are made of others. */
 export abstract class Owner implements Disposable {
   readonly #called: string;
@@ -12,6 +19,17 @@ export abstract class Owner implements Disposable {
   readonly #parts: Closable[] = [];
   #closing = false;
   #closed = false;
+
+  static {
+    own = (owner, part) => {
+      owner.#parts.push(part);
+      return part;
+    };
+    checkOpen = (owner) => {
+      if (owner.#closing) throw closedError(owner.#called, owner.#next);
+    };
+    makingOf = (owner) => new Making(owner);
+  }
 
   /** `called`: its name in the error of a caller that uses it closed, such as 'this loader'; `next`: what that one can do */
   constructor(called: string, next?: string) {
@@ -37,22 +55,6 @@ export abstract class Owner implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
-
-  /** `part` closes with this object. */
-  protected own<T extends Closable>(part: T): T {
-    this.#parts.push(part);
-    return part;
-  }
-
-  /** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
-  protected checkOpen(): void {
-    if (this.#closing) throw closedError(this.#called, this.#next);
-  }
-
-  /** For a constructor: `using making = this.making();` closes what there is unless it comes as far as `making.done()`. */
-  protected making(): Making {
-    return new Making(this);
-  }
 }
 
 /** What a function or an object with another base class is made of. */
@@ -60,11 +62,11 @@ export class Parts extends Owner {
   constructor(called = 'this') {
     super(called);
   }
-  override own<T extends Closable>(part: T): T {
-    return super.own(part);
+  own<T extends Closable>(part: T): T {
+    return own(this, part);
   }
-  override making(): Making {
-    return super.making();
+  making(): Making {
+    return makingOf(this);
   }
 }
 

@@ -7,7 +7,7 @@
 import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { type Device, type DeviceEvent, type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
-import { Owner } from '../device/owner.ts';
+import { checkOpen, Owner, own } from '../device/owner.ts';
 import { hasParameters } from '../device/parameters.ts';
 import { failed } from '../device/stream.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../errors.ts';
@@ -21,7 +21,7 @@ import {
   nextOf,
 } from './iteration.ts';
 import { Kept, KeptIterations, type PerStage } from './kept.ts';
-import { captureGraph, checkEnqueued, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
+import { captureGraph, checkEnqueued, forgetEager, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
 import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
 import type { TensorStruct } from './struct.ts';
 
@@ -109,7 +109,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
-    this.checkOpen();
+    checkOpen(this);
     if (this.#running) throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
     this.#running = true;
     try {
@@ -149,11 +149,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   #open(model: unknown): Device {
     if (this.#device) return this.#device;
     const wanted = this.#wanted ?? deviceOf(model) ?? 'auto';
-    const device = typeof wanted === 'string' ? this.own(openDevice(wanted)) : wanted;
-    this.#end = this.own(device.createEvent());
-    this.#start = this.own(device.createEvent());
-    this.own({ close: () => this.resetGraph() });
-    this.own(this.#kept);
+    const device = typeof wanted === 'string' ? own(this, openDevice(wanted)) : wanted;
+    this.#end = own(this, device.createEvent());
+    this.#start = own(this, device.createEvent());
+    own(this, { close: () => this.resetGraph() });
+    own(this, this.#kept);
     this.#device = device;
     return device;
   }
@@ -247,7 +247,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   #capture(kept: Kept, stage: Stage, iteration: () => IterationOptions<Model>): void {
     const device = this.#device as Device;
     const pool = this.#poolOf(kept);
-    pool.forget();
+    forgetEager(pool);
     try {
       const { exec, result } = captureGraph(device, { what: `the capture of ${stage}`, pool }, (stream) =>
         this.#call(iteration(), { device, stream, pool }),

@@ -1,11 +1,11 @@
 /** What a FullGraphWrapper keeps between iterations: static buffers and a graph for each stage and shape of the data. */
 
 import type { Device, GraphExec } from '../device/device.ts';
-import { Owner } from '../device/owner.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
 import { rangeError } from '../errors.ts';
 import type { IterationData, IterationShape } from './iteration.ts';
 import type { GraphPool } from './shared.ts';
-import { type Stage, StaticBufferLoader, stages } from './static-buffer-loader.ts';
+import { type Stage, StaticBufferLoader, settleKeys, stages } from './static-buffer-loader.ts';
 
 export type PerStage<T> = Record<Stage, T>;
 
@@ -21,16 +21,16 @@ export class Kept extends Owner {
   constructor(shape: IterationShape, iterators: readonly unknown[], device: Device) {
     super('this iteration');
     this.shape = shape;
-    using making = this.making();
-    this.loaders = iterators.map((each) => (each === null ? null : this.own(new StaticBufferLoader(device))));
-    this.own({ close: () => this.reset() });
+    using making = makingOf(this);
+    this.loaders = iterators.map((each) => (each === null ? null : own(this, new StaticBufferLoader(device))));
+    own(this, { close: () => this.reset() });
     making.done();
   }
 
   /** There is a graph now: what it reads has to be there from now on. */
   settle(stage: Stage, data: IterationData): void {
     this.shape.settle(data);
-    for (const loader of this.loaders) loader?.settle(stage);
+    for (const loader of this.loaders) if (loader) settleKeys(loader, stage);
   }
 
   /** Forgets the graph; the buffers stay. */
@@ -51,7 +51,7 @@ export class KeptIterations extends Owner {
   constructor(mostGraphs: number) {
     super('this wrapper');
     this.#mostGraphs = mostGraphs;
-    this.own({
+    own(this, {
       close: () => {
         for (const stage of stages) this.#gone.push(...this.#kept[stage].splice(0));
         this.#sweep();

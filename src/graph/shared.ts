@@ -5,7 +5,7 @@
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../addon.ts';
 import { checkFlag, checkKeys } from '../checks.ts';
-import { checkDevice, checkFunction } from '../device/checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import { type Device, type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { Handle, type HandleOwner } from '../device/handle.ts';
 import { native } from '../device/native.ts';
@@ -46,6 +46,11 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
   return new GraphPool(device, native().createGraphPool(device.handle));
 }
 
+/** Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until forgetEager(). */
+let eagerly: <T>(pool: GraphPool, fn: () => T) => T;
+/** For the package itself; not exported from it. */
+export let forgetEager: (pool: GraphPool) => void;
+
 /**
  * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one pool run one at a time: what
  * is in them lasts until the next graph of this pool. A function that runs eagerly gets memory of its own, until its next run.
@@ -82,26 +87,26 @@ export class GraphPool extends Handle {
     return new Tensor(storage, [...shape], dtype, offset);
   }
 
-  /** For `fn`, which runs eagerly: what it allocates stays until the next one, or until forget(). */
-  eagerly<T>(fn: () => T): T {
-    checkFunction('eagerly', fn);
-    const before = this.#eager;
-    this.#eager = [];
-    running.set(this.handle, this.#eager);
-    try {
-      return fn();
-    } finally {
-      running.delete(this.handle);
-      for (const each of before) each.close();
-    }
-  }
-  forget(): void {
-    for (const each of this.#eager.splice(0)) each.close();
+  override close(): void {
+    forgetEager(this);
+    super.close();
   }
 
-  override close(): void {
-    this.forget();
-    super.close();
+  static {
+    eagerly = (pool, fn) => {
+      const before = pool.#eager;
+      pool.#eager = [];
+      running.set(pool.handle, pool.#eager);
+      try {
+        return fn();
+      } finally {
+        running.delete(pool.handle);
+        for (const each of before) each.close();
+      }
+    };
+    forgetEager = (pool) => {
+      for (const each of pool.#eager.splice(0)) each.close();
+    };
   }
 }
 
@@ -113,7 +118,7 @@ const running = new Map<number, Tensor[]>();
  * stream meanwhile; ERR_HOTSLOT_STATE_BUSY when another one keeps it too long, or when this is called inside `fn`.
  */
 export function onCaptureStream<T>(device: Device, pool: GraphPool | null, fn: (stream: Stream) => T): T {
-  return entered(device, 0, (stream) => (pool ? pool.eagerly(() => fn(stream)) : fn(stream)));
+  return entered(device, 0, (stream) => (pool ? eagerly(pool, () => fn(stream)) : fn(stream)));
 }
 
 /** Waits in slices: a worker that is told to end gets out between two of them. */

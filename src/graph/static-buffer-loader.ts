@@ -6,7 +6,7 @@
 import { checkCount, shown } from '../checks.ts';
 import { checkDevice } from '../device/checks.ts';
 import type { Device, DeviceEvent, Stream } from '../device/device.ts';
-import { Owner } from '../device/owner.ts';
+import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import { dropFailed } from '../device/stream.ts';
 import { rangeError, typeError } from '../errors.ts';
 import {
@@ -24,6 +24,12 @@ export type Stage = (typeof stages)[number];
 
 type Buffers = Record<string, unknown>;
 
+/**
+ * Says that a graph was captured that reads the buffers of a stage: every key in them stays, and has to be given. For the
+ * package itself; not exported from it.
+ */
+export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
+
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
   /** per stage, the buffers of each microbatch: structures of tensors on the device */
@@ -37,13 +43,13 @@ export class StaticBufferLoader extends Owner {
   constructor(device: Device) {
     super('this loader');
     this.device = checkDevice('StaticBufferLoader', device);
-    using making = this.making();
-    this.#before = this.own(device.createEvent());
-    this.#after = this.own(device.createEvent());
+    using making = makingOf(this);
+    this.#before = own(this, device.createEvent());
+    this.#after = own(this, device.createEvent());
     this.#stream = device.createStream();
-    this.own({ close: () => this.#stream.close() });
+    own(this, { close: () => this.#stream.close() });
     // Graphs that read the buffers keep their memory.
-    this.own({ close: () => closeTensorsIn(this.staticBuffers) });
+    own(this, { close: () => closeTensorsIn(this.staticBuffers) });
     making.done();
   }
 
@@ -54,7 +60,7 @@ export class StaticBufferLoader extends Owner {
    * waits. An array of one object is taken for the object, microbatches come in order.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
-    this.checkOpen();
+    checkOpen(this);
     if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
     const buffers = this.staticBuffers[stage];
     checkCount('microbatch', microbatch, 0);
@@ -100,9 +106,10 @@ export class StaticBufferLoader extends Owner {
     return buffers[microbatch] as Buffers;
   }
 
-  /** Says that a graph was captured that reads the buffers of a stage: every key in them stays, and has to be given. */
-  settle(stage: Stage): void {
-    for (const buffers of this.staticBuffers[stage] ?? []) this.#added.get(buffers)?.clear();
+  static {
+    settleKeys = (loader, stage) => {
+      for (const buffers of loader.staticBuffers[stage] ?? []) loader.#added.get(buffers)?.clear();
+    };
   }
 
   /** What is new in `given`. A key that came later may be missing, one that was always there is missed. Changes nothing. */

@@ -2,7 +2,7 @@
 import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
 import { Handle } from '../device/handle.ts';
 import { native } from '../device/native.ts';
-import { Owner } from '../device/owner.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
 import { dtypes } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
 import { count, encode, type Move } from './moves.ts';
@@ -35,7 +35,7 @@ export class HaloLaunches extends Owner {
   ) {
     super('these launches');
     this.#itemsize = dtypes[buffer.dtype].bytes;
-    using making = this.making();
+    using making = makingOf(this);
     let [some, total]: [Move[], number] = [[], 0];
     const launch = () => {
       if (total > 0) this.#launches.push(this.#launch(device, specs, some, total, direction, buffer));
@@ -82,7 +82,7 @@ export class HaloLaunches extends Owner {
       moves.map((move, i) => ({ ...move, array: i })),
       direction,
     );
-    const { handle } = this.own(new Handle(native().deviceTable(device.handle, table)));
+    const { handle } = own(this, new Handle(native().deviceTable(device.handle, table)));
     const size = this.#itemsize;
     const start = buffer.byteOffset + (moves[0] as Move).buffer * size;
     const spans = [buffer.handle, start, total * size, handle, 0, table.byteLength];

@@ -3,7 +3,7 @@
 import { checkKeys } from '../checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { Owner } from '../device/owner.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
 
 export interface AdamOptions {
@@ -55,10 +55,10 @@ export class Adam extends Owner {
     this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
     this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
-    const allocate = (size: number) => this.own(device.allocate({ shape: [size] }));
+    const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     const { size } = parameters;
-    using making = this.making();
-    this.steps = this.own(device.allocate({ shape: [1], dtype: 'int32' }));
+    using making = makingOf(this);
+    this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
     this.#mean = allocate(size);
     this.#spread = allocate(size);
     this.#partial = allocate(normLanes);

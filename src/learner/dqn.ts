@@ -3,7 +3,7 @@
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
-import { Owner } from '../device/owner.ts';
+import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
 import { Adam, type AdamOptions, adamOptions } from './adam.ts';
@@ -104,13 +104,13 @@ export class DqnLearner extends Owner {
     this.batchSize = rows;
     this.mlp = new Mlp({ sizes, activation });
     const weights = this.mlp.initialise(seed);
-    const allocate = (...shape: number[]) => this.own(device.allocate({ shape }));
-    const workspace = (how = {}) => this.own(this.mlp.workspace(device, rows, how));
-    using making = this.making();
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    const workspace = (how = {}) => own(this, this.mlp.workspace(device, rows, how));
+    using making = makingOf(this);
     this.parameters = allocate(this.mlp.parameterCount).write(weights);
     this.target = allocate(this.mlp.parameterCount).write(weights);
     this.#gradient = allocate(this.mlp.parameterCount);
-    this.optimiser = this.own(new Adam(device, this.parameters, adamOptions(options)));
+    this.optimiser = own(this, new Adam(device, this.parameters, adamOptions(options)));
     this.#online = this.mlp.over(this.parameters);
     this.#targetLayers = this.mlp.over(this.target);
     this.#gradientLayers = this.mlp.over(this.#gradient);
@@ -119,7 +119,7 @@ export class DqnLearner extends Owner {
     this.#choicePass = (options.doubleDqn ?? true) ? workspace() : undefined;
     this.#goal = allocate(rows);
     this.#terms = allocate(rows, 2);
-    this.#written = this.own(device.createEvent());
+    this.#written = own(this, device.createEvent());
     device.currentStream.record(this.#written);
     making.done();
     this.ready = this.#written.done().then(() => {
@@ -134,7 +134,7 @@ export class DqnLearner extends Owner {
    * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
    */
   update(stream: Stream, batch: DqnBatch, out: Tensor<'float32'>): void {
-    this.checkOpen();
+    checkOpen(this);
     checkStream('update', stream);
     checkColumns(batch);
     this.#settle(stream);

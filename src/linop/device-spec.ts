@@ -6,9 +6,15 @@ import type { Device, Stream } from '../device/device.ts';
 import type { DeviceFamily } from '../device/facts.ts';
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
-import { Owner } from '../device/owner.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
 import { belongingStream, dropFailed } from '../device/stream.ts';
 import { typeError } from '../errors.ts';
+
+/**
+ * After a refusal: where the process's transfer stream from `spec` to `other` has failed, or is gone, the next call gets another
+ * one. For the package itself; not exported from it.
+ */
+export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
 
 /** torchlinops' DeviceSpec. Streams that were given stay the giver's, and so does a Device; a device opened here by name is closed here. */
 export class DeviceSpec extends Owner {
@@ -33,9 +39,9 @@ export class DeviceSpec extends Owner {
   ) {
     super('this DeviceSpec');
     refuseSurplus('DeviceSpec takes a device, a compute stream and a transfer stream', surplus);
-    using making = this.making();
+    using making = makingOf(this);
     if (device === null || device === 'cpu') this.device = 'cpu';
-    else if (typeof device === 'string') this.device = this.own(openDevice(device));
+    else if (typeof device === 'string') this.device = own(this, openDevice(device));
     else this.device = checkDevice('DeviceSpec, unless it is given a name or null,', device);
     this.#given = this.#compute = this.#ofHere('compute', computeStream);
     this.#transfer = this.#ofHere('transfer', transferStream);
@@ -85,12 +91,13 @@ export class DeviceSpec extends Owner {
     return belongingStream(from, native().transferStream(from.handle, to.handle));
   }
 
-  /** After a refusal: where the process's transfer stream to `other` has failed, or is gone, the next call gets another one. */
-  renewTransfer(other: DeviceSpec): void {
-    if (!(other instanceof DeviceSpec)) throw typeError(`renewTransfer takes a DeviceSpec, got ${shown(other)}`);
-    const stream = this.#transfer;
-    if (this.device === 'cpu' || other.device === 'cpu' || !stream || !this.#shared) return;
-    if (dropFailed(stream)) this.#transfer = DeviceSpec.getTransferStream(this.device, other.device);
+  static {
+    renewTransfer = (spec, { device: other }) => {
+      const { device } = spec;
+      const stream = spec.#transfer;
+      if (device === 'cpu' || other === 'cpu' || !stream || !spec.#shared) return;
+      if (dropFailed(stream)) spec.#transfer = DeviceSpec.getTransferStream(device, other);
+    };
   }
 
   /** 'DeviceSpec(host:0, compute=#5, transfer=none)' */

@@ -10,7 +10,7 @@ import { Parts } from '../device/owner.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { refuseMainThread } from '../wait/wait.ts';
 import { copyOver, enter, readerOf, readSync } from './copy-over.ts';
-import { DeviceSpec, refuseSurplus } from './device-spec.ts';
+import { DeviceSpec, refuseSurplus, renewTransfer } from './device-spec.ts';
 import { type ForwardOptions, Identity, NamedLinop } from './named-linop.ts';
 import { checkOperand, type NamedShape, named, type Operand } from './operand.ts';
 
@@ -135,7 +135,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     try {
       return enqueue();
     } catch (error) {
-      this.ispec.renewTransfer(this.ospec);
+      renewTransfer(this.ispec, this.ospec);
       throw error;
     }
   }

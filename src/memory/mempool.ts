@@ -4,7 +4,7 @@ import { checkKeys, shown } from '../checks.ts';
 import type { Device, Tensor } from '../device/device.ts';
 import type { DeviceFamily } from '../device/facts.ts';
 import { openDevice } from '../device/open.ts';
-import { Owner } from '../device/owner.ts';
+import { checkOpen, Owner, own } from '../device/owner.ts';
 import type { MemoryStorage } from '../device/storage.ts';
 import type { DType } from '../dtype.ts';
 import { closedError, typeError, UnifiedMemoryUnsupportedError } from '../errors.ts';
@@ -32,8 +32,8 @@ export class UnifiedMempool extends Owner {
   constructor(device: Device, owned: boolean) {
     super(`this unified memory pool of ${device.name}`, 'make another');
     this.device = device;
-    if (owned) this.own(device);
-    this.own({
+    if (owned) own(this, device);
+    own(this, {
       close: () => {
         for (const storage of this.#open) storage.close();
       },
@@ -45,7 +45,7 @@ export class UnifiedMempool extends Owner {
    * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
    */
   allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
-    this.checkOpen();
+    checkOpen(this);
     checkKeys('allocate', options, ['shape', 'dtype']);
     const tensor = this.device.allocateManaged(options);
     const storage = tensor.storage as MemoryStorage;

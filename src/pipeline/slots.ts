@@ -6,7 +6,7 @@ import type { DTypeIn, Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
-import { Owner } from '../device/owner.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
 import { MemoryStorage } from '../device/storage.ts';
 import { dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
@@ -69,7 +69,7 @@ export class Slots extends Owner {
       timed,
     });
     this.device = this.backend.device;
-    using making = this.making();
+    using making = makingOf(this);
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
       throw rangeError(
@@ -82,17 +82,17 @@ export class Slots extends Owner {
     this.backend.registerHostSlots(halves);
     const bytes = PARAMS_BYTES + batchBytes;
     const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
-    this.compute = this.own(this.device.createStream());
-    this.last = this.own(this.device.createEvent());
+    this.compute = own(this, this.device.createStream());
+    this.last = own(this, this.device.createEvent());
     const timing = timed && this.backend.supportsTimingEvents;
-    this.spent = halves.map(() => this.own(this.device.createEvent({ timing })));
-    this.updateBegins = timing ? halves.map(() => this.own(this.device.createEvent({ timing }))) : [];
+    this.spent = halves.map(() => own(this, this.device.createEvent({ timing })));
+    this.updateBegins = timing ? halves.map(() => own(this, this.device.createEvent({ timing }))) : [];
     // What callers get to see is lent, on a device object of their own: closing either leaves the pipeline whole.
-    const shown = this.own(openDevice(options.device));
+    const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
     this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
-    this.#outs = halves.map(() => this.own(this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
+    this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
     this.scalars = this.#outs.map(
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
     );

@@ -2,7 +2,7 @@
 
 import { checkKeys, shown } from '../checks.ts';
 import { openDevice } from '../device/open.ts';
-import { allOrNothing } from '../device/owner.ts';
+import { allOrNothing, own as ownedBy } from '../device/owner.ts';
 import { typeError } from '../errors.ts';
 import type { ReplayTransferBackend } from './backend.ts';
 import { CudaLikeReplayTransferBackend, HostCopyReplayTransferBackend, XpuReplayTransferBackend } from './families.ts';
@@ -27,14 +27,18 @@ export function buildReplayTransferBackend(options: {
   }
   return allOrNothing((own) => {
     const device = own(openDevice(name));
-    if (device.family === 'host')
-      return new HostCopyReplayTransferBackend(device, { ...slots, mode: transfer }).keep(device);
+    if (device.family === 'host') {
+      const backend = new HostCopyReplayTransferBackend(device, { ...slots, mode: transfer });
+      ownedBy(backend, device);
+      return backend;
+    }
     if (transfer !== 'immediate')
       throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
     const gpu =
       device.family === 'xpu'
         ? new XpuReplayTransferBackend(device, slots)
         : new CudaLikeReplayTransferBackend(device, slots);
-    return gpu.keep(device);
+    ownedBy(gpu, device);
+    return gpu;
   });
 }

@@ -9,7 +9,7 @@ import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../device/
 import type { HostKind } from '../device/facts.ts';
 import { lendHost } from '../device/lend.ts';
 import { blockOnEvent } from '../device/open.ts';
-import { allOrNothing, type Closable, Owner } from '../device/owner.ts';
+import { allOrNothing, checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import { checkDType, checkShape, type DType, dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { Deadline } from '../wait/wait.ts';
@@ -69,9 +69,9 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.supportsAsyncSubmit = mode === TransferMode.immediate;
     this.supportsTimingEvents = mode === TransferMode.immediate && device.traits.timingEvents;
     const timing = timed && this.supportsTimingEvents;
-    const events = (count: number) => Array.from({ length: count }, () => this.own(device.createEvent({ timing })));
-    using making = this.making();
-    this.#stream = this.own(device.createStream({ priority: -1 }));
+    const events = (count: number) => Array.from({ length: count }, () => own(this, device.createEvent({ timing })));
+    using making = makingOf(this);
+    this.#stream = own(this, device.createStream({ priority: -1 }));
     this.#copied = events(ringDepth);
     this.#begins = events(timing ? ringDepth : 0);
     making.done();
@@ -102,18 +102,18 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   }
 
   registerHostSlots(slots: readonly Uint8Array[]): void {
-    this.checkOpen();
+    checkOpen(this);
     if (this.#registered.length > 0)
       throw stateError('BUSY', 'host slots are registered already; close the backend first');
     checkHostSlots(slots, this.ringDepth);
     const lent = lendHost(this.device, 'host memory is', slots, (warning) => this.warnings.push(warning));
-    this.#registered = lent.map((memory) => this.own(memory));
+    this.#registered = lent.map((memory) => own(this, memory));
     this.#hostViews = [...slots];
     this.#hostOffsets = slots.map(() => 0);
   }
 
   allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[] {
-    this.checkOpen();
+    checkOpen(this);
     checkKeys('allocateDeviceSlots', options, ['shape', 'dtype']);
     const { shape, dtype } = options;
     if (this.#slots.length > 0) throw stateError('BUSY', 'device slots are allocated already; close the backend first');
@@ -134,7 +134,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       return this.#slots;
     }
     const slots = allOrNothing((own) => this.#copied.map(() => own(this.device.allocate({ shape, dtype }))));
-    this.#slots = slots.map((slot) => this.own(slot));
+    this.#slots = slots.map((slot) => own(this, slot));
     return this.#slots;
   }
 
@@ -223,7 +223,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   }
 
   share(): SharedTransferBackend {
-    this.checkOpen();
+    checkOpen(this);
     return {
       device: this.device.name,
       mode: this.mode,
@@ -235,12 +235,6 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       slots: this.#slots.map((slot) => slot.handle),
       armed: this.#armed,
     };
-  }
-
-  /** `part` closes with the backend. */
-  keep(part: Closable): this {
-    this.own(part);
-    return this;
   }
 
   override close(): void {
@@ -272,17 +266,17 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   }
 
   #native(): Submitter {
-    this.checkOpen();
+    checkOpen(this);
     if (this.#submitter === null) {
       const shared = this.share();
       if (shared.hosts.length === 0 || shared.slots.length === 0)
         throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
-      this.#submitter = this.own(newSubmitter(shared));
+      this.#submitter = own(this, newSubmitter(shared));
     }
     return this.#submitter;
   }
   #checkSlot(slot: number): void {
-    this.checkOpen();
+    checkOpen(this);
     checkCount('slot', slot, 0, this.ringDepth - 1);
   }
 }

@@ -52,6 +52,30 @@ describe('the doors', () => {
     }
   });
 
+  it('keep what is internal out of reach', async () => {
+    const internal = [
+      'own',
+      'making',
+      'bells',
+      'memory',
+      'setCounters',
+      'keep',
+      'eagerly',
+      'forget',
+      'settle',
+      'renewTransfer',
+    ];
+    const reachable: string[] = [];
+    for (const [path] of doors)
+      for (const [name, value] of Object.entries(await import(path.replace('.', 'hotslot')))) {
+        let prototype: unknown = typeof value === 'function' ? (value.prototype as unknown) : null;
+        for (; prototype && prototype !== Object.prototype; prototype = Object.getPrototypeOf(prototype))
+          for (const key of Object.getOwnPropertyNames(prototype))
+            if (internal.includes(key)) reachable.push(`${name}.${key}`);
+      }
+    expect(reachable).to.deep.equal([]);
+  });
+
   it('let every type be imported that a public declaration names', () => {
     // Classes that users meet by what inherits from them, and the insides of what only goes through postMessage.
     const behind = ['Owner', 'Handle', 'HandleOwner', 'CopyingTransferBackend', 'Components', 'Place'];
