@@ -55,6 +55,32 @@ describe('drivers in trouble', function () {
     expect(listed.auto).to.equal('host:0');
   });
 
+  it('a machine that is not set up is told what is missing, by what cuInit and the context answer', async () => {
+    for (const [status, words] of [
+      [802, 'nvidia-fabricmanager'],
+      [803, 'two versions'],
+      [804, 'forward-compatible'],
+      [999, 'nvidia-modprobe'],
+      [100, 'CUDA_VISIBLE_DEVICES may hide it'],
+      [101, 'names a GPU that is not there'],
+    ] as const) {
+      const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
+        HOTSLOT_SOFTWARE_FAIL: `cuInit:1:${status}:forever`,
+      });
+      expect(reasonOf(listed, 'cuda'), String(status)).to.include(`cuInit: ${status})`).and.include(words);
+      expect(listed.refused.message).to.include(words);
+    }
+    const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
+      HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
+    });
+    expect(exclusive.refused.message + JSON.stringify(exclusive)).to.include('nvidia-smi -c 0');
+  });
+
+  it('a cuBLAS that does not load is named, with what it lacks; Hotslot multiplies by itself', async () => {
+    const products: string = await probe(cuda13, ['products'], { HOTSLOT_CUBLAS: '/no/such/libcublas.so.13' });
+    expect(products).to.match(/^Hotslot's own kernel \(.*\/no\/such\/libcublas\.so\.13.*HOTSLOT_CUBLAS\)/);
+  });
+
   it('a library that is no driver, and one that is not there, are named', async () => {
     const named = (path: string) => ({ HOTSLOT_CUDA: path, HOTSLOT_HIP: path, HOTSLOT_LEVEL_ZERO: path });
     const no: Listed = await probe(cuda13, ['list', 'rocm:0'], named(stranger));

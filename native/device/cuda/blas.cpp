@@ -24,7 +24,14 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   if (device.driver.library.named && !named) return nullptr;
   for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}) {
     const Library library = Library::open({name}, variable);
-    if (!library) continue;
+    if (!library) {
+      // What is not installed is no news; what does not load is, and a library that was named.
+      if (named || library.reason.find("No such file") == std::string::npos ||
+          library.reason.find(std::string(name) + ":") != 0)
+        why += (why.empty() ? "" : "; ") + library.reason;
+      if (named) break;
+      continue;
+    }
     const Calls calls{library.symbol<decltype(Calls::create)>("cublasCreate_v2"),
                       library.symbol<decltype(Calls::get_version)>("cublasGetVersion_v2"),
                       library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),

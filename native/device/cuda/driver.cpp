@@ -47,6 +47,8 @@ constexpr Known known[] = {{1, "INVALID_VALUE"},
 
 const char* advice_for(const Driver& driver, Status status) {
   if (loses_context(status)) return driver.context_lost;
+  if (std::strcmp(driver.family, "cuda") == 0)
+    if (const char* known = setup_advice(status)) return known;
   switch (status) {
     case status::out_of_memory:
       return "free what is not needed, or use smaller tensors and fewer slots";
@@ -64,6 +66,37 @@ const char* advice_for(const Driver& driver, Status status) {
 }
 
 }  // namespace
+
+// What NVIDIA's documentation, and those who met these, say of a machine that is not set up.
+const char* setup_advice(Status status) {
+  switch (status) {
+    case 46:
+      return "the GPU is in exclusive mode and another process has it: end that one, or nvidia-smi -c 0";
+    case 100:
+      return "nvidia-smi lists what there is; CUDA_VISIBLE_DEVICES may hide it, and a container needs --gpus";
+    case 101:
+      return "CUDA_VISIBLE_DEVICES names a GPU that is not there";
+    case 221:
+      return "libnvidia-ptxjitcompiler.so.1 is missing: install the whole driver; in a container "
+             "NVIDIA_DRIVER_CAPABILITIES has to hold compute";
+    case 223:
+      return "unset CUDA_DISABLE_PTX_JIT: Hotslot's kernels are PTX";
+    case 802:
+      return "GPUs behind NVSwitch need the fabric manager of the driver's version: systemctl start "
+             "nvidia-fabricmanager";
+    case 803:
+      return "libcuda.so and the kernel's driver are of two versions: restart after an update; in a container take "
+             "/usr/local/cuda/compat off LD_LIBRARY_PATH";
+    case 804:
+      return "this libcuda.so is the forward-compatible one, for data-centre GPUs alone: take /usr/local/cuda/compat "
+             "off "
+             "LD_LIBRARY_PATH";
+    case 999:
+      return "/dev/nvidia-uvm may be missing (nvidia-modprobe -u -c 0), or the GPU has failed: dmesg names an Xid then";
+    default:
+      return nullptr;
+  }
+}
 
 void Driver::refuse(const char* call_name, Status status, const std::string& detail) const {
   const char* name = nullptr;

@@ -31,6 +31,9 @@ constexpr bool loses_context(Status status) {
   }
 }
 
+// For a status that says how the machine is set up, on CUDA: what helps; null for others.
+const char* setup_advice(Status status);
+
 // An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
 struct Driver {
   const char* family;

@@ -20,10 +20,11 @@ std::string resolve(Driver& driver) {
   if (!init || !get_version)
     return name + " opened, but is no CUDA driver: it has no " + (init ? "cuDriverGetVersion" : "cuInit");
   if (const Status got = init(0); got != status::success) {
-    if (got == status::no_device) return "the NVIDIA driver " + name + " finds no GPU (cuInit: 100)";
+    const char* advice = setup_advice(got);
+    if (got == status::no_device) return "the NVIDIA driver " + name + " finds no GPU (cuInit: 100): " + advice;
     if (got == status::stub_library) return name + " is a stub for linking; install the NVIDIA driver";
     return "the NVIDIA driver " + name + " does not start (cuInit: " + std::to_string(got) +
-           "); nvidia-smi may tell more";
+           "): " + (advice ? advice : "nvidia-smi may tell more");
   }
   if (get_version(&driver.version) != status::success) return name + " does not tell its version";
   if (driver.version < oldest_version || !lookup)
