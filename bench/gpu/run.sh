@@ -84,7 +84,7 @@ record=--record
 for each in $stages; do
   case $each in
   look) stage look 30 environment.txt bash -c look ;;
-  facts) CUDA_DEVICE_MAX_CONNECTIONS=32 stage facts 30 facts.json build/bench/raw_cuda facts "${device#*:}" ;;
+  facts) CUDA_DEVICE_MAX_CONNECTIONS=32 stage facts 240 facts.json build/bench/raw_cuda facts "${device#*:}" 40 ;;
   tests) stage tests 270 tests.jsonl "$node" dist/test/gpu/run.js "$device" --json --limit 45 ;;
   train) stage train 45 train.jsonl "$node" dist/examples/cartpole-dqn/main.js --device "$device" --json --max-seconds 40 ;;
   bench)

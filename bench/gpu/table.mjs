@@ -21,13 +21,14 @@ function lines(name) {
 }
 const short = (value) => (Math.abs(value) >= 1000 ? String(Math.round(value)) : value.toPrecision(3));
 
-for (const fact of lines('facts.json')) {
-  console.log(
-    Object.entries(fact)
-      .map(([name, value]) => `${name}=${typeof value === 'number' ? Number(value.toPrecision(3)) : value}`)
-      .join(' '),
-  );
-}
+const told = new Map();
+for (const { part, ...fact } of lines('facts.json'))
+  for (const [name, value] of Object.entries(fact))
+    told.set(part, [
+      ...(told.get(part) ?? []),
+      `${name}=${typeof value === 'number' ? Number(value.toPrecision(3)) : value}`,
+    ]);
+for (const [part, facts] of told) console.log(`${part}: ${facts.join(' ')}`);
 const units = lines('tests.jsonl').filter(({ part }) => part);
 if (units.length > 0) {
   const sum = (of) => units.reduce((total, unit) => total + of(unit), 0);

@@ -1,7 +1,11 @@
-// raw_cuda facts INDEX: how this driver behaves where its documents leave it open, and Hotslot's books depend on it.
-// Times are milliseconds that a call kept its thread while another stream was busy for 100; a call that does not wait
-// takes next to none.
+// raw_cuda facts INDEX SECONDS, a line of JSON per fact: how this driver behaves where its documents leave it open, and
+// Hotslot's books depend on it. Times are milliseconds that a call kept its thread while another stream was busy for
+// 100; a call that does not wait takes next to none.
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
 
 #include "raw_cuda.hpp"
 
@@ -104,8 +108,9 @@ void capturing(const Rig& rig, Json& json) {
   });
 }
 
-// How many streams can be held while another one goes on: they share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS).
-void holding(const Rig& rig, Json& json) {
+// How many streams can be held while another one goes on: they share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS). A
+// queue clogs when work that has to wait stands at its head, so `behind` each latch there is some, or not.
+int held_beside_a_free_one(const Rig& rig, bool behind) {
   const auto& call = rig.call;
   // Opened from the host: a stream for it could share a queue with one that is held.
   auto* const gate = static_cast<volatile int*>(pages(1));
@@ -113,7 +118,8 @@ void holding(const Rig& rig, Json& json) {
   rig.must(call.mem_host_register(const_cast<int*>(gate), 4096, host_register_portable | host_register_devicemap),
            "cuMemHostRegister");
   rig.must(call.mem_host_get_device_pointer(&word, const_cast<int*>(gate), 0), "cuMemHostGetDevicePointer");
-  const DevicePtr other = rig.allocate(4);
+  const DevicePtr other = rig.allocate(8);
+  const EventHandle event = rig.new_event(event_disable_timing);
   const StreamHandle free = rig.new_stream();
   rig.must(call.memset_d32_async(other, 1, 1, free), "cuMemsetD32Async");
   rig.must(call.stream_synchronize(free), "cuStreamSynchronize");
@@ -124,7 +130,12 @@ void holding(const Rig& rig, Json& json) {
   for (int i = 0; i < 64; ++i) held.push_back(rig.new_stream());
   int most = 0;
   for (; most < 64 && goes_on; ++most) {
-    rig.must(rig.launch(rig.function("latch"), arguments, held[size_t(most)]), "cuLaunchKernel");
+    const StreamHandle stream = held[size_t(most)];
+    rig.must(rig.launch(rig.function("latch"), arguments, stream), "cuLaunchKernel");
+    if (behind) {
+      rig.must(call.event_record(event, stream), "cuEventRecord");
+      rig.must(call.memset_d32_async(other + 4, 3, 1, stream), "cuMemsetD32Async");
+    }
     rig.must(call.memset_d32_async(other, 2, 1, free), "cuMemsetD32Async");
     goes_on = false;
     for (const double end = now_us() + 50'000; !goes_on && now_us() < end;)
@@ -133,7 +144,13 @@ void holding(const Rig& rig, Json& json) {
   *gate = 1;
   for (const StreamHandle stream : held) rig.must(call.stream_synchronize(stream), "cuStreamSynchronize");
   rig.must(call.stream_synchronize(free), "cuStreamSynchronize");
-  json.number("streamsHeldBesideAFreeOne", goes_on ? most : most - 1);
+  rig.must(call.mem_host_unregister(const_cast<int*>(gate)), "cuMemHostUnregister");
+  return goes_on ? most : most - 1;
+}
+
+void holding(const Rig& rig, Json& json) {
+  json.number("streamsHeldBesideAFreeOne", held_beside_a_free_one(rig, false));
+  json.number("streamsHeldWithWorkBehindThem", held_beside_a_free_one(rig, true));
 }
 
 // What a kernel that traps leaves: last, for nothing works behind it.
@@ -164,14 +181,40 @@ void losing(const Rig& rig, Json& json) {
 
 }  // namespace
 
-void facts(const Rig& rig, Json& json) {
+// Each part in a process of its own, which opens the driver itself: what one of them loses, the others still tell.
+// After so many seconds it is ended; 0: never. How many parts did not come to their end.
+int facts(int index, unsigned seconds) {
   const char* connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  json.text("CUDA_DEVICE_MAX_CONNECTIONS", connections ? connections : "");
-  waiting(rig, json);
-  registering(rig, json);
-  capturing(rig, json);
-  holding(rig, json);
-  losing(rig, json);
+  Json("setting").text("CUDA_DEVICE_MAX_CONNECTIONS", connections ? connections : "");
+  const std::pair<const char*, void (*)(const Rig&, Json&)> parts[] = {{"waiting", waiting},
+                                                                       {"registering", registering},
+                                                                       {"capturing", capturing},
+                                                                       {"holding", holding},
+                                                                       {"losing", losing}};
+  int lost = 0;
+  for (const auto& [name, part] : parts) {
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child < 0) fail("no process for a part");
+    if (child == 0) {
+      alarm(seconds);
+      const Rig rig{index};
+      Json json(name);
+      json.text("device", rig.name).number("cuda", rig.version);
+      part(rig, json);
+      std::fflush(nullptr);
+      // Not through the driver's own ending: a context that was lost may hang there.
+      _exit(0);
+    }
+    int how = 0;
+    waitpid(child, &how, 0);
+    const bool ended = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+    Json(name).text("end", ended              ? "ok"
+                           : WIFSIGNALED(how) ? "signal " + std::to_string(WTERMSIG(how))
+                                              : "status " + std::to_string(WEXITSTATUS(how)));
+    lost += !ended;
+  }
+  return lost;
 }
 
 }  // namespace raw

@@ -83,7 +83,7 @@ void copy(const Rig& rig, int rounds, size_t bytes, Json& json) {
 
 }  // namespace
 
-void facts(const Rig& rig, Json& json);  // cuda_facts.cpp
+int facts(int index, unsigned seconds);  // cuda_facts.cpp
 
 }  // namespace raw
 
@@ -92,16 +92,15 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return argc > i ? std::atoll(argv[i]) : 0; };
   const int rounds = std::max(1, int(number(3)));
   if (what != "calls" && what != "copy" && what != "facts")
-    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES or facts INDEX");
+    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES or facts INDEX SECONDS");
   if (what == "copy" && number(4) <= 0) raw::fail("copy needs a number of bytes");
+  if (what == "facts") return raw::facts(int(number(2)), unsigned(number(3))) == 0 ? 0 : 1;
   const raw::Rig rig{int(number(2))};
   raw::Json json;
   json.text("device", rig.name).number("cuda", rig.version);
   if (what == "calls")
     raw::calls(rig, rounds, json);
-  else if (what == "copy")
-    raw::copy(rig, rounds, size_t(number(4)), json);
   else
-    raw::facts(rig, json);
+    raw::copy(rig, rounds, size_t(number(4)), json);
   json.print();
 }

@@ -101,9 +101,11 @@ inline double median(std::vector<double> values) {
   return values.at(values.size() / 2);
 }
 
-// One JSON object, flat, in the order of the calls.
+// One JSON object, flat, in the order of the calls; or, with a part's name, an object per line as soon as it is known:
+// what a later call takes with it, a hang or a crash, is not what was learned before.
 class Json {
  public:
+  explicit Json(const char* part = nullptr) : part_(part) {}
   Json& number(const char* key, double value) {
     char text[64];
     std::snprintf(text, sizeof text, "%.6g", value);
@@ -118,9 +120,15 @@ class Json {
 
  private:
   Json& add(const char* key, const std::string& value) {
+    if (part_) {
+      std::printf("{\"part\":\"%s\",\"%s\":%s}\n", part_, key, value.c_str());
+      std::fflush(stdout);
+      return *this;
+    }
     body_ += (body_.empty() ? "\"" : ",\"") + std::string(key) + "\":" + value;
     return *this;
   }
+  const char* const part_;
   std::string body_;
 };
 

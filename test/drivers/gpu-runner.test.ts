@@ -2,7 +2,9 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { buildRawCuda } from '../../bench/native.ts';
 import type { Result } from '../gpu/units.ts';
+import { buildSoftwareDriver } from './build.ts';
 import { modes, run } from './software.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -60,5 +62,45 @@ describe('the record of a device', () => {
     const { status, stderr } = await run(mode, ['dist/bench/run.js', 'graph', '--device', 'cuda:0', '--record']);
     expect(status).to.equal(2);
     expect(stderr).to.match(/^'Hotslot software driver .*' is no device: its figures are not recorded\n/);
+  });
+});
+
+describe("a driver's own facts", function () {
+  this.timeout(120_000);
+
+  const facts = (seconds: number, env: NodeJS.ProcessEnv) => {
+    const software = { HOTSLOT_CUDA: buildSoftwareDriver('cuda'), HOTSLOT_SOFTWARE_CUDA: '13.0' };
+    const { status, stdout } = spawnSync(buildRawCuda(), ['facts', '0', String(seconds)], {
+      env: { ...process.env, ...software, ...env },
+      encoding: 'utf8',
+    });
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const ends = Object.fromEntries(lines.filter(({ end }) => end).map(({ part, end }) => [part, end]));
+    return { status, lines, ends };
+  };
+  const parts = ['waiting', 'registering', 'capturing', 'holding', 'losing'];
+
+  it('are told one by one, a process for each part', () => {
+    const { status, lines, ends } = facts(30, {});
+    expect([status, ends]).to.deep.equal([0, Object.fromEntries(parts.map((part) => [part, 'ok']))]);
+    for (const line of lines) expect(Object.keys(line)).to.have.length(2).and.include('part');
+    for (const fact of [
+      'msBeside_memFree',
+      'streamsHeldBesideAFreeOne',
+      'streamsHeldWithWorkBehindThem',
+      'lost_memFree',
+    ])
+      expect(lines.filter((line) => fact in line)).to.have.length(1);
+  });
+
+  it('of one part are lost alone, when a call fails or never returns', () => {
+    const failed = facts(30, { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:2:forever' });
+    expect(failed.status).to.equal(1);
+    expect(failed.ends).to.include({ registering: 'status 1', capturing: 'ok', losing: 'ok' });
+    const hung = facts(2, { HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture' });
+    expect(hung.ends).to.include({ waiting: 'ok', registering: 'ok', capturing: 'signal 14' });
   });
 });
