@@ -19,6 +19,16 @@ describeMode(modes.cuda13, { newest: true }, () => {
     expect(await runTests(modes.cuda13, [learner], cublas)).to.be.at.least(setting({ short: 5, all: 50 }));
     const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
     expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
+    for (const [how, words] of [
+      ['refuse', 'cublasSgemm failed with cuBLAS status 13'],
+      ['wrong', 'its products are wrong'],
+    ] as const) {
+      const env = { ...cublas, HOTSLOT_SOFTWARE_BLAS: how };
+      const unfit = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], env);
+      expect(JSON.parse(unfit.stdout))
+        .to.match(/^Hotslot's own kernel \(.* does not multiply here: /)
+        .and.include(words);
+    }
     const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
     expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
   });

@@ -1,6 +1,8 @@
 // cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, HOTSLOT_CUBLAS=none none.
 #include "device/cuda/blas.hpp"
 
+#include <vector>
+
 #include "device/cuda/device.hpp"
 
 namespace hotslot::cuda {
@@ -48,14 +50,59 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
     int version = 0;
     if (got == 0) {
       calls.get_version(handle, &version);
-      return std::unique_ptr<Blas>(
+      std::unique_ptr<Blas> made(
           new Blas(device, calls, handle, "cuBLAS " + blas_version_text(version) + " (" + library.name + ")"));
+      const std::string wrong = made->wrong_product();
+      if (wrong.empty()) return made;
+      why += (why.empty() ? "" : "; ") + library.name + " does not multiply here: " + wrong;
+    } else {
+      why += (why.empty() ? "" : "; ") + library.name +
+             (complete ? " does not start: cuBLAS status " + std::to_string(got) : " is no cuBLAS");
     }
-    why += (why.empty() ? "" : "; ") + library.name +
-           (complete ? " does not start: cuBLAS status " + std::to_string(got) : " is no cuBLAS");
     if (named) break;
   }
   return nullptr;
+}
+
+std::string Blas::wrong_product() {
+  // Whole numbers, so small that every precision has the sums exactly.
+  constexpr int n = 32;
+  constexpr size_t bytes = n * n * sizeof(float), room = 4u << 20;
+  std::vector<float> a(n * n), b(n * n), c(n * n);
+  for (int i = 0; i < n * n; ++i) a[size_t(i)] = float(i % 7 - 3), b[size_t(i)] = float(i % 5 - 2);
+  const Driver& driver = device_.driver;
+  const Enter enter(driver, device_.context);
+  const RelaxedCaptureMode relaxed(driver);
+  DevicePtr at = 0;
+  StreamHandle stream = nullptr;
+  std::string wrong;
+  try {
+    driver.check(driver.call.mem_alloc, &at, room + 3 * bytes);
+    driver.check(driver.call.stream_create, &stream, unsigned(stream_non_blocking), 0);
+    const DevicePtr on_c = at + room, on_a = on_c + bytes, on_b = on_a + bytes;
+    driver.check(driver.call.memcpy_htod_async, on_a, static_cast<const void*>(a.data()), bytes, stream);
+    driver.check(driver.call.memcpy_htod_async, on_b, static_cast<const void*>(b.data()), bytes, stream);
+    KernelArgs args{};
+    for (int i = 2; i < 8; ++i) args.whole[i] = n;
+    args.real[0] = 1;
+    gemm(stream, at, args, on_c, on_a, on_b, room);
+    driver.check(driver.call.memcpy_dtoh_async, static_cast<void*>(c.data()), on_c, bytes, stream);
+    driver.check(driver.call.stream_synchronize, stream);
+    for (int row = 0; row < n && wrong.empty(); ++row)
+      for (int column = 0; column < n; ++column) {
+        float sum = 0;
+        for (int i = 0; i < n; ++i) sum += a[size_t(row * n + i)] * b[size_t(i * n + column)];
+        if (c[size_t(row * n + column)] != sum) wrong = "its products are wrong";
+      }
+  } catch (const Error& error) {
+    wrong = error.what();
+  }
+  if (stream) {
+    driver.call.stream_synchronize(stream);
+    driver.call.stream_destroy(stream);
+  }
+  if (at) driver.call.mem_free(at);
+  return wrong;
 }
 
 void Blas::check(int status, const char* call) const {
@@ -66,15 +113,15 @@ void Blas::check(int status, const char* call) const {
               "HOTSLOT_CUBLAS=none runs matrix products on Hotslot's own kernel");
 }
 
-void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a,
-                DevicePtr b) {
+void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a, DevicePtr b,
+                size_t workspace_room) {
   const auto whole = [&](int i) { return int(args.whole[i]); };
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
   // It may load a kernel now, which a capture allows in this mode only.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
-  check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_bytes), "cublasSetWorkspace");
+  check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room), "cublasSetWorkspace");
   // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
   check(
       calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha, reinterpret_cast<const float*>(b),

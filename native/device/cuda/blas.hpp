@@ -21,7 +21,8 @@ class Blas {
 
   const std::string& provider() const { return provider_; }
   // The kernel `gemm` with these arguments; `c`, `a` and `b` are on the device. The device's context is current.
-  void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a, DevicePtr b);
+  void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a, DevicePtr b,
+            size_t workspace_room = workspace_bytes);
 
   // cuBLAS: handles, then row-major matrices as the columns they are.
   struct Calls {
@@ -36,6 +37,8 @@ class Blas {
  private:
   Blas(const CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
+  // Empty, or how a first product goes wrong: a library may start on a GPU that it has no kernels for.
+  std::string wrong_product();
   void check(int status, const char* call) const;
   const CudaDevice& device_;
   const Calls calls_;
