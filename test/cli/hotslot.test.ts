@@ -66,9 +66,8 @@ describe('cli/hotslot', () => {
 
   it('doctor says how an OpenBLAS can be told which processor this is', async function () {
     const asked = async (core: string) => (await run(MAIN, ['doctor'], { env: { OPENBLAS_CORETYPE: core } })).stdout;
-    // Where there is one that knows AVX2, and a processor that has it.
     if (!/blas +openblas/.test(await asked('Haswell')) || !/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
-      return this.skip();
+      return this.skip(); // there is none, or the processor has no AVX2: nothing to mistake
     const mistaken = await asked('Prescott');
     expect(mistaken).to.match(
       /blas +none: .* its own loops \(openblas [\d.]+ takes this processor for Prescott; set OPENBLAS_/,

@@ -55,7 +55,7 @@ describe('drivers in trouble', function () {
     expect(listed.auto).to.equal('host:0');
   });
 
-  it('a machine that is not set up is told what is missing, by what cuInit and the context answer', async () => {
+  it('a machine that is not set up is told what is missing, by what cuInit, its context and its modules answer', async () => {
     for (const [status, words] of [
       [802, 'nvidia-fabricmanager'],
       [803, 'two versions'],
@@ -73,7 +73,16 @@ describe('drivers in trouble', function () {
     const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
       HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
     });
-    expect(exclusive.refused.message + JSON.stringify(exclusive)).to.include('nvidia-smi -c 0');
+    expect(JSON.stringify(exclusive.refused)).to.include('nvidia-smi -c 0');
+    for (const [status, words] of [
+      [221, 'libnvidia-ptxjitcompiler.so.1 is missing'],
+      [223, 'unset CUDA_DISABLE_PTX_JIT'],
+    ] as const) {
+      const { message } = await probe(cuda13, ['kernels'], {
+        HOTSLOT_SOFTWARE_FAIL: `cuModuleLoadData:1:${status}:forever`,
+      });
+      expect(message, String(status)).to.include(words);
+    }
   });
 
   it('a cuBLAS that does not load is named, with what it lacks; Hotslot multiplies by itself', async () => {

@@ -44,6 +44,12 @@ std::string kernel_names() {
   return names;
 }
 
+// The whole numbers of a launch, then its reals.
+void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
+  for (int i = 0; i < kernel.wholes; ++i) args.whole[i] = int64_t(*at++);
+  for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
+}
+
 // launch(stream, kernel name, numbers, tensors, wholes, reals): per tensor handle, offset, bytes, element type as
 // Kernel::types has it, step and run as in Rows; then the whole numbers, then the reals. The last three count them.
 Napi::Value launch(Info info) {
@@ -73,8 +79,7 @@ Napi::Value launch(Info info) {
       call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
       rows[i] = {int64_t(at[4]), uint64_t(at[5])};
     }
-    for (int i = 0; i < kernel->wholes; ++i) call.args.whole[i] = int64_t(*at++);
-    for (int i = 0; i < kernel->reals; ++i) call.args.real[i] = *at++;
+    read_numbers(*kernel, at, call.args);
     check_launch(call, rows);
     stream(info, 0)->launch(std::move(call));
   });
@@ -90,10 +95,8 @@ Napi::Value kernel_reach(Info info) {
     if (!kernel || number(info, 2) != kernel->wholes || number(info, 3) != kernel->reals ||
         given.size < size_t(kernel->wholes + kernel->reals) * sizeof(double))
       throw argument("'", name, "' is no kernel that takes such numbers");
-    const auto* at = reinterpret_cast<const double*>(given.data);
     KernelArgs args{};
-    for (int i = 0; i < kernel->wholes; ++i) args.whole[i] = int64_t(*at++);
-    for (int i = 0; i < kernel->reals; ++i) args.real[i] = *at++;
+    read_numbers(*kernel, reinterpret_cast<const double*>(given.data), args);
     Reach reach[max_pointers];
     if (const char* wrong = kernel->need(args, reach)) throw range("kernel '", name, "': ", wrong);
     auto out = Napi::Array::New(info.Env());
