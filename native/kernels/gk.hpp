@@ -1,6 +1,6 @@
 // The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA C++, HIP and OpenCL C.
-// A kernel is a C subset: no templates, no shared memory, no barriers. Parameters come as pointers, then gk_i64, then gk_real;
-// on a device they are 8, 8 and 4 bytes. Grids have one dimension and any size. all.gk lists the kernels of a device image.
+// A kernel is a C subset without templates. Parameters come as pointers, then gk_i64, then gk_real; on a device they are 8, 8
+// and 4 bytes. Grids and blocks have one dimension and any size. all.gk lists the kernels of a device image.
 //
 // Contraction is off and nothing is "fast": CUDA's and HIP's +, −, ·, / and sqrt round as the host's do. OpenCL promises that
 // for +, − and ·; a division may be off by 2.5 units in the last place and a root by 3, unless the driver builds the image with
@@ -19,11 +19,18 @@ typedef ulong gk_u64;
 #define GK_FN static inline
 #define GK_G __global
 #define GK_R restrict
+#define GK_L __local
+#define GK_SHARED __local
 #define gk_sqrt(x) sqrt(x)
 #define gk_bits(x) as_uint(x)
 #define gk_from_bits(x) as_float(x)
 #define GK_THREAD ((gk_i64)get_global_id(0))
 #define GK_THREADS ((gk_i64)get_global_size(0))
+#define GK_BLOCK ((gk_i64)get_group_id(0))
+#define GK_BLOCKS ((gk_i64)get_num_groups(0))
+#define GK_MEMBER ((gk_i32)get_local_id(0))
+#define GK_MEMBERS ((gk_i32)get_local_size(0))
+#define GK_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 #elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 typedef int gk_i32;
@@ -36,27 +43,51 @@ typedef unsigned long long gk_u64;
 // clang needs no vendor's headers: what they would bring, it has itself.
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
 #endif
 #if defined(__HIP__)
 extern "C" __device__ float __ocml_sqrt_f32(float);
 #define GK_THREAD ((gk_i64)__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x())
 #define GK_THREADS ((gk_i64)__builtin_amdgcn_grid_size_x())
+#define GK_BLOCK ((gk_i64)__builtin_amdgcn_workgroup_id_x())
+#define GK_BLOCKS ((gk_i64)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x()))
+#define GK_MEMBER ((gk_i32)__builtin_amdgcn_workitem_id_x())
+#define GK_MEMBERS ((gk_i32)__builtin_amdgcn_workgroup_size_x())
+// The processor's barrier waits for threads alone; the fences are for what they wrote.
+#define GK_BARRIER                                          \
+  do {                                                      \
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");  \
+    __builtin_amdgcn_s_barrier();                           \
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");  \
+  } while (0)
 #define gk_sqrt(x) __ocml_sqrt_f32(x)
 #elif defined(__clang__)
 #define GK_CUDA 1
 #define GK_THREAD ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x())
 #define GK_THREADS ((gk_i64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x())
+#define GK_BLOCK ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x())
+#define GK_BLOCKS ((gk_i64)__nvvm_read_ptx_sreg_nctaid_x())
+#define GK_MEMBER ((gk_i32)__nvvm_read_ptx_sreg_tid_x())
+#define GK_MEMBERS ((gk_i32)__nvvm_read_ptx_sreg_ntid_x())
+#define GK_BARRIER __syncthreads()
 #define gk_sqrt(x) __builtin_sqrtf(x)
 #else
 #define GK_CUDA 1
 #define GK_THREAD ((gk_i64)blockIdx.x * blockDim.x + threadIdx.x)
 #define GK_THREADS ((gk_i64)gridDim.x * blockDim.x)
+#define GK_BLOCK ((gk_i64)blockIdx.x)
+#define GK_BLOCKS ((gk_i64)gridDim.x)
+#define GK_MEMBER ((gk_i32)threadIdx.x)
+#define GK_MEMBERS ((gk_i32)blockDim.x)
+#define GK_BARRIER __syncthreads()
 #define gk_sqrt(x) sqrtf(x)
 #endif
 #define GK_KERNEL extern "C" __global__ void
 #define GK_FN static __device__ inline
 #define GK_G
 #define GK_R __restrict__
+#define GK_L
+#define GK_SHARED __shared__
 
 #else
 #include <cmath>
@@ -81,8 +112,11 @@ typedef uint64_t gk_u64;
 #define GK_FN static inline __attribute__((always_inline))
 #define GK_G
 #define GK_R __restrict__
+#define GK_L
+#define GK_SHARED
 #define gk_sqrt(x) sqrtf(x)
 #define GK_THREAD 0
+#define GK_BARRIER (void)0
 #endif
 #ifndef GK_OPENCL
 // A float's bits, and the float of some bits.
@@ -116,6 +150,47 @@ typedef float gk_real;
 #define GK_UNROLL _Pragma("unroll 4")
 #endif
 #define GK_ALONE if (GK_THREAD == 0)
+
+// What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that they share; GK_L marks pointers
+// to it. All threads of a block come to each GK_BARRIER, and go on when all have come. Blocks take the tiles of `size` below n in
+// turn, the threads of a block its places below n; a place goes to the same thread in every loop. So such a kernel is right for
+// any number of blocks and of threads in them. Its entry in registry.cpp says how many outputs a block makes. On the host one
+// thread is the block.
+#ifdef GK_HOST
+#define GK_EACH_TILE(first, n, size) for (gk_i64 first = 0; first < (n); first += (size))
+#define GK_EACH_PLACE(t, n) _Pragma("GCC ivdep") for (gk_i32 t = 0; t < (n); ++t)
+#else
+#define GK_EACH_TILE(first, n, size) for (gk_i64 first = GK_BLOCK * (size); first < (n); first += GK_BLOCKS * (size))
+#define GK_EACH_PLACE(t, n) for (gk_i32 t = GK_MEMBER; t < (n); t += GK_MEMBERS)
+#endif
+
+// Sums have one order on every family, whatever the grid. Eight at a time are added up by pairs; a lane begins with +0.0 and adds
+// its eights in order; lanes are added up by halves.
+//
+// What is not there counts as +0.0. That changes no bits: a lane that began with +0.0 is never -0.0.
+GK_FN float gk_eight(float a, float b, float c, float d, float e, float f, float g, float h) {
+  return ((a + b) + (c + d)) + ((e + f) + (g + h));
+}
+
+// Lane l takes lane l + count / 2, until lane 0 has all of them. `count` is a power of two, a lane is `width` numbers. Ends
+// behind a barrier.
+GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
+  GK_BARRIER;
+  for (gk_i32 left = count / 2; left > 0; left /= 2) {
+    GK_EACH_PLACE(t, left * width) lanes[t] += lanes[t + left * width];
+    GK_BARRIER;
+  }
+}
+
+#ifdef GK_HOST
+static const float gk_zeros[256] = {};
+#else
+// x[i], +0.0 from n on: read without a branch, so that the loads of eight are under way at once.
+GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
+  const float value = x[(i < n ? i : n - 1) * step];
+  return i < n ? value : 0.0f;
+}
+#endif
 
 // Activations by number; src/learner/activation.ts knows the same numbers.
 #define GK_ACT_NONE 0

@@ -1,6 +1,7 @@
 // What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each
 // pointer must cover, and its host form. Kernels themselves are one source each beside this file.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,13 @@ struct Kernel {
   bool may_hold = false;
   // Bit i: pointer i is written. They are the first ones.
   uint16_t writes = 0;
+  // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes one.
+  uint16_t block_makes = 0;
+  // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
+  uint64_t blocks(const Reach& output, uint64_t threads, uint64_t most) const {
+    const uint64_t each = block_makes ? block_makes : threads, elements = output.bytes / 4;
+    return std::clamp<uint64_t>(elements / each + (elements % each > 0), 1, most);
+  }
   bool aligned(int i, uintptr_t address) const { return widths[size_t(i)] == 0 || address % widths[size_t(i)] == 0; }
 };
 
@@ -116,8 +124,8 @@ using Need = const char* (*)(const KernelArgs&, Reach*);
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;
-  return Kernel{name,       T::pointers, T::wholes, T::reals,   need, &T::template call<F>,
-                T::types(), T::widths(), false,     T::writes()};
+  return Kernel{name,       T::pointers, T::wholes, T::reals,    need, &T::template call<F>,
+                T::types(), T::widths(), false,     T::writes(), 0};
 }
 
 }  // namespace hotslot

@@ -117,10 +117,10 @@ void td_loss(const KernelArgs&, Check& check) {
   check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
 }
 
-void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_LANES), check.vector(1, check.size(0, "n")); }
+void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n")); }
 
 void clip_scale(const KernelArgs&, Check& check) {
-  check.vector(0, 4), check.vector(1, GK_LANES);
+  check.vector(0, 4), check.vector(1, GK_PARTIALS);
   check.within(0, "max_norm", 1e-30, 1e30);
 }
 
@@ -158,6 +158,12 @@ void random_advance(const KernelArgs&, Check& check) { check.vector(0, 4), check
 
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
 
+// One whose blocks make `outputs` each, all threads together.
+Kernel by_block(int outputs, Kernel kernel) {
+  kernel.block_makes = uint16_t(outputs);
+  return kernel;
+}
+
 }  // namespace
 
 const std::vector<Kernel>& all_kernels() {
@@ -166,7 +172,7 @@ const std::vector<Kernel>& all_kernels() {
         gemm_kernel(),
         HOTSLOT_KERNEL(bias_act),
         HOTSLOT_KERNEL(act_backward),
-        HOTSLOT_KERNEL(column_sums),
+        by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),
         HOTSLOT_KERNEL(argmax_rows),
         HOTSLOT_KERNEL(gather_columns),
         HOTSLOT_KERNEL(gather),
@@ -176,8 +182,8 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(copy_every),
         HOTSLOT_KERNEL(td_target),
         HOTSLOT_KERNEL(td_loss),
-        HOTSLOT_KERNEL(grad_norm),
-        HOTSLOT_KERNEL(clip_scale),
+        by_block(1, HOTSLOT_KERNEL(grad_norm)),
+        by_block(4, HOTSLOT_KERNEL(clip_scale)),
         HOTSLOT_KERNEL(adam_advance),
         HOTSLOT_KERNEL(adam),
         HOTSLOT_KERNEL(random_uniform),

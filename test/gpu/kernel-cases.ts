@@ -145,12 +145,28 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         },
       ] as const,
   ),
-  [
-    'rows in order',
-    'column_sums',
-    { tensors: [awkward(columns, 16), awkward(area, 17)], wholes: [rows, columns, wide], reals: [1 / rows, 0.5] },
-  ],
-  ['lanes in order', 'grad_norm', { tensors: [stale(256), awkward(10_007, 18)], wholes: [10_007] }],
+  ...(
+    [
+      [37, 53, 61],
+      [1, 130, 130],
+      [63, 4, 4],
+      [64, 3, 12],
+      [65, 5, 5],
+      [513, 1, 1],
+      [1000, 130, 133],
+      [4096, 2, 9],
+      [8192, 67, 67],
+    ] as const
+  ).flatMap(([n, width, apart]) =>
+    [0.5, 0].map((beta) => {
+      const out = beta === 0 ? new Float32Array(width).fill(Number.NaN) : awkward(width, 16);
+      const launch = { tensors: [out, awkward(n * apart, 17)], wholes: [n, width, apart], reals: [1 / n, beta] };
+      return [`${n} × ${width}, beta ${beta}`, 'column_sums', launch] as const;
+    }),
+  ),
+  ...[1, 2047, 2049, 10_007, many].map(
+    (n) => [`of ${n}`, 'grad_norm', { tensors: [stale(256), awkward(n, 18)], wholes: [n] }] as const,
+  ),
   ['a norm too large', 'clip_scale', { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] }],
   ['at step 1000', 'adam_advance', { tensors: [Int32Array.of(999), stale(4)], reals: [1e-3, 1 - 0.9, 1 - 0.999] }],
   [

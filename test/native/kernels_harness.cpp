@@ -240,6 +240,84 @@ void test_rows() {
   }
 }
 
+// The order that gk.hpp and the sources promise, written down once more: eight by pairs, lanes in order, lanes by
+// halves.
+struct Ordered {
+  explicit Ordered(size_t lanes) : lane(lanes, 0.0f) {}
+  void eight(size_t l, const std::array<float, 8>& v) {
+    lane[l] += ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+  }
+  float sum() {
+    for (size_t half = lane.size() / 2; half > 0; half /= 2)
+      for (size_t l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+  }
+  std::vector<float> lane;
+};
+
+bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
+
+void test_order_of_sums() {
+  for (int64_t rows : {1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4099})
+    for (int64_t columns : {1, 3, 4, 5, 130, 257, 600})
+      for (float beta : {0.0f, 0.5f}) {
+        const int64_t xs = columns + rows % 3;
+        const Floats x(matrix(rows, columns, xs)), out(columns);
+        for (int64_t i = 0; i < rows; i++) x[i * xs] = -0.0f;
+        if (beta == 0) std::fill_n(out.at.get(), columns, NAN);
+        const Floats before(out);
+        launch("column_sums", {out, x}, {rows, columns, xs}, {0.3f, beta});
+        bool same = true;
+        for (int64_t j = 0; j < columns; j++) {
+          Ordered order(64);
+          for (int64_t i = 0; i < rows; i += 8) {
+            std::array<float, 8> v{};
+            for (int64_t k = 0; k < 8 && i + k < rows; k++) v[size_t(k)] = x[(i + k) * xs + j];
+            order.eight(size_t(i / 8 % 64), v);
+          }
+          const float sum = 0.3f * order.sum();
+          same &= same_bits(out[j], beta == 0 ? sum : beta * before[j] + sum);
+        }
+        check(same, "column_sums of " + std::to_string(rows) + "×" + std::to_string(columns) + " in order");
+      }
+  for (int64_t n : {1, 255, 2047, 2048, 2049, 30000, 524288, 524289, 1100000}) {
+    const Floats g(n), partial(256), factors(4);
+    launch("grad_norm", {partial, g}, {n}, {});
+    const int64_t part = (n + 524287) / 524288 * 2048;
+    bool same = true;
+    Ordered all(256);
+    for (int64_t p = 0; p < 256; p++) {
+      const int64_t end = std::min(n, (p + 1) * part);
+      Ordered order(256);
+      for (int64_t i = p * part; i < end; i += 2048)
+        for (int64_t l = 0; l < 256; l++) {
+          std::array<float, 8> v{};
+          for (int64_t k = 0; k < 8; k++)
+            if (const int64_t at = i + l + 256 * k; at < end) v[size_t(k)] = g[at] * g[at];
+          order.eight(size_t(l), v);
+        }
+      all.lane[size_t(p)] = partial[p];
+      same &= same_bits(partial[p], order.sum());
+    }
+    check(same, "grad_norm of " + std::to_string(n) + " in order");
+    launch("clip_scale", {factors, partial}, {}, {0.5});
+    check(same_bits(factors[3], std::sqrt(all.sum())), "clip_scale of " + std::to_string(n) + " in order");
+  }
+}
+
+// Grids: a block makes what its kernel says, else what its threads do; never no block, never more than a device wants.
+void test_grids() {
+  const auto blocks = [](const char* name, uint64_t elements, uint64_t threads) {
+    return find_kernel(name)->blocks(Reach{elements * 4}, threads, 1000);
+  };
+  check(blocks("axpby", 0, 256) == 1 && blocks("axpby", 256, 256) == 1 && blocks("axpby", 257, 256) == 2 &&
+            blocks("axpby", 257, 64) == 5 && blocks("axpby", 1 << 20, 256) == 1000,
+        "a thread for each element");
+  check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 5, 256) == 2 && blocks("column_sums", 5, 32) == 2 &&
+            blocks("grad_norm", 256, 256) == 256 && blocks("clip_scale", 4, 32) == 1,
+        "a block for some elements");
+}
+
 void test_flat() {
   for (int64_t n : {1, 3, 255, 256, 257, 1031}) {
     const Floats x(n), y(n), before(y);
@@ -616,8 +694,8 @@ void test_test_kernels() {
 int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_rows(), test_flat(), test_adam(), test_td(), test_random(),
-      test_idle_cores(), test_halo(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_rows(), test_flat(),
+      test_adam(), test_td(), test_random(), test_idle_cores(), test_halo(), test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }

@@ -1,5 +1,4 @@
 // CUDA's and ROCm's streams.
-#include <algorithm>
 #include <cstring>
 
 #include "device/cuda/blas.hpp"
@@ -197,14 +196,11 @@ void CudaStream::issue_kernel(const Work& work) {
                        pointers[2]);
 }
 
-// Arguments in the kernel's order: pointers, whole numbers, reals as floats. As many threads as the output has
-// elements; every kernel strides over what is more.
+// Arguments in the kernel's order: pointers, whole numbers, reals as floats.
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers) {
   Reach reach[max_pointers];
   kernel.need(args, reach);
-  const uint64_t threads = std::max<uint64_t>(reach[0].bytes / 4, 1);
-  const unsigned blocks =
-      unsigned(std::min<uint64_t>((threads + block_threads - 1) / block_threads, device_.most_blocks()));
+  const auto blocks = unsigned(kernel.blocks(reach[0], block_threads, device_.most_blocks()));
   float reals[max_floats];
   void* values[max_pointers + max_wholes + max_floats];
   int n = 0;

@@ -195,18 +195,17 @@ XpuDevice::Loaded& XpuDevice::kernel_named(const std::string& name) {
 }
 
 // In the kernel's order: pointers, whole numbers, reals.
-void XpuDevice::launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal,
+void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
                        uint32_t count, EventHandle* waits) {
-  Loaded& kernel = kernel_named(name);
-  std::lock_guard guard(kernel.lock);
+  Loaded& loaded = kernel_named(kernel.name);
+  std::lock_guard guard(loaded.lock);
   uint32_t at = 0;
   for (auto& pointer : arguments.pointers)
-    HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof pointer, &pointer);
-  for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof whole, &whole);
-  for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, kernel.handle, at++, sizeof real, &real);
-  const uint64_t groups = (std::max<uint64_t>(arguments.threads, 1) + kernel.group - 1) / kernel.group;
-  const GroupCount size{uint32_t(std::min<uint64_t>(groups, most_groups_)), 1, 1};
-  HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, kernel.handle, &size, signal, count, waits);
+    HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof pointer, &pointer);
+  for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
+  for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
+  const GroupCount size{uint32_t(kernel.blocks(arguments.output, loaded.group, most_groups_)), 1, 1};
+  HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, loaded.handle, &size, signal, count, waits);
 }
 
 void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits) {
@@ -221,21 +220,20 @@ void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, ui
     if (work.pattern_bytes <= std::max(compute.most_fill_pattern, size_t(4)))
       return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
                         size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);
-    arguments.threads = work.to.bytes / work.pattern_bytes;
+    arguments.output.bytes = work.to.bytes;
     arguments.pointers = {work.to.address()};
-    arguments.wholes = {int64_t(arguments.threads), int64_t(work.pattern)};
-    return launch(list, "fill", arguments, signal, count, waits);
+    arguments.wholes = {int64_t(work.to.bytes / work.pattern_bytes), int64_t(work.pattern)};
+    return launch(list, *find_kernel("fill"), arguments, signal, count, waits);
   }
   const Kernel& kernel = *work.launch.kernel;
   const KernelArgs& args = work.launch.args;
   for (auto& span : work.launch.spans) arguments.pointers.push_back(span.address());
   arguments.wholes.assign(args.whole, args.whole + kernel.wholes);
   arguments.reals.assign(args.real, args.real + kernel.reals);
-  // As many threads as the output has elements.
   Reach reach[max_pointers];
   kernel.need(args, reach);
-  if (kernel.pointers > 0) arguments.threads = reach[0].bytes / 4;
-  launch(list, kernel.name, arguments, signal, count, waits);
+  arguments.output = reach[0];
+  launch(list, kernel, arguments, signal, count, waits);
 }
 
 }  // namespace hotslot::level_zero

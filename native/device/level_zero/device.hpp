@@ -76,14 +76,14 @@ class XpuDevice final : public GpuDevice {
   void find_groups();
   void load_module();
   Loaded& kernel_named(const std::string& name);
-  // What a launch passes to a kernel, and how many threads it wants.
+  // What a launch passes to a kernel, and what it makes of it.
   struct Arguments {
     std::vector<const void*> pointers;
     std::vector<int64_t> wholes;
     std::vector<float> reals;
-    uint64_t threads = 1;
+    Reach output;
   };
-  void launch(ListHandle list, const std::string& name, const Arguments& arguments, EventHandle signal, uint32_t count,
+  void launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal, uint32_t count,
               EventHandle* waits);
   uint64_t free_bytes() const;
   // Throws what the driver says, and that there is no memory when reclaim() finds none for `bytes`.
