@@ -152,10 +152,10 @@ typedef float gk_real;
 #define GK_ALONE if (GK_THREAD == 0)
 
 // What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that they share; GK_L marks pointers
-// to it. All threads of a block come to each GK_BARRIER, and go on when all have come. Blocks take the tiles of `size` below n in
-// turn, the threads of a block its places below n; a place goes to the same thread in every loop. So such a kernel is right for
-// any number of blocks and of threads in them. Its entry in registry.cpp says how many outputs a block makes. On the host one
-// thread is the block.
+// to it. All threads of a block must come to each GK_BARRIER, and go on when all have come. GK_EACH_TILE deals tiles of `size`
+// below n out to the blocks, GK_EACH_PLACE places below n to the threads of a block: a place goes to the same thread in every
+// loop. So such a kernel is right for any number of blocks and of threads in them; its entry in registry.cpp says how many
+// outputs a block makes. On the host one thread is the block.
 #ifdef GK_HOST
 #define GK_EACH_TILE(first, n, size) for (gk_i64 first = 0; first < (n); first += (size))
 #define GK_EACH_PLACE(t, n) _Pragma("GCC ivdep") for (gk_i32 t = 0; t < (n); ++t)
@@ -164,16 +164,15 @@ typedef float gk_real;
 #define GK_EACH_PLACE(t, n) for (gk_i32 t = GK_MEMBER; t < (n); t += GK_MEMBERS)
 #endif
 
-// Sums have one order on every family, whatever the grid. Eight at a time are added up by pairs; a lane begins with +0.0 and adds
-// its eights in order; lanes are added up by halves.
-//
-// What is not there counts as +0.0. That changes no bits: a lane that began with +0.0 is never -0.0.
+// Sums have one order on every family, whatever the grid. Eight numbers are added up by pairs; a lane begins with +0.0 and adds
+// its eights in order; lanes are added up by halves. What is not there counts as +0.0. Lanes of nothing else may be left out: they
+// would change no bits, as a sum that began with +0.0 is never -0.0.
 GK_FN float gk_eight(float a, float b, float c, float d, float e, float f, float g, float h) {
   return ((a + b) + (c + d)) + ((e + f) + (g + h));
 }
 
-// Lane l takes lane l + count / 2, until lane 0 has all of them. `count` is a power of two, a lane is `width` numbers. Ends
-// behind a barrier.
+// Adds lanes up: lane l takes lane l + count / 2, then l + count / 4, until lane 0 has all of them. `count` is a power of two, a
+// lane is `width` numbers. The last barrier is for who writes to the lanes next.
 GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
   GK_BARRIER;
   for (gk_i32 left = count / 2; left > 0; left /= 2) {
@@ -183,6 +182,7 @@ GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
 }
 
 #ifdef GK_HOST
+// Rows that are not there, as long as the longest.
 static const float gk_zeros[256] = {};
 #else
 // x[i], +0.0 from n on: read without a branch, so that the loads of eight are under way at once.
