@@ -2,8 +2,8 @@
  * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device lost in one does not spoil
  * the next. What fails runs once more alone, which tells a cause from what came after it.
  */
-import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -83,6 +83,15 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
   },
 };
 
+/** HOTSLOT_TEST_STACKS names a file that takes what a hanging process was doing. */
+function noteStacks(unit: string, pid: number | undefined): void {
+  const file = process.env.HOTSLOT_TEST_STACKS;
+  if (!file || pid === undefined) return;
+  const script = join(root, 'bench/gpu/stacks.sh');
+  const { stdout } = spawnSync('bash', [script, String(pid)], { encoding: 'utf8', timeout: 15_000 });
+  appendFileSync(file, `== ${unit}, over its limit\n${stdout}`);
+}
+
 async function runMocha(
   device: string,
   unit: Unit,
@@ -122,6 +131,7 @@ async function runMocha(
   let late = false;
   const timer = setTimeout(() => {
     late = true;
+    noteStacks(unit.title ?? unit.name, child.pid);
     child.kill('SIGKILL');
   }, limitMs);
   const [status, signal] = await new Promise<[number | null, string | null]>((resolve, reject) => {
