@@ -124,7 +124,7 @@ class Json {
   explicit Json(const char* part = nullptr) : part_(part) {}
   Json& number(const char* key, double value) {
     char text[64];
-    std::snprintf(text, sizeof text, "%.6g", value);
+    std::snprintf(text, sizeof text, "%.9g", value);
     return add(key, text);
   }
   Json& text(const char* key, const std::string& value) {

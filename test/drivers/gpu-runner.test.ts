@@ -55,6 +55,17 @@ describe('the tests for a GPU', function () {
     expect([status, result?.passes]).to.deep.equal([1, 0]);
     expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
   });
+
+  it('leave it at one failure when told to run nothing again', async () => {
+    const once = ['--only', 'pinned,same', '--json', '--limit', '0.01', '--once'];
+    const { status, stdout } = await run(mode, [script, ...once]);
+    const results = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Partial<Result>);
+    expect([status, results[0]?.passes]).to.deep.equal([1, 0]);
+    for (const { failures } of results.slice(0, 3)) {
+      expect(failures).to.have.length(1);
+      expect(failures?.[0]).not.to.include.keys('alone');
+    }
+  });
 });
 
 describe('the record of a device', () => {
