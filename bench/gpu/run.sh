@@ -21,8 +21,8 @@ index=${device#*:}
 case $index in *[!0-9]* | '') index=0 ;; esac
 
 declare -A limits=(
-  [look]=20 [facts]=100 [facts-warm]=60 [kernels]=20 [doctor]=30 [same]=100 [pinned]=35 [contract]=150 [events]=25
-  [copy]=20 [calls]=20 [train]=45 [above]=100 [memcheck]=40 [lost]=70 [after]=10
+  [look]=30 [facts]=100 [facts-warm]=60 [kernels]=20 [doctor]=30 [same]=100 [pinned]=35 [contract]=150 [events]=25
+  [copy]=20 [calls]=20 [train]=45 [above]=130 [memcheck]=40 [lost]=70 [after]=10
   [bench-driver]=30 [bench-transfer]=45 [bench-learner]=20 [bench-tick]=45 [bench-graph]=20 [bench-full-iteration]=20
   [bench-prefetch]=20 [bench-halo]=20
 )

@@ -3,11 +3,12 @@
 
 # Where there is Node, and what it runs. An archive is unpacked once; what the tree has is only linked to.
 settle() {
-  local archive=$tree/carry/hotslot.tar.xz
+  local archive=$tree/carry/hotslot.tar.xz each
   if [ -n "${WORK:-}" ]; then work=$(cd "$WORK" && pwd)
   elif [ -e "$archive" ]; then
     work=${TMPDIR:-/tmp}/hotslot-gpu-$(cksum <"$archive" | tr -d ' ')
     [ -e "$work/ready" ] || unpack "$archive" || return 1
+    for each in native bench test docs; do ln -sfn "$tree/$each" "$work/$each"; done
   else work=$tree; fi
   cd "$work" || return 1
   if [ -x bin/node ]; then export PATH=$work/bin:$PATH; fi
@@ -37,9 +38,6 @@ unpack() {
   rm -rf "$work" && mkdir -p "$work"
   if command -v xz >/dev/null; then tar -C "$work" -xJf "$1"
   else python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$1" "$work"; fi || return 1
-  ln -sfn "$tree/native" "$work/native"
-  ln -sfn "$tree/bench" "$work/bench"
-  ln -sfn "$tree/test" "$work/test"
   touch "$work/ready"
 }
 

@@ -1,29 +1,34 @@
 // The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents leave it open, and
 // what that decides for Hotslot. A line of JSON per fact; a process per part, ended after so many seconds.
 //
-//   part            tells                                               decides
-//   loading         seconds of context and kernels; what a graph's      whether a device is made ready before work;
-//   whether
-//                   first replay, its upload and its memory cost        graphs are uploaded; how many execs a GPU holds
-//   firsts          whether a process's first fill, copy, kernel or     whether these are made once before there is
-//   work:
-//                   replay waits for another stream                     beside a latch such a wait would never end
-//   waiting         ms that calls keep their thread beside a busy       which calls may be made while work is queued;
-//   which
-//                   stream, and beside a thread that frees              wait until nothing is (retired.hpp)
-//   products        the same of cuBLAS's start and of new shapes        whether products are warmed before a capture
-//   synchronizing   µs of a wait that sleeps and of one that asks       whether allocate() asks a while before it
-//   sleeps marks           µs of queries, events and modes                     whether events are kept for marks events
-//   whether a replay takes an event back at once        whether an event's answer is enough, or the
-//                                                                       stream behind it has to be asked too
-//   registering     what registration takes and refuses                 how lent host memory is counted
-//   capturing       what a capture bars, and what it leaves behind      which calls change the capture mode; what
-//                                                                       endCapture and close() have to clean up
-//   managed         where small managed memory lies, what moves with    how far sizes are rounded up; whether a
-//   prefetch
-//                   it, what a prefetch costs its caller                belongs into a thread of its own
-//   holding         how many streams can be held                        how many connections a process asks for
-//   losing          the status of every call after a trap               which statuses mean that the device is lost
+// loading        secondsOfContext secondsOfModuleLoad     long when warm too: kernels must be kept by Hotslot itself
+//                usFirstReplay100 …AfterUpload            apart: instantiate() should upload
+//                bytesPerExec10 …Replayed …Destroyed      how many execs a card holds; whether destroying gives back
+// firsts         msBeside_ msUntilDone_first…             near 100: openDevice makes it once, before there is work, for
+//                                                         behind a latch it would never come
+// waiting        msBeside_memFree freeHost hostUnregister near 100: freed only when nothing is queued (retired.hpp)
+//                msBeside_memAlloc hostAlloc allocManaged near 100: memory is taken from what is kept, not asked for
+//                msBeside_hostRegister memAdvise prefetch near 100: not in the thread that enqueues
+//                msBeside_moduleLoad graphInstantiate     near 100: never beside a running pipeline
+//                  execUpdate execDestroy
+//                msBeside_copyFromPageable copyToPageable near 100: no pageable memory in the pipeline
+//                msWhileAnotherFrees_…                    near 80: a free keeps all threads out, not its own alone
+// products       msBeside_cublasCreate sgemmFirst         near 100: cuBLAS starts at openDevice; shapes are warmed
+//                  sgemmTransposed sgemmLarge               before a capture
+//                inCapture_ endCapture_sgemmNewShape      not 0: a shape must have run before it is captured
+// synchronizing  usOfMemsetAndSynchronize …Asking         far apart: allocate() asks a while before it sleeps
+// marks          usOfEventMadeRecordedDestroyed…          far above usOfEventRecord…: marks keep their events
+//                usOfStreamQuery… ContextGet ExchangeMode a poll makes four such calls
+// events         eventQueryAfterGraphLaunch SecondLaunch  not 600: the stream behind an event is asked first
+//                waiterQueryAfter…                        0: who waits for an event of a graph waits for nothing
+// registering    registerOverlapping registerSamePageApart what counts as taken: bytes (712, 0) or pages (712, 712)
+// capturing      inCapture_ endCapture_…                  which calls need the relaxed mode (900, 901)
+//                unjoined_… destroyed_…                   not 0: endCapture and close must free the side streams
+// managed        smallAddressesApart                      below 65536, and the other preferred or prefetched too: sizes
+//                preferredOf… prefetchedOf…                 are rounded up to what moves as one
+//                msOfPrefetch_…                           near msUntilPrefetched_…: the call does the work itself
+// holding        streamsHeldBesideAFreeOne …BehindThem    below 31 with 32 connections: streams have to be shared out
+// losing         trap lostStatuses                        a number that loses_context() does not know; 0: it goes on
 #pragma once
 #include <sys/mman.h>
 
