@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const folder = join(root, 'build/bench');
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-pthread', '-Inative'];
+const flags = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-pthread', '-Inative'];
 const own = ['raw_cuda', 'cuda_facts', 'cuda_facts_waiting', 'cuda_facts_work', 'cuda_facts_rules'];
 const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/generated/ptx.cpp'];
 const headers = [

@@ -157,7 +157,7 @@ void events(const Rig& rig, Json& json) {
   GraphHandle graph = nullptr;
   GraphExecHandle exec = nullptr;
   rig.must(call.stream_begin_capture(rig.stream, capture_thread_local), "cuStreamBeginCapture");
-  rig.occupy(rig.stream, 50'000);
+  rig.occupy(rig.stream, busy_us);
   rig.must(call.event_record_with_flags(event, rig.stream, event_record_external), "cuEventRecordWithFlags");
   rig.must(call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
   rig.must(call.graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");

@@ -137,10 +137,10 @@ describe("a driver's own facts", function () {
     expect(failed.status).to.equal(1);
     expect(failed.ends).to.deep.equal({ registering: 'status 1', capturing: 'ok', losing: 'status 1' });
     expect(failed.stderr).to.include('cuMemHostRegister failed with 2 CUDA_ERROR_OUT_OF_MEMORY');
-    const hung = facts(['registering', 'capturing', 'holding'], 1, {
+    const hung = facts(['registering', 'capturing', 'managed'], 2, {
       HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
     });
-    expect(hung.ends).to.deep.equal({ registering: 'ok', capturing: 'signal 14', holding: 'ok' });
+    expect(hung.ends).to.deep.equal({ registering: 'ok', capturing: 'signal 14', managed: 'ok' });
   });
 
   it('leave out what is not there, and refuse a part that is none', () => {

@@ -35,14 +35,14 @@ describe('the steps of a first run on a GPU', function () {
 
   it('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
     const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
-      LIMIT: '2',
+      LIMIT: '4',
       HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
     });
     expect(status).to.equal(1);
-    expect(stdout).to.match(/^copy +ok .*\ncalls +over its 2 s .*\nkernels +(ok|left out) .*\n/m);
+    expect(stdout).to.match(/^copy +ok .*\ncalls +over its 4 s .*\nkernels +(ok|left out) .*\n/m);
     expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
     expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
-    expect(told('stacks.txt')).to.match(/^== calls, over its 2 s\n-- \d+: .*raw_cuda calls 0 /);
+    expect(told('stacks.txt')).to.match(/^== calls, over its 4 s\n-- \d+: .*raw_cuda calls 0 /);
     // The table has what there is, and the steps.
     expect(told('table.txt')).to.match(/^copy to the device: allocated .*\ncopy +ok /s);
   });
