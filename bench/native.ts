@@ -8,9 +8,15 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const folder = join(root, 'build/bench');
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Inative'];
-const sources = ['bench/native/raw_cuda.cpp', 'bench/native/cuda_facts.cpp', 'native/kernels/generated/ptx.cpp'];
-const headers = ['bench/native/raw_cuda.hpp', 'native/device/cuda/abi.hpp', 'native/kernels/images.hpp'];
+const flags = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-pthread', '-Inative'];
+const own = ['raw_cuda', 'cuda_facts', 'cuda_facts_waiting', 'cuda_facts_work', 'cuda_facts_rules'];
+const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/generated/ptx.cpp'];
+const headers = [
+  'bench/native/raw_cuda.hpp',
+  'bench/native/cuda_facts.hpp',
+  'native/device/cuda/abi.hpp',
+  'native/kernels/images.hpp',
+];
 
 /** The program's path. */
 export function buildRawCuda(): string {
@@ -38,6 +44,9 @@ export interface RawCalls {
   launch: number;
   replay1: number;
   replay100: number;
+  /** how many of them at once */
+  burst1: number;
+  burst100: number;
   record: number;
   query: number;
   recordTiming: number;

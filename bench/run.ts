@@ -92,11 +92,20 @@ function options(): CommandLine {
   }
 }
 
+/** A GPU that idles has slow clocks and a slow link: it is kept busy for half a second before it is timed. */
+async function warmUp(name: string): Promise<void> {
+  using device = openDevice(name);
+  using stream = device.createStream();
+  for (const end = performance.now() + 500; performance.now() < end; await stream.synchronize())
+    stream.launch('spin', { wholes: [1000] });
+}
+
 const { chosen, json, recorded, options: settings } = options();
 const figures: Figure[] = [];
 if (!json) console.log(`${cpus()[0]?.model.trim()}, ${cpus().length} cores, Node ${process.versions.node}\n`);
 for (const bench of chosen) {
   const { run } = (await import(`./${bench}.js`)) as { run: Benchmark };
+  if (!settings.quick && !settings.device.startsWith('host')) await warmUp(settings.device);
   await run((figure) => {
     const full: Figure = { bench, ...figure };
     figures.push(full);

@@ -1,103 +1,119 @@
 #!/usr/bin/env bash
-# Shows Hotslot on a machine with a GPU and its driver, but neither Node nor a network. `npm run stage:gpu` has put what is
-# missing into carry/. Every stage has a time limit; the others run even when one fails. The table comes last.
+# Shows Hotslot on a machine with a GPU and its driver: cautious steps first, each with a time limit. The others run also
+# when one fails or hangs; what a step tells is in its file as soon as it is told.
 #
-#   bash bench/gpu/run.sh [stage…]      stages: look facts tests train bench (all)
+#   bash bench/gpu/run.sh first          look facts facts-warm kernels doctor same pinned contract events
+#   bash bench/gpu/run.sh second         copy calls train bench above memcheck lost after
+#   bash bench/gpu/run.sh [step…]        the steps that are named; both halves when none is
+#   bash bench/gpu/run.sh --limits       every step's limit in seconds, and the sum of each half: at most ten minutes
+#
+# It runs in the archive that `npm run stage:gpu` packed into carry/, which has Node too; without one in this clone, built.
 #
 # DEVICE   the device to test (cuda:0)
 # OUT      the folder that takes the results (./gpu-results)
+# WORK     a folder with dist, build and node_modules to run in, in place of the archive
+# LIMIT    no step may take longer than so many seconds
 # REHEARSE set where the driver is no GPU's: short benchmarks, no record
 set -uo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 device=${DEVICE:-cuda:0}
-mkdir -p "${OUT:=$PWD/gpu-results}"
-out=$(cd "$OUT" && pwd)
-stages=${*:-look facts tests train bench}
-archive=$tree/carry/hotslot.tar.xz
-log=$out/log.txt
-exec 3>>"$log"
+index=${device#*:}
+case $index in *[!0-9]* | '') index=0 ;; esac
 
-# Unpacked once per archive; what the tree has is only linked to.
-work=${TMPDIR:-/tmp}/hotslot-gpu-$(cksum <"$archive" | tr -d ' ')
-if [ ! -e "$work/ready" ]; then
-  rm -rf "$work" && mkdir -p "$work"
-  if command -v xz >/dev/null; then tar -C "$work" -xJf "$archive"
-  else python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$archive" "$work"; fi || exit 1
-  ln -sfn "$tree/native" "$work/native"
-  ln -sfn "$tree/bench" "$work/bench"
-  ln -sfn "$tree/test" "$work/test"
-  touch "$work/ready"
-fi
-cd "$work" || exit 1
-node=$work/bin/node
-export PATH=$work/bin:$PATH HOTSLOT_COMMIT
-HOTSLOT_COMMIT=$(cat commit)
+declare -A limits=(
+  [look]=30 [facts]=100 [facts-warm]=60 [kernels]=20 [doctor]=30 [same]=100 [pinned]=35 [contract]=150 [events]=25
+  [copy]=20 [calls]=20 [train]=45 [above]=130 [memcheck]=40 [lost]=70 [after]=10
+  [bench-driver]=30 [bench-transfer]=45 [bench-learner]=20 [bench-tick]=45 [bench-graph]=20 [bench-full-iteration]=20
+  [bench-prefetch]=20 [bench-halo]=20
+)
+benches="bench-driver bench-transfer bench-learner bench-tick bench-graph bench-full-iteration bench-prefetch bench-halo"
+first="look facts facts-warm kernels doctor same pinned contract events"
+second="copy calls train $benches above memcheck lost after"
 
-# This machine's libraries first; Node's own are carried along for where they are missing or too old.
-if ! "$node" -e "require('$work/build/Release/device.node')" 2>>"$log"; then
-  export LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  "$node" -e "require('$work/build/Release/device.node')" || { echo "the addons do not load here; see $log"; exit 1; }
-fi
-if [ -z "${HOTSLOT_CUDA:-}" ]; then
-  known=$(ldconfig -p 2>/dev/null)
-  case $known in *libcuda.so.1*) ;; *) export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib ;; esac
-  case $known in
-  *libcublas.so.1[123]*) ;;
-  *)
-    for each in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /opt/*/.venv/lib/python3*/site-packages/nvidia/{cu13,cublas}/lib; do
-      for version in 13 12; do
-        [ -z "${HOTSLOT_CUBLAS:-}" ] && [ -e "$each/libcublas.so.$version" ] && export HOTSLOT_CUBLAS=$each/libcublas.so.$version
-      done
-    done
-    ;;
-  esac
-fi
-
-failed=0
-rows=()
-# stage NAME LIMIT FILE COMMAND…: what it prints goes to the file, what it complains about to the log.
-stage() {
-  local name=$1 limit=$2 file=$3 begin=$SECONDS code how
-  shift 3
-  echo "== $name: $*" >&3
-  timeout -k 5 "$limit" "$@" >>"$out/$file" 2>&3
-  code=$?
-  case $code in 0) how=ok ;; 124 | 137) how="over its $limit s" ;; *) how="failed ($code)" ;; esac
-  [ $code -eq 0 ] || failed=1
-  rows+=("$(printf '%-16s %-14s %4s s' "$name" "$how" $((SECONDS - begin)))")
-  echo "${rows[-1]}"
+sum() {
+  local total=0 each
+  for each in "$@"; do total=$((total + limits[$each])); done
+  echo "$total"
 }
-
-look() {
-  uname -a
-  grep -m1 'model name' /proc/cpuinfo
-  nproc
-  nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current --format=csv || true
-  echo "HOTSLOT_CUBLAS=${HOTSLOT_CUBLAS:-} LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-} commit $HOTSLOT_COMMIT"
-  "$node" dist/src/cli/main.js doctor
-}
-export -f look
-export node
-
-record=--record
-[ -z "${REHEARSE:-}" ] || record=--quick
-for each in $stages; do
+steps=()
+[ $# -gt 0 ] || set -- first second
+for each in "$@"; do
   case $each in
-  look) stage look 30 environment.txt bash -c look ;;
-  facts) CUDA_DEVICE_MAX_CONNECTIONS=32 stage facts 240 facts.json build/bench/raw_cuda facts "${device#*:}" 40 ;;
-  tests) stage tests 270 tests.jsonl "$node" dist/test/gpu/run.js "$device" --json --limit 45 ;;
-  train) stage train 45 train.jsonl "$node" dist/examples/cartpole-dqn/main.js --device "$device" --json --max-seconds 40 ;;
-  bench)
-    for name in driver transfer learner tick graph full-iteration prefetch halo; do
-      stage "bench $name" 45 bench.jsonl "$node" --expose-gc dist/bench/run.js "$name" --device "$device" --json $record
-    done
-    cp bench/results/*.json "$out/" 2>&3
+  first) steps+=($first) ;;
+  second) steps+=($second) ;;
+  bench) steps+=($benches) ;;
+  tests) steps+=(same pinned contract above lost) ;;
+  --limits)
+    for each in $first $second; do echo "$each ${limits[$each]}"; done
+    echo "first $(sum $first)"
+    echo "second $(sum $second)"
+    exit 0
     ;;
-  *) echo "there is no stage '$each'" && failed=1 ;;
+  *)
+    [ -n "${limits[$each]:-}" ] || { echo "there is no step '$each'; there are: $first $second" >&2; exit 2; }
+    steps+=("$each")
+    ;;
   esac
 done
-{
-  "$node" bench/gpu/table.mjs "$out"
-  printf '%s\n' "${rows[@]}"
-} | tee "$out/table.txt"
-exit $failed
+
+mkdir -p "${OUT:=$PWD/gpu-results}"
+out=$(cd "$OUT" && pwd)
+log=$out/log.txt
+exec 3>>"$log"
+# shellcheck source=bench/gpu/steps.sh
+. "$tree/bench/gpu/steps.sh"
+settle || exit 1
+
+failed=0
+running=
+# step NAME FILE COMMAND…: what it prints goes to the file, what it complains about to the log.
+step() {
+  local name=$1 file=$out/$2 limit=${limits[$1]} begin=$SECONDS said how code=
+  shift 2
+  if [ -n "${LIMIT:-}" ] && [ "$limit" -gt "$LIMIT" ]; then limit=$LIMIT; fi
+  [ ! -s "$file" ] || mv "$file" "$file.before"
+  echo "== $name: $*" >&3
+  said=$(wc -c <"$log")
+  setsid "$@" >"$file" 2>&3 3>&- &
+  running=$!
+  while kill -0 "$running" 2>/dev/null && [ $((SECONDS - begin)) -lt "$limit" ]; do sleep 0.1; done
+  if kill -0 "$running" 2>/dev/null; then
+    how="over its $limit s"
+    echo "== $name, over its $limit s" >>"$out/stacks.txt"
+    timeout -k 2 25 bash "$tree/bench/gpu/stacks.sh" "$running" >>"$out/stacks.txt" 2>&1
+    end_group "$running" || how+=", and does not end"
+    failed=1
+  else
+    wait "$running"
+    code=$?
+    case $code in 0) how=ok ;; 77) how='left out' ;; *) how="failed ($code)" failed=1 ;; esac
+  fi
+  running=
+  printf '%-21s %-18s %4s s\n' "$name" "$how" $((SECONDS - begin)) | tee -a "$out/steps.txt"
+  [ "$how" = ok ] || tail -c +$((said + 1)) "$log" | grep . | tail -n 4 | cut -c1-300 | sed 's/^/    /'
+}
+# The whole group of a step. What hangs inside the kernel does not end, and is not waited for.
+end_group() {
+  local signal
+  for signal in TERM KILL; do
+    kill -"$signal" -- "-$1" 2>/dev/null
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+      kill -0 "$1" 2>/dev/null || break
+      sleep 0.2
+    done
+  done
+  kill -KILL -- "-$1" 2>/dev/null
+  ! kill -0 "$1" 2>/dev/null
+}
+finish() {
+  trap - EXIT
+  [ -z "$running" ] || end_group "$running"
+  let_go
+  tell_table
+  exit "$failed"
+}
+trap finish EXIT
+trap 'failed=1; exit' INT TERM
+
+keep
+for each in "${steps[@]}"; do run_step "$each"; done

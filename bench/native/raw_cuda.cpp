@@ -1,17 +1,24 @@
 // raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, medians over bursts.
 // raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's clock, out of memory the
 // driver allocated and out of memory it registered. Each prints one JSON object.
+// raw_cuda facts INDEX SECONDS [PART…]: how the driver behaves, see cuda_facts.hpp.
+// raw_cuda keep INDEX SECONDS: holds a context, so that the driver does not start anew for every process beside it.
+// raw_cuda spin INDEX SECONDS: keeps the GPU busy, so that its clocks and its link are those of work.
 #include "raw_cuda.hpp"
+
+#include <unistd.h>
 
 #include <cstring>
 
 namespace raw {
 namespace {
 
-constexpr int burst = 200;  // fewer than a queue holds: the caller never waits for the device
+// Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller never waits for the
+// device.
+constexpr int most_calls = 200, most_nodes = 500;
 
 template <class F>
-double per_call(const Rig& rig, int rounds, F&& act) {
+double per_call(const Rig& rig, int rounds, F&& act, int burst = most_calls) {
   std::vector<double> times;
   for (int round = -3; round < rounds; ++round) {
     const double begin = now_us();
@@ -38,8 +45,10 @@ void calls(const Rig& rig, int rounds, Json& json) {
     for (int i = 0; i < nodes; ++i) launch();
     rig.must(call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
     rig.must(call.graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
-    json.number(("replay" + std::to_string(nodes)).c_str(),
-                per_call(rig, rounds, [&] { rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch"); }));
+    const int burst = std::min(most_calls, most_nodes / nodes);
+    const auto replay = [&] { rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch"); };
+    json.number(("replay" + std::to_string(nodes)).c_str(), per_call(rig, rounds, replay, burst));
+    json.number(("burst" + std::to_string(nodes)).c_str(), burst);
     rig.must(call.graph_exec_destroy(exec), "cuGraphExecDestroy");
     rig.must(call.graph_destroy(graph), "cuGraphDestroy");
   }
@@ -83,21 +92,33 @@ void copy(const Rig& rig, int rounds, size_t bytes, Json& json) {
 
 }  // namespace
 
-int facts(int index, unsigned seconds);  // cuda_facts.cpp
+int facts(int index, unsigned seconds, const std::vector<std::string>& chosen);  // cuda_facts.cpp
 
 }  // namespace raw
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int i) { return argc > i ? std::atoll(argv[i]) : 0; };
-  const int rounds = std::max(1, int(number(3)));
-  if (what != "calls" && what != "copy" && what != "facts")
-    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES or facts INDEX SECONDS");
+  const int index = int(number(2)), rounds = std::max(1, int(number(3)));
+  if (what != "calls" && what != "copy" && what != "facts" && what != "keep" && what != "spin")
+    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES, facts INDEX SECONDS [PART…], keep or spin INDEX SECONDS");
   if (what == "copy" && number(4) <= 0) raw::fail("copy needs a number of bytes");
-  if (what == "facts") return raw::facts(int(number(2)), unsigned(number(3))) == 0 ? 0 : 1;
-  const raw::Rig rig{int(number(2))};
+  if (what == "facts")
+    return raw::facts(index, unsigned(number(3)), {argv + std::min(argc, 4), argv + argc}) == 0 ? 0 : 1;
+  // What holds a context loads no kernels: whoever comes first is to compile them, and be timed.
+  const raw::Rig rig{index, what != "keep"};
   raw::Json json;
   json.text("device", rig.name).number("cuda", rig.version);
+  if (what == "keep" || what == "spin") {
+    json.number("pid", getpid()).print();
+    std::fflush(stdout);
+    if (what == "keep")
+      sleep(unsigned(rounds));
+    else
+      rig.warm_up(rounds);
+    return 0;
+  }
+  rig.warm_up(0.5);
   if (what == "calls")
     raw::calls(rig, rounds, json);
   else

@@ -22,19 +22,31 @@ using namespace hotslot::cuda;
   std::exit(1);
 }
 
+inline double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.at(values.size() / 2);
+}
+
 // What every part starts from: the driver's calls, the device's primary context current, a stream, the kernels.
 struct Rig {
   Table call;
   int version = 0;
+  DeviceId device = 0;
   std::string name;
+  double context_us = 0, module_us = 0;  // what making them took
   Context context = nullptr;
   StreamHandle stream = nullptr;
   Module module = nullptr;
 
-  explicit Rig(int index) {
+  explicit Rig(int index, bool kernels = true) {
     const char* path = std::getenv("HOTSLOT_CUDA");
     void* library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW);
     if (!library) fail(dlerror());
+    const double begin = now_us();
     const auto init = reinterpret_cast<Init>(dlsym(library, "cuInit"));
     const auto get_version = reinterpret_cast<DriverGetVersion>(dlsym(library, "cuDriverGetVersion"));
     const auto lookup = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
@@ -49,7 +61,6 @@ struct Rig {
 #define RAW_FIND(name, symbol, since, parameters) find(call.name, since);
     HOTSLOT_CUDA_ENTRIES(RAW_FIND, RAW_FIND)
 #undef RAW_FIND
-    DeviceId device = 0;
     must(call.device_get(&device, index), "cuDeviceGet");
     char text[256] = "";
     must(call.device_get_name(text, sizeof text, device), "cuDeviceGetName");
@@ -58,11 +69,16 @@ struct Rig {
     must(call.primary_context_retain(&context, device), "cuDevicePrimaryCtxRetain");
     must(call.context_set_current(context), "cuCtxSetCurrent");
     stream = new_stream();
-    must(call.module_load_data(&module, hotslot::ptx_images[0].data), "cuModuleLoadData");
+    context_us = now_us() - begin;
+    if (kernels) must(call.module_load_data(&module, hotslot::ptx_images[0].data), "cuModuleLoadData");
+    module_us = now_us() - begin - context_us;
   }
 
   void must(Status status, const char* what) const {
-    if (status != status::success) fail(std::string(what) + " failed with " + std::to_string(status));
+    if (status == status::success) return;
+    const char* name = nullptr;
+    const bool known = call.get_error_name && call.get_error_name(status, &name) == status::success && name;
+    fail(std::string(what) + " failed with " + std::to_string(status) + (known ? " " + std::string(name) : ""));
   }
   StreamHandle new_stream() const {
     StreamHandle made = nullptr;
@@ -90,16 +106,16 @@ struct Rig {
   Status launch(Function kernel, void** arguments, StreamHandle on) const {
     return call.launch_kernel(kernel, 1, 1, 1, 256, 1, 1, 0, on, arguments, nullptr);
   }
+  // A stream that is busy for so long from here on.
+  void occupy(StreamHandle which, long long us) const {
+    void* arguments[] = {&us};
+    must(launch(function("spin"), arguments, which), "cuLaunchKernel");
+  }
+  // A GPU that idles has slow clocks and a slow link: it is kept busy for so long before anything is timed.
+  void warm_up(double seconds) const {
+    for (const double end = now_us() + seconds * 1e6; now_us() < end; synchronize()) occupy(stream, 5000);
+  }
 };
-
-inline double now_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.at(values.size() / 2);
-}
 
 // One JSON object, flat, in the order of the calls; or, with a part's name, an object per line as soon as it is known:
 // what a later call takes with it, a hang or a crash, is not what was learned before.
@@ -108,7 +124,7 @@ class Json {
   explicit Json(const char* part = nullptr) : part_(part) {}
   Json& number(const char* key, double value) {
     char text[64];
-    std::snprintf(text, sizeof text, "%.6g", value);
+    std::snprintf(text, sizeof text, "%.9g", value);
     return add(key, text);
   }
   Json& text(const char* key, const std::string& value) {

@@ -3,10 +3,11 @@ import { parseArgs } from 'node:util';
 import { listDevices } from '../../src/index.ts';
 import { parts, type Result, runUnit } from './units.ts';
 
-const usage = `usage: npm run test:gpu -- [device] [--only PART,…] [--limit SECONDS] [--json]
+const usage = `usage: npm run test:gpu -- [device] [--only PART,…] [--limit SECONDS] [--once] [--json]
 device: cuda:0, rocm:0, xpu:0, …; the first available accelerator by default
 parts:  ${Object.keys(parts).join(', ')}
---limit is what one process of tests may take (120); a hanging one is ended, told and left behind`;
+--limit is what one process of tests may take (120); a hanging one is ended, told and left behind
+--once runs nothing again alone that failed, nor what a hanging test kept from running: for a first look`;
 
 class Refusal extends Error {}
 
@@ -17,6 +18,7 @@ function commandLine() {
       options: {
         only: { type: 'string' },
         limit: { type: 'string', default: '120' },
+        once: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -31,7 +33,7 @@ function commandLine() {
     const limit = Number(values.limit);
     if (!(limit > 0)) throw new Refusal(`--limit must be a number above 0, got '${values.limit}'`);
     if (positionals.length > 1) throw new Refusal(`one device at a time, got ${positionals.join(' ')}`);
-    return { chosen, limitMs: limit * 1000, json: values.json, device: positionals[0] };
+    return { chosen, limitMs: limit * 1000, once: values.once, json: values.json, device: positionals[0] };
   } catch (error) {
     throw error instanceof Refusal ? error : new Refusal(`${(error as Error).message}\n${usage}`);
   }
@@ -64,14 +66,14 @@ function print({ part, unit, passes, pending, failures, seconds }: Result): void
 }
 
 async function main(): Promise<number> {
-  const { chosen, limitMs, json, device: name } = commandLine();
+  const { chosen, limitMs, once, json, device: name } = commandLine();
   const device = chooseDevice(name);
   if (!json) console.log(`${device.name}: ${device.description}\n`);
   const begin = performance.now();
   const results: Result[] = [];
   for (const part of chosen) {
     for (const unit of (await parts[part]?.(device.name)) ?? []) {
-      const result = await runUnit(device.name, unit, limitMs);
+      const result = await runUnit(device.name, unit, limitMs, once);
       results.push(result);
       if (json) console.log(JSON.stringify(result));
       else print(result);

@@ -2,8 +2,8 @@
  * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device lost in one does not spoil
  * the next. What fails runs once more alone, which tells a cause from what came after it.
  */
-import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -83,6 +83,16 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
   },
 };
 
+/** HOTSLOT_TEST_STACKS names a file that takes what hanging processes were doing: a few of them, for it takes seconds. */
+let noted = 0;
+function noteStacks(unit: string, pid: number | undefined): void {
+  const file = process.env.HOTSLOT_TEST_STACKS;
+  if (!file || pid === undefined || ++noted > 4) return;
+  const script = join(root, 'bench/gpu/stacks.sh');
+  const { stdout } = spawnSync('bash', [script, String(pid)], { encoding: 'utf8', timeout: 15_000 });
+  appendFileSync(file, `== ${unit}, over its limit\n${stdout}`);
+}
+
 async function runMocha(
   device: string,
   unit: Unit,
@@ -122,6 +132,7 @@ async function runMocha(
   let late = false;
   const timer = setTimeout(() => {
     late = true;
+    noteStacks(unit.title ?? unit.name, child.pid);
     child.kill('SIGKILL');
   }, limitMs);
   const [status, signal] = await new Promise<[number | null, string | null]>((resolve, reject) => {
@@ -160,8 +171,9 @@ async function runRest(device: string, unit: Unit, told: readonly Told[], limitM
   return more;
 }
 
-/** Never rejects for what a test does. */
-export async function runUnit(device: string, unit: Unit, limitMs: number): Promise<Result> {
+/** Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test kept from running does not. */
+export async function runUnit(device: string, unit: Unit, limitMs: number, once = false): Promise<Result> {
+  const again = !once && !unit.env?.HOTSLOT_TEST_ALONE;
   const begin = performance.now();
   const { told, how } = await runMocha(device, unit, limitMs);
   if (told.length === 1 && told[0]?.kind === 'end')
@@ -172,16 +184,15 @@ export async function runUnit(device: string, unit: Unit, limitMs: number): Prom
     const last = told.filter(({ kind }) => kind === 'begin').at(-1);
     told.push({ kind: 'fail', title: last?.title ?? unit.name, file: last?.file ?? unit.files[0]!, error: how });
   }
-  if (!unit.env?.HOTSLOT_TEST_ALONE && (!whole || told.some(({ hook }) => hook)))
-    told.push(...(await runRest(device, unit, told, limitMs)));
+  if (again && (!whole || told.some(({ hook }) => hook))) told.push(...(await runRest(device, unit, told, limitMs)));
   const failures = failuresOf(told);
-  if (!unit.env?.HOTSLOT_TEST_ALONE) {
+  if (again) {
     for (const [i, { title, file }] of told
       .filter(({ kind }) => kind === 'fail')
       .slice(0, 8)
       .entries()) {
-      const again = (await runMocha(device, { ...unit, title, files: [file] }, limitMs)).told;
-      const passes = again.some(({ kind }) => kind === 'pass') && !again.some(({ kind }) => kind === 'fail');
+      const { told: own } = await runMocha(device, { ...unit, title, files: [file] }, limitMs);
+      const passes = own.some(({ kind }) => kind === 'pass') && !own.some(({ kind }) => kind === 'fail');
       Object.assign(failures[i]!, { alone: passes ? 'passes' : 'fails' });
     }
   }

@@ -1,0 +1,70 @@
+/** bench/gpu/run.sh over the software driver: a step that hangs or fails takes nothing with it. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { buildSoftwareDriver } from './build.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+describe('the steps of a first run on a GPU', function () {
+  this.timeout(120_000);
+  let out: string;
+  beforeEach(() => {
+    out = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
+  });
+  afterEach(() => rmSync(out, { recursive: true, force: true }));
+
+  const steps = (names: readonly string[], env: NodeJS.ProcessEnv = {}) =>
+    spawnSync('bash', ['bench/gpu/run.sh', ...names], {
+      cwd: root,
+      env: {
+        ...process.env,
+        HOTSLOT_CUDA: buildSoftwareDriver('cuda'),
+        HOTSLOT_SOFTWARE_CUDA: '13.0',
+        WORK: root,
+        OUT: out,
+        REHEARSE: '1',
+        ...env,
+      },
+      encoding: 'utf8',
+    });
+  const told = (file: string) => readFileSync(join(out, file), 'utf8');
+
+  it('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
+    const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
+      LIMIT: '4',
+      HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
+    });
+    expect(status).to.equal(1);
+    expect(stdout).to.match(/^copy +ok .*\ncalls +over its 4 s .*\nkernels +(ok|left out) .*\n/m);
+    expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
+    expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
+    expect(told('stacks.txt')).to.match(/^== calls, over its 4 s\n-- \d+: .*raw_cuda calls 0 /);
+    // The table has what there is, and the steps.
+    expect(told('table.txt')).to.match(/^copy to the device: allocated .*\ncopy +ok /s);
+  });
+
+  it('say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step', () => {
+    const refused = steps(['copy'], { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:801:forever' });
+    expect(refused.status).to.equal(1);
+    expect(refused.stdout).to.match(/^copy +failed \(1\) .*\n {4}raw_cuda: cuMemHostRegister failed with 801 /);
+    const { status, stdout } = steps(['doctor', 'copy'], { HOTSLOT_CUBLAS: 'none' });
+    expect(status).to.equal(0);
+    expect(stdout).to.match(/^!! no cuBLAS; matrix products: Hotslot's own kernel \(HOTSLOT_CUBLAS=none\)$/m);
+    expect(told('table.txt').match(/^copy +ok /gm)).to.have.length(1);
+    expect(told('table.txt')).not.to.include('failed');
+  });
+
+  it('of each half take ten minutes at most, and one that is none is refused', () => {
+    const { stdout } = steps(['--limits']);
+    const sums = /^first (\d+)\nsecond (\d+)$/m.exec(stdout)!.slice(1).map(Number);
+    for (const sum of sums) expect(sum).to.be.within(300, 600);
+    const none = steps(['look', 'everything']);
+    expect([none.status, none.stdout]).to.deep.equal([2, '']);
+    expect(none.stderr).to.match(/^there is no step 'everything'; there are: look facts /);
+    expect(existsSync(join(out, 'look.txt'))).to.equal(false);
+  });
+});
