@@ -22,9 +22,13 @@ export interface ActorSetup {
   /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
   packBell: number;
   mailbox: SharedWeightMailbox | null;
+  /** where the device writes its versions when the mailbox is not pinned; 0: straight there */
+  mailboxHome: number;
   slots: SharedSlots;
   /** loads of the bell before parking; 0 where threads share cores */
   spins: number;
+  /** there are more cores than busy threads: one may look at the device again and again */
+  coresFree: boolean;
 }
 
 /** Makes the actors of these roles; without a bell for a caller that steps them itself and so helps the device in its looks. */
@@ -44,10 +48,13 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         slots,
         device: device.handle,
         mailbox,
+        mailboxHome: setup.mailboxHome,
         bell,
         helpNs: bell ? 0 : 1_000_000,
         // A driver does not ring: look again soon.
-        ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : { sleepNs: 50_000, spinNs: 20_000 }),
+        ...(device.traits.rings
+          ? { sleepNs: 50_000_000, spinNs: 0, passOn: false }
+          : { sleepNs: 50_000, spinNs: setup.coresFree ? 200_000 : 20_000, passOn: true }),
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

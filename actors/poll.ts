@@ -21,12 +21,15 @@ interface PollSetup {
   slots: SharedSlots;
   device: number;
   mailbox: WeightVersions | null;
+  mailboxHome: number;
   /** the thread's bell; null when the caller steps the actors inline */
   bell: Bell | null;
   /** how long one look may help the device: 0 where the thread helps while it waits */
   helpNs: number;
   sleepNs: number;
   spinNs: number;
+  /** in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind it on the device */
+  passOn: boolean;
 }
 
 export class PollActor implements Actor {
@@ -39,6 +42,7 @@ export class PollActor implements Actor {
   readonly #times: Float64Array;
   /** copies are made by the consumer: nothing to wait for, and no `copied` event */
   readonly #deferred: boolean;
+  readonly #passOn: boolean;
   /** next slot to become Ready, and next to become Free */
   #ready: number;
   #free: number;
@@ -59,6 +63,7 @@ export class PollActor implements Actor {
       ...(setup.bell ? { bell: setup.bell.words } : {}),
     });
     this.#deferred = slots.backend.mode === TransferMode.deferred;
+    this.#passOn = setup.passOn;
     this.#ready = ring.seatOf(SlotState.Submitted);
     this.#free = ring.seatOf(SlotState.Replaying);
   }
@@ -94,12 +99,13 @@ export class PollActor implements Actor {
   }
 
   #watchNew(): void {
-    const { depth } = this.#ring;
+    const { depth, header } = this.#ring;
+    const unseen = this.#deferred || (this.#passOn && header.mode !== Mode.manual);
     for (let slot = 0; slot < depth; slot++) {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
-        this.#watch[slot] = this.#deferred ? Watch.done : Watch.pending;
-        if (this.#deferred) this.#times[slot] = nowMs();
+        this.#watch[slot] = unseen ? Watch.done : Watch.pending;
+        if (unseen) this.#times[slot] = nowMs();
       } else if (state === SlotState.Replaying && this.#watch[depth + slot] === Watch.idle) {
         this.#watch[depth + slot] = Watch.pending;
       }
@@ -108,14 +114,12 @@ export class PollActor implements Actor {
 
   #passReady(): number {
     const ring = this.#ring;
-    const { backend } = this.#setup.slots;
     let passed = 0;
     while (this.#watch[this.#ready] === Watch.done) {
       const slot = this.#ready;
       this.#watch[slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.readyAt] = this.#times[slot] as number;
-      record[Field.copyMs] = this.#elapsed(backend.begins, backend.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
       if (ring.header.mode !== Mode.autonomous) ring.bells.client.ring();
       this.#ready = (slot + 1) % ring.depth;
@@ -135,6 +139,11 @@ export class PollActor implements Actor {
     const version = record[Field.version] as number;
     // A dead poll actor may have published it already: versions go up by one, so the count tells.
     if (version <= mailbox.published) return;
+    const { mailboxHome } = this.#setup;
+    if (mailboxHome) {
+      const { bytes, byteOffset } = mailbox.bytesOf(version);
+      native().copyOut(mailboxHome, bytes, byteOffset);
+    }
     const next = version === mailbox.published + 1;
     if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
     else {
@@ -154,6 +163,9 @@ export class PollActor implements Actor {
       this.#watch[ring.depth + slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
+      record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
+      const home = slots.homes[slot];
+      if (home !== undefined) native().copyOut(home, halves.outBytes(slot));
       // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
       if ((record[Field.updateMs] as number) >= 0) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);

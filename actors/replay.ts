@@ -4,6 +4,7 @@
  */
 import { answered } from '../src/addon.ts';
 import type { VersionPlace, WeightVersions } from '../src/buffer/weight-versions.ts';
+import { native } from '../src/device/native.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import { Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
@@ -82,6 +83,8 @@ export class ReplayActor implements Actor {
       record[Field.version] = place?.version ?? 0;
       at = place?.byteOffset ?? -1;
     }
+    const home = this.#setup.slots.homes[slot];
+    if (this.#unsure && home !== undefined) native().copyOut(home, this.#setup.halves.outBytes(slot));
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
     const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;

@@ -18,6 +18,7 @@ const names = [
   'halo',
   'transfer',
   'driver',
+  'seen',
   'torch',
   'long',
 ] as const;
@@ -35,13 +36,14 @@ const seconds: Readonly<Record<Name, string>> = {
   halo: '14 s',
   transfer: '160 s',
   driver: 'seconds',
+  seen: '2 s',
   torch: '60 s',
   long: '30 s',
 };
 /** Without a device of their own. */
 const processor: readonly Name[] = ['pack', 'sample', 'ring'];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
-const accelerator: readonly Name[] = ['transfer', 'driver'];
+const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
 names, and about how long each takes on two cores:

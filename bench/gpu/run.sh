@@ -23,10 +23,10 @@ case $index in *[!0-9]* | '') index=0 ;; esac
 declare -A limits=(
   [look]=30 [facts]=100 [facts-warm]=60 [kernels]=20 [doctor]=30 [same]=100 [pinned]=35 [contract]=150 [events]=25
   [copy]=20 [calls]=20 [train]=45 [above]=130 [memcheck]=40 [lost]=70 [after]=10
-  [bench-driver]=30 [bench-transfer]=45 [bench-learner]=20 [bench-tick]=45 [bench-graph]=20 [bench-full-iteration]=20
+  [bench-driver]=30 [bench-transfer]=45 [bench-learner]=20 [bench-tick]=45 [bench-graph]=20 [bench-seen]=15 [bench-full-iteration]=20
   [bench-prefetch]=20 [bench-halo]=20
 )
-benches="bench-driver bench-transfer bench-learner bench-tick bench-graph bench-full-iteration bench-prefetch bench-halo"
+benches="bench-driver bench-seen bench-transfer bench-learner bench-tick bench-graph bench-full-iteration bench-prefetch bench-halo"
 first="look facts facts-warm kernels doctor same pinned contract events"
 second="copy calls train $benches above memcheck lost after"
 

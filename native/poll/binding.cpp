@@ -68,6 +68,7 @@ class Poller final : public Napi::ObjectWrap<Poller> {
     const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), longest_wait_ns);
     const uint64_t deadline = now_ns() + ns;
     uint64_t idle_since = 0;
+    sleep_exactly();
     for (;;) {
       // The events first: a device that went on while we slept is why we woke.
       if (const int found = look(info.Env())) return Napi::Number::New(info.Env(), found);

@@ -102,6 +102,12 @@ export class WeightVersions {
     return answered(rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length));
   }
 
+  /** A version's bytes, and where they begin in `view`. */
+  bytesOf(version: number): { bytes: Uint8Array; byteOffset: number } {
+    const { byteOffset } = this.#placement(version);
+    return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
+  }
+
   /** A version that is wholly written will not be published (M4). In order; by the one that would have published it. */
   refuse(version: number): void {
     Atomics.store(this.control, REFUSED, version);

@@ -117,7 +117,8 @@ export interface Device extends Disposable {
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
-   * Lends `view`'s bytes to the device, pinned in place; the view stays referenced until close(). Throws DeviceError when
+   * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view stays referenced until the
+   * device is done with them after close(). Throws a TypeError for memory that is not shared, and DeviceError when
    * the driver refuses to pin them; with `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;

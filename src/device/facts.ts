@@ -43,6 +43,8 @@ export interface DeviceTraits {
   readonly timingEvents: boolean;
   /** graphs can record events for outsiders: record(event, { external: true }) */
   readonly graphEvents: boolean;
+  /** a kernel that runs for seconds is ended, and everything on the device with it: it drives a display, or Windows is beneath */
+  readonly watchdog: boolean;
   /** completions ring the bell of the thread that polls; otherwise it must look again soon */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
@@ -50,7 +52,7 @@ export interface DeviceTraits {
   readonly noManaged: string;
   /** managed pages go to the CPU and to other devices too, and it is known where they are */
   readonly movesPages: boolean;
-  /** what the kernel `gemm` runs on; a vendor's library is opened by the first capture or product */
+  /** what the kernel `gemm` runs on; a vendor's library is tried when the device is opened */
   readonly matrixProducts: string;
 }
 

@@ -2,7 +2,9 @@
 import type { TypedArray } from '../dtype.ts';
 import { DeviceError } from '../errors.ts';
 import type { Device, HostMemory } from './device.ts';
+import type { HostKind } from './facts.ts';
 import { allOrNothing } from './owner.ts';
+import { PinnedHost } from './storage.ts';
 
 /**
  * All or nothing, and all alike: when the driver refuses to pin one of `views`, none is pinned, and `warn` is told. `what`
@@ -22,5 +24,19 @@ export function lendHost(
     const lent = lend(false);
     warn(`${what} not pinned, so copies to ${device.name} take longer: ${error.message}`);
     return lent;
+  }
+}
+
+/**
+ * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in is not pinned: a copy to that would keep
+ * its caller until it is done. Whoever sees the work done fetches the bytes (`copyOut`). Null where none is needed, or to be had.
+ */
+export function homeFor(device: Device, kind: HostKind, bytes: number): PinnedHost | null {
+  if (kind !== 'pageable' || device.family === 'host') return null;
+  try {
+    return new PinnedHost(device, bytes);
+  } catch (error) {
+    if (error instanceof DeviceError || (error as { code?: string }).code === 'ERR_HOTSLOT_MEMORY') return null;
+    throw error;
   }
 }

@@ -56,7 +56,9 @@ interface NativeDevice {
   waitEventAsync(device: number, event: number): Promise<boolean>;
   write(stream: number, memory: number, offset: number, bytes: Uint8Array): void;
   read(stream: number, memory: number, offset: number, bytes: number): number;
-  copyOut(staging: number, to: Uint8Array): void;
+  /** pinned memory of the driver's own */
+  allocateHost(device: number, bytes: number): number;
+  copyOut(staging: number, to: Uint8Array, from?: number): void;
   kernels(): NativeKernel[];
   /** What drivers would not take back since the last call, in words. */
   releaseFailures(): string[];

@@ -1,5 +1,6 @@
 /** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
 
+import { types } from 'node:util';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
@@ -65,12 +66,28 @@ export class MemoryStorage extends Handle implements Storage {
   }
 }
 
+/** Other memory can be taken from under the device: a transfer to another thread moves or frees its bytes. */
+function shared(view: TypedArray): TypedArray {
+  if (!ArrayBuffer.isView(view)) throw typeError(`registerHost takes a typed array, got ${shown(view)}`);
+  if (types.isSharedArrayBuffer(view.buffer)) return view;
+  throw typeError(
+    'registerHost takes a view of a SharedArrayBuffer: an ArrayBuffer could be transferred or detached while the device uses its bytes',
+  );
+}
+
+/** Pinned host memory of the driver's own, which only native calls reach: for what comes home where no other can be pinned. */
+export class PinnedHost extends MemoryStorage {
+  constructor(device: Device, bytes: number) {
+    super(device, native().allocateHost(device.handle, bytes), bytes, { host: true });
+  }
+}
+
 export class RegisteredHost extends MemoryStorage implements HostMemory {
   /** keeps the bytes from being collected while they are registered */
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, native().registerHost(device.handle, view, pin), view.byteLength, { host: true });
+    super(device, native().registerHost(device.handle, shared(view), pin), view.byteLength, { host: true });
     this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }

@@ -5,7 +5,11 @@
 import { writeSync } from 'node:fs';
 import { native } from '../device/native.ts';
 import { listDevices, openDevice } from '../device/open.ts';
+import { DeviceError } from '../errors.ts';
 import type { Told, Trying } from './probe-process.ts';
+
+/** CUDA: another process has the device, which takes one at a time. */
+const EXCLUSIVE = 46;
 
 native().endWithParent(Number(process.argv[2]));
 const seen = new Set<string>();
@@ -33,6 +37,9 @@ async function wrong(name: string): Promise<string | null> {
     const bad = (await tensor.toArray(stream)).findIndex((value) => value !== 7);
     return bad < 0 ? null : `managed memory of ${name} lost element ${bad} of what was written to it`;
   } catch (error) {
+    // The parent's own context keeps every other process out.
+    if (error instanceof DeviceError && error.status === EXCLUSIVE)
+      return 'the GPU is in exclusive mode, so the process that tries managed memory cannot have it beside this one: nvidia-smi -c 0';
     return (error as Error).message;
   }
 }

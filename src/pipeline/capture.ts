@@ -2,7 +2,7 @@
 
 import type { Fields } from '../buffer/fields.ts';
 import { checkFlag, checkKeys, shown } from '../checks.ts';
-import { type GraphExec, type HostMemory, type Stream, Tensor } from '../device/device.ts';
+import { type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { allOrNothing } from '../device/owner.ts';
 import { OpenedStream } from '../device/stream.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
@@ -70,7 +70,7 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
 export function learnerOf(
   graphs: readonly GraphExec[],
   { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
-  mailbox: HostMemory | null,
+  mailbox: { readonly handle: number } | null,
 ): Learner {
   const published = weights &&
     mailbox && {

@@ -3,16 +3,18 @@
  * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
  */
 
+import { availableParallelism } from 'node:os';
 import type { Actor } from '../../actors/actor.ts';
 import { type ActorSetup, makeActors } from '../../actors/make.ts';
 import { ThreadEnding } from '../addon.ts';
 import { insideOfBuffer } from '../buffer/replay-buffer.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
 import type { HostMemory } from '../device/device.ts';
-import { lendHost } from '../device/lend.ts';
+import { homeFor, lendHost } from '../device/lend.ts';
 import { native } from '../device/native.ts';
 import { waitEventSync } from '../device/open.ts';
 import { Parts } from '../device/owner.ts';
+import type { PinnedHost } from '../device/storage.ts';
 import { type PipelineError, stateError, unavailableError } from '../errors.ts';
 import { ThreadState } from '../ring/header.ts';
 import { Ring } from '../ring/ring.ts';
@@ -43,8 +45,9 @@ export class PipelineParts {
   readonly slots: Slots;
   readonly ring: Ring;
   readonly threads: ActorThreads | null;
-  /** the mailbox's buffers, registered with the device; null without a mailbox */
-  readonly mailbox: HostMemory | null;
+  /** the mailbox's buffers, registered with the device, or their home; null without a mailbox */
+  readonly mailbox: { readonly handle: number } | null;
+  #home: PinnedHost | null = null;
   /** what did not go as wanted while this was made, in words */
   readonly warnings: string[] = [];
   readonly #options: CheckedOptions;
@@ -78,7 +81,10 @@ export class PipelineParts {
     if (mailbox) {
       const warn = (text: string) => this.warnings.push(text);
       const [memory] = lendHost(this.slots.device, 'host memory is', [versionsOf(mailbox).view], warn) as [HostMemory];
-      this.mailbox = this.#owned.own(memory);
+      this.#owned.own(memory);
+      this.#home = homeFor(this.slots.device, memory.kind, memory.bytes);
+      if (this.#home) this.#owned.own(this.#home);
+      this.mailbox = this.#home ?? memory;
     }
     const { bells } = insideOfBuffer(buffer);
     const bell = bells.claim();
@@ -101,14 +107,16 @@ export class PipelineParts {
   }
 
   #setup(packBell: Bell): ActorSetup {
-    const { buffer, mailbox } = this.#options;
+    const { buffer, mailbox, placement } = this.#options;
     return {
       ring: this.ring.share(),
       buffer: buffer.share(),
       packBell: packBell.index,
       mailbox: mailbox?.share() ?? null,
+      mailboxHome: this.#home?.handle ?? 0,
       slots: this.slots.share(),
       spins: 200,
+      coresFree: availableParallelism() > placement.threads.length + 1,
     };
   }
 

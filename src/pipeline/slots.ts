@@ -5,9 +5,10 @@
 import type { DTypeIn, Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
+import { homeFor } from '../device/lend.ts';
 import { openDevice } from '../device/open.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
-import { MemoryStorage } from '../device/storage.ts';
+import { MemoryStorage, type PinnedHost } from '../device/storage.ts';
 import { dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
@@ -29,6 +30,8 @@ export interface SharedSlots {
   readonly spent: readonly number[];
   /** recorded before each update; empty when nothing is timed */
   readonly updateBegins: readonly number[];
+  /** where the graph copies `out` to when the host halves are not pinned; else empty: straight there */
+  readonly homes: readonly number[];
 }
 
 export class Slots extends Owner {
@@ -48,6 +51,7 @@ export class Slots extends Owner {
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
+  readonly #homes: readonly PinnedHost[];
 
   constructor(options: {
     buffer: ReplayBuffer;
@@ -97,7 +101,14 @@ export class Slots extends Owner {
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
     );
     const hosts = this.backend.share().hosts;
-    this.#hostOuts = hosts.map((handle) => {
+    const kind = this.backend.hostPinned ? 'registered' : 'pageable';
+    const homes = halves.map(() => homeFor(this.device, kind, OUT_BYTES)).filter((home) => home !== null);
+    for (const home of homes) own(this, home);
+    // All alike: one that could not be had makes all of them come straight home.
+    this.#homes = homes.length === halves.length ? homes : [];
+    this.#hostOuts = hosts.map((handle, slot) => {
+      const home = this.#homes[slot];
+      if (home) return new Tensor(home, [OUT_BYTES], 'uint8');
       const half = new MemoryStorage(this.device, handle, this.host.stride, { host: true, owner: 'pipeline' });
       return new Tensor(half, [OUT_BYTES], 'uint8', this.host.out);
     });
@@ -112,6 +123,7 @@ export class Slots extends Owner {
       computeStream: this.compute.handle,
       spent: handles(this.spent),
       updateBegins: handles(this.updateBegins),
+      homes: this.#homes.map((home) => home.handle),
     };
   }
 

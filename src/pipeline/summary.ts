@@ -9,7 +9,7 @@ export const stages = {
   queued: [Field.requestedAt, Field.packBegin],
   pack: [Field.packBegin, Field.packEnd],
   submit: [Field.submitBegin, Field.submitEnd],
-  /** enqueued until poll saw it done */
+  /** enqueued until poll saw it done; on a device that does not ring, in autonomous runs, until poll passed it on */
   copy: [Field.submitEnd, Field.readyAt],
   /** hot, waiting for the learner */
   hot: [Field.readyAt, Field.replayBegin],

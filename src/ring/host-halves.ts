@@ -62,6 +62,10 @@ export class HostHalves {
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;
   }
+  /** The whole of `out`. */
+  outBytes(slot: number): Uint8Array {
+    return this.memory.subarray(slot * this.stride + this.out, slot * this.stride + this.out + OUT_BYTES);
+  }
   /** What the learner wrote to `out`, as the graph copied it home. */
   scalars(slot: number): Float32Array {
     return this.#scalars[slot] as Float32Array;

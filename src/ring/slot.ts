@@ -25,7 +25,7 @@ export const SlotState = {
   Packed: 2,
   /** poll: copy and `copied` event are enqueued */
   Submitted: 3,
-  /** replay, or the caller of sampleLargeBatch: the rows are on the device */
+  /** replay, or the caller of sampleLargeBatch: the rows are on the device, or before replay's update in its order */
   Ready: 4,
   /** poll: the work is launched and `spent` recorded behind it */
   Replaying: 5,
@@ -83,7 +83,7 @@ export const Field = {
   packEnd: 11,
   submitBegin: 12,
   submitEnd: 13,
-  /** poll saw `copied` */
+  /** poll saw `copied`, or passed the slot on to an update that the device orders behind it */
   readyAt: 14,
   replayBegin: 15,
   replayEnd: 16,

@@ -72,10 +72,12 @@ export class TraceRecorder {
     if (this.#deviceEvents) {
       const bytes = rows * shape.buffer.layout.rowBytes;
       const copy = { ...tick, bytes, pinned: facts.hostPinned };
-      this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), at(Field.readyAt), copy);
+      // A slot that was passed on before its copy was done began it when it was submitted.
+      const copied = Math.max(at(Field.readyAt), at(Field.submitEnd) + at(Field.copyMs));
+      this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), copied, copy);
       this.#deviceSpan('compute stream', 'gpu/update', at(Field.updateMs), at(Field.doneAt), tick);
     }
-    this.#span('poll', 'copied seen', at(Field.readyAt), at(Field.readyAt), tick);
+    this.#span('poll', 'ready', at(Field.readyAt), at(Field.readyAt), tick);
     this.#span('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
     this.#span('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
   }

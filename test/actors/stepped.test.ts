@@ -56,6 +56,8 @@ class Bench {
         mailbox: null,
         slots: this.slots.share(),
         spins: 0,
+        coresFree: false,
+        mailboxHome: 0,
       },
       [role],
       this.ring,

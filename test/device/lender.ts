@@ -32,7 +32,7 @@ async function orphan(close: boolean): Promise<void> {
   const latch = device.allocate({ shape: [1], dtype: 'int32' });
   stream.launch('latch', { tensors: [latch], wholes: [8000] });
   (() => {
-    const host = device.registerHost(new Uint8Array(bytes).fill(7));
+    const host = device.registerHost(new Uint8Array(new SharedArrayBuffer(bytes)).fill(7));
     stream.copy(to, host.tensor({ shape: [bytes], dtype: 'uint8' }));
     if (close) host.close();
   })();

@@ -28,11 +28,14 @@ struct Driver {
   Table call;
   Function gemm = nullptr;
   bool ready = false;
+  void (*load)(const char*) = nullptr;
   Driver() {
     const char* path = std::getenv("HOTSLOT_CUDA");
     void* library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
     const auto lookup = library ? reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2")) : nullptr;
     if (!lookup) return;
+    load = reinterpret_cast<decltype(load)>(dlsym(library, "hotslot_software_load"));
+    load("cuBLAS");
     const auto find = [&](auto& entry, int version) {
       void* found = nullptr;
       int how = 0;
@@ -50,6 +53,7 @@ struct Handle {
   StreamHandle stream = nullptr;
   bool workspace = false;
   std::atomic<bool> busy{false};
+  std::set<std::string> shapes;
 };
 
 // One thread at a time, as the real handle wants it.
@@ -95,10 +99,12 @@ EXPORT int cublasSetWorkspace_v2(void* handle, void* at, size_t bytes) {
 EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k, const float* alpha,
                           const float* a, int lda, const float* b, int ldb, const float* beta, float* c, int ldc) {
   const Using use(*static_cast<Handle*>(handle));
-  // HOTSLOT_SOFTWARE_BLAS=refuse: it starts, and has no kernels for this GPU; =wrong: it multiplies wrongly.
+  // HOTSLOT_SOFTWARE_BLAS=refuse: it starts, and has no kernels for this GPU; =arch: nor for larger matrices;
+  // =wrong: it multiplies wrongly.
   const char* asked = std::getenv("HOTSLOT_SOFTWARE_BLAS");
   const std::string how = asked ? asked : "";
   if (how == "refuse") return execution_failed;
+  if (how == "arch" && (m > 16 || n > 16)) return not_initialized;
   if (!use.handle.workspace || !use.handle.stream) return invalid_value;
   if (lda < (trans_a ? k : m) || ldb < (trans_b ? n : k) || ldc < m) return invalid_value;
   DevicePtr pointers[] = {DevicePtr(c), DevicePtr(b), DevicePtr(a)};
@@ -110,6 +116,10 @@ EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, 
   for (auto& each : wholes) values[at++] = &each;
   for (auto& each : reals) values[at++] = &each;
   const auto& driver = use.handle.driver;
+  // Each kind of product has a kernel of its own, which is loaded when it is first used.
+  const auto size = [](int n) { return n <= 32 ? 's' : n <= 256 ? 'm' : 'l'; };
+  const std::string shape{trans_a ? 't' : 'n', trans_b ? 't' : 'n', size(m), size(n), size(k)};
+  if (use.handle.shapes.insert(shape).second) driver.load(("cuBLAS's kernel for " + shape).c_str());
   return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values, nullptr) == 0
              ? done
              : execution_failed;

@@ -21,6 +21,10 @@ const onBoth: [string, string][] = [
   ['let-go', 'sees memory go that work or graphs still use'],
   ['managed', 'moves managed memory by the signatures of its time'],
   ['threads', 'keeps its books under threads'],
+  ['frees-wait', 'waits for all work before it takes anything back, and lets no other call in'],
+  ['loads-wait', 'waits for all work before it loads'],
+  ['pageable', 'keeps the caller and the stream while it copies pageable memory'],
+  ['forks', 'goes on with the old pages of registered memory that a fork shared'],
 ];
 const once: [string, string, NodeJS.ProcessEnv][] = [
   ['too-old', 'can be older than Hotslot takes', { HOTSLOT_SOFTWARE_CUDA: '11.8' }],
@@ -36,6 +40,23 @@ const once: [string, string, NodeJS.ProcessEnv][] = [
     'can keep the CPU out of managed memory while the device may use it',
     { HOTSLOT_SOFTWARE_CUDA: 'managed=exclusive' },
   ],
+  [
+    'queues',
+    'starts work of a queue in order, whatever stream gave it',
+    { HOTSLOT_SOFTWARE_CUDA: '13.0', CUDA_DEVICE_MAX_CONNECTIONS: '2' },
+  ],
+  [
+    'one-queue-each',
+    'keeps streams apart that have queues of their own',
+    { HOTSLOT_SOFTWARE_CUDA: '13.0', CUDA_DEVICE_MAX_CONNECTIONS: '32' },
+  ],
+  ['full-queue', 'takes so much work and no more', { HOTSLOT_SOFTWARE_CUDA: 'depth=100' }],
+  [
+    'pages',
+    'packs managed memory, and hands out memory in larger pieces',
+    { HOTSLOT_SOFTWARE_CUDA: 'memory=67108864' },
+  ],
+  ['slow', 'can be slow, and shown on a screen', { HOTSLOT_SOFTWARE_CUDA: 'slow=50,exec_timeout=1' }],
   ['hangs', 'can keep one call for good', { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' }],
   ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
   ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],

@@ -40,11 +40,23 @@ SOFTWARE_EXPORT const char* hotslot_software_live(void) {
       {"execs", all.execs.size()},
       {"modules", all.modules.size()},
       {"contexts_retained", uint64_t(retained)},
+      {"pageable_copies", all.pageable_copies},
       {"violations", desk().complaints.count()},
   };
   std::string text;
   for (auto& [name, count] : counts) text += std::string(name) + " " + std::to_string(count) + "\n";
   return lent_text(std::move(text));
+}
+
+// How long calls kept their callers: lines 'name µs µs', the longest in the main thread and in any other.
+SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return lent_text(waits_text()); }
+
+// Something outside the driver, like a library's own kernels, is loaded now.
+SOFTWARE_EXPORT void hotslot_software_load(const char* what) {
+  static Call call("(a library)");
+  thread_state().call = &call;
+  std::lock_guard guard(driver().lock);
+  if (thread_state().current) load(*thread_state().current, what);
 }
 
 // The sentences behind `violations`, since the last time.

@@ -5,6 +5,7 @@
 #include "cuda_check_memory.hpp"
 #include "cuda_check_streams.hpp"
 #include "cuda_check_told.hpp"
+#include "cuda_check_waits.hpp"
 
 namespace {
 
@@ -23,6 +24,15 @@ const Scenario groups[] = {
     {"let-go", let_go},
     {"managed", managed},
     {"exclusive", exclusive},
+    {"frees-wait", frees_wait},
+    {"loads-wait", loads_wait},
+    {"queues", queues},
+    {"one-queue-each", one_queue_each},
+    {"full-queue", full_queue},
+    {"pageable", pageable},
+    {"pages", pages},
+    {"forks", forks},
+    {"slow", slow},
     {"hangs", hangs},
     {"two-devices", two_devices},
     {"limits", limits},

@@ -2,6 +2,7 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -11,7 +12,7 @@
 #include "device/cuda/abi.hpp"
 
 inline void (*fail_next)(const char*);
-inline const char* (*calls_text)(), *(*live_text)(), *(*complaints_text)();
+inline const char* (*calls_text)(), *(*live_text)(), *(*complaints_text)(), *(*waits_text)();
 
 template <class F>
 void symbol(void* library, F& to, const char* name) {
@@ -28,6 +29,7 @@ inline void* open_library(const char* path) {
   symbol(library, calls_text, "hotslot_software_calls");
   symbol(library, live_text, "hotslot_software_live");
   symbol(library, complaints_text, "hotslot_software_complaints");
+  symbol(library, waits_text, "hotslot_software_waits");
   return library;
 }
 
@@ -39,6 +41,16 @@ inline long long value_in(const char* text, const std::string& name) {
 inline long long live(const char* kind) { return value_in(live_text(), kind); }
 inline long long calls(const char* name) { return value_in(calls_text(), name); }
 inline long long violations() { return live("violations"); }
+
+// Whether a call ever kept its thread for so many milliseconds.
+inline bool kept(const char* name, long long ms) {
+  const std::string all = std::string("\n") + waits_text(), key = "\n" + std::string(name) + " ";
+  const size_t at = all.find(key);
+  if (at == std::string::npos) return false;
+  long long main = 0, other = 0;
+  std::sscanf(all.c_str() + at + key.size(), "%lld %lld", &main, &other);
+  return std::max(main, other) >= ms * 1000;
+}
 
 // The last call's status once it is no longer "not ready".
 template <class F>

@@ -40,9 +40,7 @@ void let_go() {
     const StreamHandle s = stream();
     Latch latch(s);
     work(s);
-    let();
-    IS(before + 1, violations());
-    latch.open();
+    waits_for(latch, let, [&] { return violations() == before + 1; });
     OK(cu.stream_synchronize(s));
   };
   const DevicePtr c = memory(64);
@@ -147,9 +145,8 @@ void managed() {
   {
     Latch latch(s);
     OK(cu.mem_prefetch_v1(at, 8192, 0, s));
-    OK(cu.mem_free(at));
-    IS(1, violations());
-    latch.open();
+    waits_for(
+        latch, [&] { OK(cu.mem_free(at)); }, [] { return violations() == 1; });
     OK(cu.stream_synchronize(s));
   }
   IS(status::invalid_value, cu.mem_prefetch_v1(at, 64, 0, s));

@@ -100,6 +100,8 @@ struct Kernels {
   Function get(const char* name) const {
     Function found = nullptr;
     OK(cu.module_get_function(&found, module, name));
+    // Before a capture may be the first to need it.
+    if (cu.func_load) OK(cu.func_load(found));
     return found;
   }
 };
@@ -125,6 +127,18 @@ struct Latch {
   }
   void open() { __atomic_store_n(word, 1, __ATOMIC_SEQ_CST); }
 };
+
+// What waits for a held stream, begun in another thread and let through once it is seen to wait.
+template <class F, class G>
+void waits_for(Latch& latch, F&& act, G&& waits) {
+  std::thread waiter([&] {
+    OK(cu.context_set_current(context));
+    act();
+  });
+  while (!waits()) std::this_thread::yield();
+  latch.open();
+  waiter.join();
+}
 
 struct Parts {
   StreamHandle origin = stream(), side = stream();

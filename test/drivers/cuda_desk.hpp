@@ -1,6 +1,8 @@
 // What the software drivers of CUDA and HIP have beside the vendor's calls: options from the environment, counts of
 // calls, and the desk for failures to inject and for complaints about misuse.
 #pragma once
+#include <algorithm>
+
 #include "steering.hpp"
 
 namespace hotslot::software {
@@ -14,6 +16,8 @@ struct Call {
   }
   const char* const name;
   std::atomic<uint64_t> count{0};
+  // The longest that it kept a caller waiting, in nanoseconds: the main thread, and any other.
+  std::atomic<uint64_t> kept_main{0}, kept_other{0};
   Call* const next;
 };
 
@@ -22,6 +26,21 @@ inline std::string calls_text() {
   for (Call* call = Call::first().load(); call; call = call->next)
     if (const uint64_t count = call->count.load()) sorted[call->name] += count;
   return lines(sorted);
+}
+
+// Lines 'name µs µs' of calls that kept somebody waiting: the longest in the main thread, and in any other.
+inline std::string waits_text() {
+  std::map<std::string, std::pair<uint64_t, uint64_t>> sorted;
+  for (Call* call = Call::first().load(); call; call = call->next) {
+    const uint64_t main = call->kept_main.load(), other = call->kept_other.load();
+    if (main == 0 && other == 0) continue;
+    auto& longest = sorted[call->name];
+    longest = {std::max(longest.first, main), std::max(longest.second, other)};
+  }
+  std::string text;
+  for (auto& [name, longest] : sorted)
+    text += name + " " + std::to_string(longest.first / 1000) + " " + std::to_string(longest.second / 1000) + "\n";
+  return text;
 }
 
 // 'word,key=value,word': the words, and the values by key.
@@ -63,7 +82,8 @@ inline Desk& desk() {
 
 __attribute__((destructor)) inline void close_desk() {
   desk().gone.store(true);
-  leave_log(calls_text(), "we");
+  const std::string waits = waits_text();
+  leave_log(calls_text() + (waits.empty() ? "" : "kept waiting, µs: main thread, others\n" + waits), "we");
 }
 
 }  // namespace hotslot::software

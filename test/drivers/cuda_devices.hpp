@@ -1,5 +1,8 @@
 // The calls on devices and contexts, and what errors are called.
 #pragma once
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include "cuda_memory.hpp"
 
 namespace hotslot::software::op {
@@ -45,6 +48,7 @@ inline Status device_get_attribute(int* out, Attribute attribute, DeviceId id) {
   if (attribute == attribute_cc_major) *out = driver().cc / 10;
   if (attribute == attribute_cc_minor) *out = driver().cc % 10;
   if (attribute == attribute_host_register_supported) *out = !driver().refuse_register;
+  if (attribute == attribute_kernel_exec_timeout) *out = driver().exec_timeout;
   if (attribute == attribute_managed_memory) *out = driver().managed;
   if (attribute == attribute_concurrent_managed_access) *out = driver().managed && driver().concurrent;
   return 0;
@@ -57,10 +61,19 @@ inline Status device_total_mem(size_t* out, DeviceId id) {
   return 0;
 }
 
+// Whether no other process has the devices; then this one has them until it ends.
+inline bool alone() {
+  if (driver().exclusive.empty()) return true;
+  static const int file = open(driver().exclusive.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+}
+
 inline Status primary_context_retain(Context* out, DeviceId id) {
   Device& device = device_at(id);
   demand(out, status::invalid_value);
   refuse_poisoned(device);
+  take_time();
+  demand(alone(), exclusive_process);
   device.retained++;
   *out = reinterpret_cast<Context>(&device);
   return 0;
@@ -130,6 +143,7 @@ inline constexpr ErrorName error_names[] = {
     {3, "CUDA_ERROR_NOT_INITIALIZED", "hipErrorNotInitialized", "initialization error"},
     {4, "CUDA_ERROR_DEINITIALIZED", "hipErrorDeinitialized", "driver shutting down"},
     {21, nullptr, "hipErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", nullptr, "CUDA-capable device(s) is/are busy or unavailable"},
     {98, nullptr, "hipErrorInvalidDeviceFunction", "invalid device function"},
     {100, "CUDA_ERROR_NO_DEVICE", "hipErrorNoDevice", "no device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "hipErrorInvalidDevice", "invalid device ordinal"},

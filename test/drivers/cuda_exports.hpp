@@ -156,6 +156,7 @@ SOFTWARE_EXPORT int cuInit(unsigned flags) {
     all.cc = tenths(options.get("cc", "8.0"));
     demand(options.number("devices", 1) > 0, status::no_device);
     make_devices(options);
+    take_time();
     all.initialised = true;
     return 0;
   });

@@ -30,12 +30,21 @@ inline Entries read_image(const void* image) {
 struct LoadedModule : Module {
   LoadedModule(Device& device, Entries&& read) : Module{device}, entries(std::move(read)) {}
   const Entries entries;
+  std::set<std::string> loaded;
 };
+
+// A kernel is loaded when it is first asked for, by drivers of today when it is first launched or loaded by name.
+inline void load(const Function& function) {
+  auto& module = static_cast<LoadedModule&>(*function.module);
+  if (module.loaded.insert(function.name).second) load(module.owner, "the kernel " + function.name);
+}
 
 inline Status module_load_data(cuda::Module* out, const void* image) {
   Device& device = current();
   unsafe();
   demand(out && image, status::invalid_value);
+  load(device, "its module");
+  take_time();
   *out = driver().modules.add(std::make_shared<LoadedModule>(device, read_image(image)));
   return 0;
 }
@@ -69,6 +78,7 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
       function.kernel = nullptr;
     }
   }
+  if (driver().version < 12040) load(function);
   *out = driver().functions.add(std::make_shared<Function>(std::move(function)));
   return 0;
 }
@@ -76,7 +86,7 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
 inline Status func_load(cuda::Function handle) {
   current();
   unsafe();
-  driver().functions.get(handle);
+  load(*driver().functions.get(handle));
   return 0;
 }
 
@@ -116,6 +126,8 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   const Kernel* kernel = function->kernel;
   demand(kernel, invalid_device_function);
   demand(parameters || function->parameters.empty(), status::invalid_value);
+  load(*function);
+  take_place(stream, Engine::compute);
 
   Launch launch;
   launch.kernel = kernel;
@@ -181,6 +193,7 @@ inline Status stream_begin_capture(StreamHandle handle, CaptureMode mode) {
   const Ref<Stream> stream = stream_of(handle);
   demand(mode >= capture_global && mode <= capture_relaxed, status::invalid_value);
   demand(!stream->capturing(), illegal_state);
+  mark_before(*stream);
   asking(stream->fault, [&] { driver().relay.run([&] { stream->host->begin_capture(); }); });
   stream->capture = std::make_shared<Capture>(Capture{stream, thread_state().id, mode});
   driver().captures.push_back(stream->capture);
@@ -262,6 +275,7 @@ inline Status graph_launch(GraphExecHandle handle, StreamHandle on) {
     desk().complaints.say(std::string("a launch of a graph that refers to ") + what);
     throw Refusal{status::illegal_address};
   }
+  take_place(stream, Engine::compute, exec->contents->nodes.size());
   asking(stream->fault, [&] { stream->host->replay(exec->host); });
   if (exec->contents->illegal) stream->fault->status.store(status::illegal_address);
   driver().flights.remove_if(done);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cuda_state.hpp"
+#include "cuda_waits.hpp"
 
 namespace hotslot::software::op {
 
@@ -66,6 +66,10 @@ inline Device& device_of(Context context) {
 inline const Ref<Stream>& stream_of(StreamHandle handle) {
   current();
   if (!handle) desk().complaints.say("a call on stream 0, which other work of the process would wait for");
+  keep_until("a copy of pageable memory on the same stream", [handle] {
+    const uint64_t held_by = driver().streams.get(handle)->held_by;
+    return held_by == 0 || held_by == thread_state().id;
+  });
   const Ref<Stream>& stream = driver().streams.get(handle);
   refuse_poisoned(stream->owner);
   return stream;
@@ -148,24 +152,8 @@ inline bool done(Flight& flight) {
 
 // Whether work that has not finished refers to it.
 inline bool in_use(Range& range) {
-  for (int patience = 20;; --patience) {
-    bool working = false, unclear = false;
-    for (auto& stream : range.users()) {
-      // A capturing stream cannot be asked; its earlier work is about to be done, or it is not.
-      if (stream->capturing()) {
-        unclear = true;
-        continue;
-      }
-      try {
-        working |= !stream->host->query();
-      } catch (const Error&) {}
-    }
-    if (working) return true;
-    if (!unclear) break;
-    if (patience == 0) return true;
-    const timespec nap{0, 100'000};
-    nanosleep(&nap, nullptr);
-  }
+  for (auto& stream : range.users())
+    if (!idle(*stream)) return true;
   driver().flights.remove_if(done);
   for (auto& flight : driver().flights)
     for (auto& touched : flight.contents->ranges)
@@ -175,6 +163,7 @@ inline bool in_use(Range& range) {
 
 inline void forget(const Ref<Range>& range, const char* call) {
   if (in_use(*range)) desk().complaints.say(std::string(call) + " of memory that queued work still uses");
+  if (driver().frees_wait) drain(range->owner);
   range->live.store(false);
   driver().ranges.erase(range->begin);
 }
@@ -187,8 +176,28 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   Device& device = current();
   demand(free && total, status::invalid_value);
   *total = capacity(device);
-  *free = driver().memory ? driver().memory - device.used : device.host->memory_info().free;
+  // What is handed out in pieces is taken from the whole in larger ones, where it has many.
+  constexpr uint64_t piece = 2 << 20;
+  const uint64_t memory = driver().memory,
+                 taken = memory % piece ? device.used : (device.used + piece - 1) / piece * piece;
+  *free = memory ? memory - std::min(memory, taken) : device.host->memory_info().free;
   return 0;
+}
+
+// Managed memory comes out of larger pieces, one behind the other: neighbours share pages, and what is said of a page
+// is said of them all. Fresh pieces belong nowhere; who reaches them is in `reached_by`.
+inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
+  constexpr size_t piece = 2 << 20, grain = 256;
+  Packing& packing = device.packing;
+  const size_t room = (bytes + grain - 1) / grain * grain;
+  if (!packing.memory || packing.memory->bytes - packing.used < room) {
+    packing = {device.host->allocate_managed(std::max(room, piece)), 0};
+    device.host->advise({packing.memory, 0, packing.memory->bytes}, Advice::preferred_location, nowhere);
+  }
+  memory = packing.memory;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory->address) + packing.used;
+  packing.used += room;
+  return begin;
 }
 
 inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags, bool managed = false) {
@@ -196,10 +205,13 @@ inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, uns
   demand(bytes > 0, status::invalid_value);
   if (kind == Range::device) demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
   hotslot::Device& host = *device.host;
-  Ref<Memory> memory = managed                 ? host.allocate_managed(bytes)
-                       : kind == Range::device ? host.allocate(bytes)
-                                               : host.allocate_host(bytes);
-  const auto begin = reinterpret_cast<uintptr_t>(memory->address);
+  Ref<Memory> memory;
+  uintptr_t begin = 0;
+  if (managed)
+    begin = packed(device, bytes, memory);
+  else
+    memory = kind == Range::device ? host.allocate(bytes) : host.allocate_host(bytes);
+  if (!managed) begin = reinterpret_cast<uintptr_t>(memory->address);
   auto range = std::make_shared<Range>(kind, device, begin, bytes, flags, std::move(memory));
   driver().ranges[begin] = range;
   if (kind == Range::device) device.used += bytes;
@@ -209,6 +221,7 @@ inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, uns
 inline Status mem_alloc(DevicePtr* out, size_t bytes) {
   Device& device = current();
   demand(out, status::invalid_value);
+  if (driver().allocations_wait) drain(device);
   *out = own_memory(device, Range::device, bytes, 0)->begin;
   return 0;
 }
@@ -228,6 +241,7 @@ inline Status mem_free(DevicePtr at) {
 inline Status mem_host_alloc(void** out, size_t bytes, unsigned flags) {
   Device& device = current();
   demand(out && flags <= 7, status::invalid_value);
+  if (driver().allocations_wait) drain(device);
   *out = reinterpret_cast<void*>(own_memory(device, Range::host, bytes, flags)->begin);
   return 0;
 }
@@ -279,8 +293,6 @@ inline Status mem_alloc_managed(DevicePtr* out, size_t bytes, unsigned flags) {
   demand(out && (flags == mem_attach_global || flags == 2), status::invalid_value);
   demand(flags == mem_attach_global && driver().managed, status::not_supported);
   *out = own_memory(device, Range::device, bytes, flags, true)->begin;
-  // Fresh managed memory belongs nowhere; who reaches it is in `reached_by`.
-  device.host->advise({driver().ranges[*out]->memory, 0, bytes}, Advice::preferred_location, nowhere);
   return 0;
 }
 
@@ -314,7 +326,7 @@ inline Status advise_at(DevicePtr at, size_t bytes, MemoryAdvice advice, int whe
          status::not_supported);
   const bool by = advice == advise_accessed_by;
   if (by) range->reached_by |= 1u << where;
-  range->owner.host->advise({range->memory, at - range->begin, bytes},
+  range->owner.host->advise({range->memory, range->offset(at), bytes},
                             by ? Advice::accessed_by : Advice::preferred_location, where);
   return 0;
 }
@@ -329,7 +341,7 @@ inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute att
   current();
   unsafe();
   const Ref<Range> range = managed_range(at, bytes);
-  Residency found = range->owner.host->residency({range->memory, at - range->begin, bytes});
+  Residency found = range->owner.host->residency({range->memory, range->offset(at), bytes});
   auto& by = found.accessed_by;
   by.erase(std::remove_if(by.begin(), by.end(), [&](int id) { return !(range->reached_by >> id & 1); }), by.end());
   const bool list = attribute == range_accessed_by;

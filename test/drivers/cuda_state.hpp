@@ -2,6 +2,7 @@
 // that a real driver keeps or should keep: which memory is live, what queued work and graphs refer to, who captures.
 #pragma once
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <list>
 #include <set>
@@ -16,7 +17,8 @@ namespace hotslot::software {
 
 using cuda::Status;
 namespace status = cuda::status;
-constexpr Status illegal_state = 401, invalid_ptx = 218, invalid_device_function = 98, peer_access_unsupported = 217;
+constexpr Status illegal_state = 401, invalid_ptx = 218, invalid_device_function = 98, peer_access_unsupported = 217,
+                 exclusive_process = 46;
 
 // Leaves a call with this status.
 struct Refusal {
@@ -49,7 +51,12 @@ struct Range {
   // Cleared when it is freed or unregistered; queued work and graphs may still hold it.
   std::atomic<bool> live{true};
   uintptr_t end() const { return begin + bytes; }
+  size_t offset(uintptr_t at) const { return at - reinterpret_cast<uintptr_t>(memory->address); }
   bool managed() const { return memory && memory->managed; }
+  // Of registered memory that a fork took from the device: the pages that the device goes on with.
+  bool parted = false;
+  std::vector<uint8_t> pages;
+  uintptr_t seen(uintptr_t at) const { return parted ? reinterpret_cast<uintptr_t>(pages.data()) + (at - begin) : at; }
   unsigned reached_by = 0;  // of managed memory: devices that advice named, a bit each
 
   // The streams whose queues hold work on it. Views count themselves in and out, on whatever thread finishes the work.
@@ -110,6 +117,12 @@ struct Fault {
   std::atomic<Status> status{status::launch_failed};
 };
 
+// A queue of the hardware, which several streams may share: what is given to it starts in order.
+struct HardwareQueue {
+  std::weak_ptr<Stream> last;   // who gave it something last
+  Ref<hotslot::Event> started;  // that something has begun
+};
+
 struct Module {
   Device& owner;
   std::atomic<bool> live{true};
@@ -147,6 +160,12 @@ struct Stream {
   int priority = 0;
   Ref<Capture> capture;  // the last one it took part in
   Ref<Fault> fault = std::make_shared<Fault>();
+  size_t queue = 0;            // of the hardware
+  uint64_t held_by = 0;        // the thread whose call keeps the whole stream
+  Ref<hotslot::Event> before;  // behind what it was given before its capture
+  // How much it was given, and marks that tell how much of it is done.
+  uint64_t given = 0, passed = 0;
+  std::deque<std::pair<uint64_t, Ref<hotslot::Event>>> marks;
   Capture* capturing() {
     if (capture && capture->ended) capture.reset();
     return capture.get();
@@ -156,7 +175,7 @@ struct Stream {
 struct Event {
   Device& owner;
   Ref<hotslot::Event> host;
-  bool timing = true, recorded = false;
+  bool timing = true, recorded = false, in_graph = false;
   Ref<Capture> capture;  // last recorded inside this one
   Ref<Fault> fault;      // of the stream that recorded it last
 };
@@ -173,6 +192,12 @@ struct Exec {
   Ref<const Contents> contents;
 };
 
+// A piece of managed memory, and how much of it was given away.
+struct Packing {
+  Ref<Memory> memory;
+  size_t used = 0;
+};
+
 // A device and its primary context in one; their addresses are what the context's handles are.
 struct Device {
   int index = 0;
@@ -181,6 +206,11 @@ struct Device {
   unsigned flags = 0;
   uint64_t used = 0;
   Status poisoned = 0;
+  std::set<std::string> loaded;                // what was loaded when it was first used
+  size_t last_queue = SIZE_MAX;                // that a stream was given
+  uint64_t drained_by = 0;                     // the thread that waits for all work, and lets no other call in
+  HardwareQueue queues[2][32];                 // for kernels, for copies
+  Packing packing;                             // what managed memory comes out of
   std::set<Device*> peers;                     // whose memory its kernels may touch
   std::vector<std::weak_ptr<Stream>> streams;  // also destroyed ones that still work
 };
@@ -268,7 +298,15 @@ struct Driver {
   bool sticky_context = false, refuse_register = false, peer = true;
   bool managed = true, concurrent = true;  // managed memory is there; the CPU may use it at any time
   std::string hang;                        // the call that never returns
-  uint64_t memory = 0;                     // per device; 0: the machine's
+  // What a card makes wait; see cuda_waits.hpp.
+  bool frees_wait = true, loads_wait = true, allocations_wait = false, prefetches_wait = true;
+  uint64_t pageable_copies = 0;  // out of memory that is not pinned, or into it, that were no part of a capture
+  uint64_t connections = 8, depth = 1000, slow = 0;
+  bool exec_timeout = false;
+  bool fills_load = false;         // fills are made by kernels, which are loaded when they are first needed
+  std::string exclusive;           // a file: one process at a time has the devices
+  bool late_graph_events = false;  // a graph's record shows when it is made, and not before
+  uint64_t memory = 0;             // per device; 0: the machine's
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;
   Registry<Stream, cuda::StreamHandle> streams;
@@ -298,6 +336,7 @@ struct ThreadState {
   Device* current = nullptr;
   cuda::CaptureMode mode = cuda::capture_global;
   Status last = 0;
+  Call* call = nullptr;  // the one it is in
 };
 inline ThreadState& thread_state() {
   static thread_local ThreadState state;

@@ -26,6 +26,7 @@ inline Status stream_create(StreamHandle* out, unsigned flags, int priority) {
   auto stream = std::make_shared<Stream>(Stream{device, device.host->create_stream(clamped), clamped, nullptr});
   auto& known = device.streams;
   known.erase(std::remove_if(known.begin(), known.end(), [](auto& weak) { return weak.expired(); }), known.end());
+  stream->queue = next_queue(device);
   known.push_back(stream);
   *out = driver().streams.add(std::move(stream));
   return 0;
@@ -50,8 +51,15 @@ inline Status stream_query(StreamHandle handle) {
   return asking(stream->fault, [&] { return stream->host->query(); }) ? 0 : status::not_ready;
 }
 
-// Blocks until everything enqueued so far is done.
-inline void drain(const Ref<Stream>& stream) {
+// Blocks until everything enqueued so far is done; with a reason, as part of a call that keeps the stream meanwhile.
+inline void drain(const Ref<Stream>& stream, const char* why = nullptr) {
+  if (why) {
+    stream->held_by = thread_state().id;
+    keep_until(why, [&] { return idle(*stream); });
+    stream->held_by = 0;
+    asking(stream->fault, [&] { stream->host->query(); });
+    return;
+  }
   const Ref<hotslot::Device> device = stream->owner.host;
   const Ref<hotslot::Event> event = device->create_event(false);
   asking(stream->fault, [&] {
@@ -74,8 +82,8 @@ inline Status event_create(EventHandle* out, unsigned flags) {
   // Events for other processes must not have timing.
   demand(out && flags <= 7 && ((flags & 4) == 0 || flags & event_disable_timing), status::invalid_value);
   const bool timing = (flags & event_disable_timing) == 0;
-  *out = driver().events.add(
-      std::make_shared<Event>(Event{device, device.host->create_event(timing), timing, false, nullptr, nullptr}));
+  *out = driver().events.add(std::make_shared<Event>(
+      Event{device, device.host->create_event(timing), timing, false, false, nullptr, nullptr}));
   return 0;
 }
 
@@ -96,10 +104,12 @@ inline Status event_record_with_flags(EventHandle handle, StreamHandle on, unsig
     asking(stream->fault, [&] { stream->host->record(event.host, true); });
     capture->contents->nodes.push_back({'e', 0});
     event.capture.reset();
-    event.recorded = true;
+    event.recorded = event.in_graph = true;
     return 0;
   }
+  take_place(stream, Engine::compute);
   asking(stream->fault, [&] { stream->host->record(event.host, false); });
+  event.in_graph = false;
   event.capture = stream->capture;
   event.recorded = capture == nullptr;
   event.fault = stream->fault;
@@ -110,13 +120,14 @@ inline Status event_record(EventHandle event, StreamHandle stream) { return even
 
 inline Status event_query(EventHandle handle) {
   Event& event = event_of(handle);
-  // HIP's asking was barred by other threads' captures whatever the thread's own mode, until ROCm 7.2.
+  // HIP's asking was barred by other threads' captures whatever the thread's own mode, until ROCm 7.2.1.
 #ifdef HOTSLOT_SOFTWARE_HIP
   unsafe(HOTSLOT_SOFTWARE_HIP < 7);
 #else
   unsafe();
 #endif
-  return asking(event.fault, [&] { return event.host->query(); }) ? 0 : status::not_ready;
+  const bool done = asking(event.fault, [&] { return event.host->query(); });
+  return done || (event.in_graph && driver().late_graph_events) ? 0 : status::not_ready;
 }
 
 inline Status event_synchronize(EventHandle handle) {
@@ -146,15 +157,22 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
   Event& event = event_of(handle);
   demand(flags <= 1, status::invalid_value);
   demand(flags == 0, status::not_supported);  // a wait that is a node
+  if (event.in_graph && driver().late_graph_events) return 0;
+  const bool joins = event.capture && !event.capture->ended && !stream->capturing();
+  if (joins)
+    mark_before(*stream);
+  else
+    take_place(stream, Engine::compute);
   asking(stream->fault, [&] { stream->host->wait(event.host); });
-  if (event.capture && !event.capture->ended && !stream->capturing()) stream->capture = event.capture;
+  if (joins) stream->capture = event.capture;
   return 0;
 }
 
 // ---- copies and fills -----------------------------------------------------------------------------------------------
 
 inline Ref<Memory> view(const Ref<Stream>& stream, uintptr_t at, size_t bytes, const Ref<Range>& range) {
-  return std::make_shared<View>(*stream->owner.host, at, bytes, range, stream->capturing() ? nullptr : stream);
+  return std::make_shared<View>(*stream->owner.host, range ? range->seen(at) : at, bytes, range,
+                                stream->capturing() ? nullptr : stream);
 }
 
 inline void add_node(Stream& stream, Contents::Node node, std::initializer_list<Ref<Range>> ranges) {
@@ -173,6 +191,11 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
                    const Ref<Range>& from_range, size_t bytes) {
   if (bytes == 0) return 0;
   const bool capturing = stream->capturing();
+  take_place(stream, Engine::copy);
+  driver().pageable_copies += !capturing && (!from_range || !to_range);
+  // Out of pageable memory little is taken along; more goes through the driver's own staging, in the stream's turn.
+  constexpr size_t taken_along = 64 << 10;
+  if (!from_range && !capturing && bytes > taken_along) drain(stream, "a copy out of pageable memory");
   const Span target{view(stream, to, bytes, to_range), 0, bytes};
   const Span source{from_range || capturing
                         ? view(stream, from, bytes, from_range)
@@ -180,7 +203,7 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
                     0, bytes};
   asking(stream->fault, [&] { stream->host->copy(target, source); });
   add_node(*stream, {'m', memory_kind(to_range) * 3 + memory_kind(from_range)}, {to_range, from_range});
-  if (!to_range && !capturing) drain(stream);
+  if (!to_range && !capturing) drain(stream, "a copy into pageable memory");
   return 0;
 }
 
@@ -247,6 +270,10 @@ inline Status fill(DevicePtr to, const void* pattern, size_t width, size_t count
   const Ref<Stream> stream = stream_of(on);
   demand(to % width == 0 && count <= SIZE_MAX / width, status::invalid_value);
   if (count == 0) return 0;
+  if (Device& device = stream->owner;
+      driver().fills_load && device.loaded.insert("fill " + std::to_string(width)).second)
+    load(device, "a kernel that fills");
+  take_place(stream, Engine::compute);
   const size_t bytes = count * width;
   const Ref<Range> target = on_device(to, bytes, stream->owner);
   same_device(*target, *stream);
@@ -270,9 +297,13 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
   const Ref<Range> range = managed_range(at, bytes);
   // The whole memory is what moves; the view in it is what counts the work.
   const Ref<Memory> used = view(stream, at, bytes, range);
+  take_place(stream, Engine::copy);
+  // A stream that has nothing else to do moves the pages before the call returns.
+  const bool at_once = driver().prefetches_wait && !stream->capturing() && idle(*stream);
   asking(stream->fault, [&] {
-    stream->host->prefetch({Ref<Memory>(used, range->memory.get()), at - range->begin, bytes}, where);
+    stream->host->prefetch({Ref<Memory>(used, range->memory.get()), range->offset(at), bytes}, where);
   });
+  if (at_once) keep_until("the move of pages", [&] { return idle(*stream); });
   return 0;
 }
 inline Status mem_prefetch_v1(DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) {

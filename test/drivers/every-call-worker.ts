@@ -12,6 +12,7 @@ import { getSharedCaptureStream } from '../../src/graph/index.ts';
 import { type Device, DeviceError, openDevice, type Placement } from '../../src/index.ts';
 import { rows } from '../pipeline/fixture.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { counts, software } from './talk.ts';
 
@@ -117,6 +118,7 @@ const held = openDevice(TESTED);
 function living(): Record<string, number> {
   getSharedCaptureStream(held);
   const all: Record<string, number> = { ...counts(driver.live()), ...openHandles(), pins: pinnedHandles() };
+  delete all.pageable_copies;
   // Staging memory is kept for the next read or write, up to a limit.
   delete all.host_allocations;
   delete all.host_allocation_bytes;
@@ -186,7 +188,18 @@ const made = Object.entries(counts(driver.calls()))
   .map(([name, count]) => [name, count - (before[name] ?? 0)] as const)
   .filter(([, count]) => count > 0);
 const threadsBefore = threads();
-process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made) })}\n`);
+// While another stream is busy all along: no call may wait for that.
+{
+  using stream = held.createStream();
+  using latch = new Latch(held);
+  using behind = held.createEvent();
+  latch.hold(stream);
+  stream.record(behind);
+  await train((error) => {
+    throw error;
+  });
+}
+process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made), waits: driver.waits() })}\n`);
 const few = most === 'few';
 
 /** Which of a call's occurrences are to fail. */

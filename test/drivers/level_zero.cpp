@@ -54,6 +54,8 @@ SOFTWARE_EXPORT void hotslot_software_fail(const char* specification) {
   software::Calls::all().injection.set(specification);
 }
 SOFTWARE_EXPORT const char* hotslot_software_calls(void) { return software::lent_text(software::Calls::all().text()); }
+// Nothing here waits for more than the specification says.
+SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return ""; }
 SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   std::lock_guard held(software::machine().lock);
   return software::lent_text(software::machine().live());

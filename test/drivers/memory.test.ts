@@ -34,8 +34,10 @@ describe('memory of GPU families', function () {
         for (const excess of await probe(mode, ['staging'])) expect(excess).to.be.within(0, 2 * MIB);
       });
 
-      it('memory that is kept is given up before work is waited for', async () => {
-        expect(await probe(mode, ['reclaimed'], limit)).to.be.below(1500);
+      it('memory that is kept is given up before work is waited for, or as soon as the driver takes it back', async () => {
+        const { ms, records } = await probe(mode, ['reclaimed'], limit);
+        expect(ms).to.be.below(1500);
+        expect(records).to.be.below(20);
       });
 
       it('what the driver refuses to take is offered at once again, then told once and kept until it is taken', async () => {

@@ -1,9 +1,9 @@
 /** What a user meets on one device in some trouble; prints one JSON object. Run in a software driver's environment. */
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { listDevices, openDevice, ReplayPipeline, type Tensor } from '../../src/index.ts';
+import { listDevices, openDevice, ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
 import { counter, filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { type Software, software } from './talk.ts';
+import { counts, type Software, software } from './talk.ts';
 
 const refused = (call: () => unknown): Record<string, unknown> => {
   try {
@@ -137,14 +137,26 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   /** a driver that will not pin host memory */
   async pageable() {
     const warnings: string[] = [];
-    const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE });
+    const mailbox = WeightMailbox.create({ length: 1 });
+    const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE, mailbox });
     made.on('warning', (text) => warnings.push(text));
-    const update = counter(made);
-    const { ticks } = await made.run({ ticks: 20 });
+    const device = openDevice(TESTED);
+    using count = device.allocate({ shape: [1] });
+    using one = device.allocate({ shape: [1] }).write(Float32Array.of(1));
+    made.capture(
+      (_, { stream, out }) => {
+        stream.launch('axpby', { tensors: [count, one], wholes: [1], reals: [1, 1] });
+        stream.copy(out.view({ shape: [1] }), count);
+      },
+      { scalars: ['count'], weights: count },
+    );
+    const { ticks, scalars } = await made.run({ ticks: 20, publishEvery: 5 });
     const { transferManifest } = made;
     await made.close();
-    update.close();
-    return { warnings, ticks, transferManifest };
+    const weights = new Float32Array(1);
+    const version = mailbox.read(weights);
+    const { pageable_copies: pageable = 0 } = counts((await software()).live());
+    return { warnings, ticks, scalars, version, weights: [...weights], pageable, transferManifest };
   },
 
   /** two pipelines of one process on one device, at once */

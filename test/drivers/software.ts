@@ -77,6 +77,8 @@ const variables: Partial<Record<SoftwareDriver, string>> = {
   hip: 'HOTSLOT_HIP',
   'hip-old': 'HOTSLOT_HIP',
 };
+/** As many queues as a driver has for streams: what the library sets itself for CUDA. */
+const queues = { GPU_MAX_HW_QUEUES: '32' };
 
 /** The environment in which a process has this driver's devices and no other but the host's; null: the host's alone. */
 export function driverEnvironment(driver: SoftwareDriver | null, library: string): NodeJS.ProcessEnv {
@@ -88,6 +90,7 @@ export function driverEnvironment(driver: SoftwareDriver | null, library: string
     HOTSLOT_HIP: 'none',
     HOTSLOT_LEVEL_ZERO: 'none',
     HOTSLOT_SOFTWARE_STRICT: 'abort',
+    ...queues,
   };
   if (driver === 'level_zero') {
     // Beneath the real loader, in place of the drivers it knows.

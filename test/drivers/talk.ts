@@ -10,6 +10,8 @@ export interface Software {
   calls(): string;
   /** lines 'kind count' */
   live(): string;
+  /** lines 'name µs µs': the longest that a call kept the main thread waiting, and any other */
+  waits(): string;
 }
 
 export async function software(): Promise<Software> {

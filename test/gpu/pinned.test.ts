@@ -1,9 +1,11 @@
 /** Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte twice. */
+import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 import { allocateShared } from '../../src/shared-memory.ts';
 import { openHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
 import { refusal, refusesWith } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -73,17 +75,38 @@ describe(`pinned memory of ${TESTED}`, () => {
     expect([again.kind, beside.kind]).to.deep.equal(['registered', 'registered']);
   });
 
+  it('is pinned again at once when it was let go beside work that runs', async () => {
+    using stream = device.createStream();
+    const memory = pages(1);
+    stream.launch('spin', { wholes: [100_000] });
+    for (let i = 0; i < 3; i++) device.registerHost(memory).close();
+    await stream.synchronize();
+  });
+
+  it('stays the device’s when the process starts another one', async () => {
+    using stream = device.createStream();
+    const memory = pages(2).fill(1);
+    using host = device.registerHost(memory);
+    using target = device.allocate({ shape: [2 * PAGE], dtype: 'uint8' });
+    for (const value of [2, 3]) {
+      // Where both shared the pages, this process's next write would part them from the device.
+      spawnSync('true');
+      memory.fill(value);
+      stream.copy(target, host.tensor({ shape: [2 * PAGE], dtype: 'uint8' }));
+      expect(new Set(await target.toArray(stream))).to.deep.equal(new Set([value]));
+    }
+  });
+
   it('is copied from without waiting for its stream', async () => {
     using stream = device.createStream();
-    using word = device.allocate({ shape: [1], dtype: 'int32' });
-    using key = device.createStream();
+    using latch = new Latch(device);
     using memory = device.registerHost(pages(1024));
     using target = device.allocate({ shape: [1024 * PAGE], dtype: 'uint8' });
-    stream.launch('latch', { tensors: [word], wholes: [10_000] });
+    latch.hold(stream);
     for (let i = 0; i < 8; i++) stream.copy(target, memory.tensor({ shape: [1024 * PAGE], dtype: 'uint8' }));
     // Behind a stream that is held, enqueueing came back.
     expect(stream.query()).to.equal(false);
-    key.fill(word, 1);
+    latch.open();
     await stream.synchronize();
   });
 });

@@ -117,6 +117,7 @@ async function runMocha(
       env: {
         // Streams share so many queues to a GPU, eight unless told: the contract holds eight beside one that goes on.
         CUDA_DEVICE_MAX_CONNECTIONS: '32',
+        GPU_MAX_HW_QUEUES: '32',
         ...process.env,
         HOTSLOT_TEST_DEVICE: device,
         HOTSLOT_TEST_REPORT: report,

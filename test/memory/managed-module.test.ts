@@ -86,7 +86,7 @@ describe('memory/managed-module', () => {
     const { device } = pool();
     using managed = pool().allocate({ shape: [4] });
     using empty = device.allocate({ shape: [0] });
-    using lent = device.registerHost(new Float32Array(16), { pin: false });
+    using lent = device.registerHost(new Float32Array(new SharedArrayBuffer(64)), { pin: false });
     const parts = {
       managed,
       none: null,

@@ -39,7 +39,7 @@ describe('the trace', () => {
     expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
     for (let tick = 0; tick < 30; tick++) {
       const at = (name: string) => spans.find((span) => span.name === name && span.args.tick === tick) as Span;
-      const order = ['request', 'pack', 'replay_pipeline_batch_h2d', 'copied seen', 'launch', 'spent seen'].map(at);
+      const order = ['request', 'pack', 'replay_pipeline_batch_h2d', 'ready', 'launch', 'spent seen'].map(at);
       const times = order.map(({ ts }) => Number(ts));
       expect(times).to.deep.equal([...times].sort((a, b) => a - b));
       expect(order.filter(({ ph }) => ph === 'X').every(({ dur }) => Number(dur) > 0)).to.equal(true);

@@ -53,6 +53,7 @@ Napi::Value device_traits(Info info) {
     out.Set("graphEvents", traits.graph_events);
     out.Set("rings", traits.rings);
     out.Set("noManaged", traits.no_managed);
+    out.Set("watchdog", traits.watchdog);
     out.Set("movesPages", traits.moves_pages);
     out.Set("submitter", traits.submitter);
     out.Set("matrixProducts", traits.matrix_products);

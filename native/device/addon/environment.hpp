@@ -79,10 +79,16 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Forgets lent memory that only this list still holds, once its device lets go of it.
-  void sweep() {
+  // Lent memory that was closed and is not forgotten yet.
+  bool has_closed() const {
+    return std::any_of(lent_.begin(), lent_.end(), [](const Lent& lent) { return lent.memory.use_count() == 1; });
+  }
+
+  // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`: even if the device
+  // has to be idle for that, and is not.
+  void sweep(bool at_once = false) {
     for (size_t i = lent_.size(); i-- > 0;) {
-      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release()) continue;
+      if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release(at_once)) continue;
       std::swap(lent_[i], lent_.back());
       lent_.pop_back();
     }

@@ -1,4 +1,6 @@
 // The core's face to JavaScript: memory of a device and of the host, managed memory, and values written and read.
+#include <time.h>
+
 #include <cstring>
 
 #include "device/addon/arguments.hpp"
@@ -18,12 +20,35 @@ Napi::Value address(Info info) {
 
 // ---- host memory ----------------------------------------------------------------------------------------------------
 
+// CUDA's number, and HIP's.
+constexpr int already_registered = 712;
+
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   return guard(info, [&] {
-    return own(info).lend(info[1].As<Napi::TypedArray>(),
-                          device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value()));
+    const auto lend = [&] {
+      return own(info).lend(info[1].As<Napi::TypedArray>(),
+                            device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value()));
+    };
+    // A registration that was closed may be there until nothing runs that was given before: it has a while, as what is
+    // closed while it is pinned.
+    constexpr uint64_t patience_ns = 2'000'000'000;
+    for (const uint64_t begin = now_ns();;) {
+      try {
+        return lend();
+      } catch (const Error& error) {
+        if (error.status != already_registered || !own(info).has_closed() || now_ns() - begin > patience_ns) throw;
+      }
+      own(info).sweep(true);
+      const timespec nap{0, 200'000};
+      nanosleep(&nap, nullptr);
+    }
   });
+}
+
+// allocateHost(device, bytes): the driver's own, pinned.
+Napi::Value allocate_host(Info info) {
+  return guard(info, [&] { return own(info).make(device(info, 0)->allocate_host(whole(info, 1))); });
 }
 
 // How the driver reaches it: 0 pageable, 1 registered, 2 imported.
@@ -51,10 +76,11 @@ Napi::Value read(Info info) {
     return own(info).make(staging);
   });
 }
+// copyOut(staging, to, from = 0)
 Napi::Value copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   return guard(info, [&] {
-    Span from = span(number(info, 0), 0, to.size);
+    Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
     memcpy(to.data, from.address(), to.size);
   });
 }
@@ -129,6 +155,7 @@ void add_memory_functions(Napi::Env env, Napi::Object exports) {
                     {"scratch", scratch},
                     {"address", address},
                     {"registerHost", register_host},
+                    {"allocateHost", allocate_host},
                     {"hostKind", host_kind},
                     {"write", write},
                     {"read", read},

@@ -64,8 +64,9 @@ class Memory : public Object {
   Ref<ReplayOrder> replay_order;
   // The bytes are gone (see Device::revoke): work that refers to them must not begin, and fails with lender_gone.
   std::atomic<bool> revoked{false};
-  // For host memory without references: true once the device is done with it and has let go of its pages.
-  virtual bool release() { return true; }
+  // For host memory without references: true once the device is done with it and has let go of its pages. `at_once`:
+  // even if the driver lets nobody do anything until all that runs is done.
+  virtual bool release(bool /*at_once*/ = false) { return true; }
 };
 
 // Why work fails that refers to revoked memory, and what helps.
@@ -216,6 +217,7 @@ struct MemoryInfo {
 struct DeviceTraits {
   std::string description;     // what it calls itself, with its driver's version
   bool timing_events = true;   // events can measure time
+  bool watchdog = false;       // kernels that run for seconds are ended, and the context with them
   bool graph_events = true;    // graphs can record events for outsiders
   bool rings = false;          // completions ring the bell that attends
   std::string no_managed;      // why there is no managed memory; empty: there is

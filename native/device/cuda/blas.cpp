@@ -1,6 +1,10 @@
-// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, HOTSLOT_CUBLAS=none none.
+// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several with colons between; =none none.
 #include "device/cuda/blas.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
 #include <vector>
 
 #include "device/cuda/device.hpp"
@@ -16,22 +20,45 @@ std::string blas_version_text(int version) {
   return std::to_string(version / unit) + "." + std::to_string(version % unit / 100);
 }
 
+std::vector<std::string> paths_of(const std::string& list) {
+  std::vector<std::string> paths;
+  for (size_t from = 0; from <= list.size();) {
+    const size_t to = std::min(list.find(':', from), list.size());
+    if (to > from) paths.push_back(list.substr(from, to - from));
+    from = to + 1;
+  }
+  return paths;
+}
+
+std::array<int64_t, 8> kind_of(const KernelArgs& args) {
+  std::array<int64_t, 8> kind;
+  std::copy_n(args.whole, kind.size(), kind.begin());
+  return kind;
+}
+
 }  // namespace
 
 // The newest first; a library that does not work with this driver gives way to an older one.
 std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   if (std::string(device.family) != "cuda") return nullptr;
+  const char* const asked = std::getenv(variable);
+  const bool named = asked && *asked;
+  std::vector<std::string> names{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
   // A test's driver is not what a library of the system would find: only one that was named is tried there.
-  const bool named = std::getenv(variable) != nullptr;
-  if (device.driver.library.named && !named) return nullptr;
-  for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}) {
-    const Library library = Library::open({name}, variable);
+  if (named)
+    names = paths_of(asked);
+  else if (device.driver.library.named)
+    return nullptr;
+  if (named && std::strcmp(asked, "none") == 0) {
+    why = std::string(variable) + "=none";
+    names.clear();
+  }
+  for (const std::string& name : names) {
+    const Library library = Library::open({name.c_str()}, nullptr);
     if (!library) {
       // What is not installed is no news; what does not load is, and a library that was named.
-      if (named || library.reason.find("No such file") == std::string::npos ||
-          library.reason.find(std::string(name) + ":") != 0)
-        why += (why.empty() ? "" : "; ") + library.reason;
-      if (named) break;
+      if (named || library.reason.find("No such file") == std::string::npos || library.reason.find(name + ":") != 0)
+        why += (why.empty() ? "" : "; ") + library.reason + (named ? std::string(" (named by ") + variable + ")" : "");
       continue;
     }
     const Calls calls{library.symbol<decltype(Calls::create)>("cublasCreate_v2"),
@@ -59,7 +86,6 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
       why += (why.empty() ? "" : "; ") + library.name +
              (complete ? " does not start: cuBLAS status " + std::to_string(got) : " is no cuBLAS");
     }
-    if (named) break;
   }
   return nullptr;
 }
@@ -105,6 +131,33 @@ std::string Blas::wrong_product() {
   return wrong;
 }
 
+size_t Blas::workspace_bytes() const {
+  constexpr size_t mib = 1 << 20;
+  return device_.capability() >= 120 ? 12 * mib : device_.capability() >= 90 ? 32 * mib : 4 * mib;
+}
+
+void Blas::rehearse(const KernelArgs& args) {
+  {
+    std::lock_guard guard(lock_);
+    if (!made_.insert(kind_of(args)).second) return;
+  }
+  std::thread elsewhere([&] {
+    try {
+      Launch launch;
+      launch.kernel = find_kernel("gemm");
+      launch.args = args;
+      Reach reach[max_pointers];
+      launch.kernel->need(args, reach);
+      for (int i = 0; i < launch.kernel->pointers; ++i)
+        launch.spans.push_back({device_.scratch(reach[i].bytes), 0, reach[i].bytes});
+      device_.launch_on_own(std::move(launch));
+    } catch (const Error&) {
+      // The capture will say it.
+    }
+  });
+  elsewhere.join();
+}
+
 void Blas::check(int status, const char* call) const {
   if (status == 0) return;
   // CUBLAS_STATUS_…: 1 not initialised, 3 no memory, 7 invalid value, 13 execution failed, 14 internal error.
@@ -120,6 +173,7 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
   // It may load a kernel now, which a capture allows in this mode only.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
+  made_.insert(kind_of(args));
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room), "cublasSetWorkspace");
   // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.

@@ -71,7 +71,8 @@ void CudaStream::do_begin_capture(Capture& capture) {
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
-  if (!driver_.ends_broken_captures) join(*raw_, unjoined);
+  // Also where the driver would free the streams that were left out: no document promises it.
+  if (!driver_.ends_broken_captures || !capture->invalid) join(*raw_, unjoined);
   const Status got = end_in_driver(*raw_, handle);
   driver_.open_captures.fetch_sub(1);
   const auto graph = std::make_shared<CudaGraph>(device_, handle, capture);

@@ -1,4 +1,6 @@
 // CUDA's and ROCm's devices: what they are, and what is loaded on them.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -27,6 +29,13 @@ CudaDevice::CudaDevice(Driver& driver, int index)
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) == status::success &&
       processors > 0)
     most_blocks_ = unsigned(processors) * 8;
+  const auto attribute = [&](Attribute which) {
+    int value = 0;
+    return driver.call.device_get_attribute(&value, which, id) == status::success ? value : 0;
+  };
+  capability_ = 10 * attribute(attribute_cc_major) + attribute(attribute_cc_minor);
+  // Windows has one beneath WSL, whatever the attribute says.
+  watchdog_ = attribute(attribute_kernel_exec_timeout) != 0 || access("/dev/dxg", F_OK) == 0;
   description_ = describe(driver, id);
   no_managed_ = why_not_managed();
   own_ = create_stream(0);
@@ -38,6 +47,7 @@ DeviceTraits CudaDevice::traits() {
   traits.submitter = driver.submitter;
   traits.graph_events = bool(driver.call.event_record_with_flags);
   traits.no_managed = no_managed_;
+  traits.watchdog = watchdog_;
   std::lock_guard guard(load_lock_);
   traits.matrix_products = products_.c_str();
   return traits;
@@ -49,7 +59,8 @@ MemoryInfo CudaDevice::memory_info() {
   const RelaxedCaptureMode relaxed(driver);
   size_t free = 0, total = 0;
   driver.check(driver.call.mem_get_info, &free, &total);
-  return {total, free};
+  // What is kept can be had.
+  return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes)};
 }
 
 // ---- what is loaded -------------------------------------------------------------------------------------------------
@@ -107,10 +118,37 @@ Blas* CudaDevice::blas() {
   return blas_.get();
 }
 
+void CudaDevice::launch_on_own(Launch&& launch) {
+  std::lock_guard guard(own_lock_);
+  own_->launch(std::move(launch));
+}
+
 void CudaDevice::prepare() {
   blas();
-  std::lock_guard guard(load_lock_);
-  load();
+  {
+    std::lock_guard guard(load_lock_);
+    load();
+  }
+  std::call_once(filled_, [this] { fill_once(); });
+}
+
+// Drivers fill memory by kernels of their own, which they may load as late as any.
+void CudaDevice::fill_once() {
+  try {
+    const Ref<Memory> memory = scratch(64);
+    const auto* const at = static_cast<CudaMemory*>(memory.get());
+    const Enter enter(driver, context);
+    const RelaxedCaptureMode relaxed(driver);
+    std::lock_guard guard(own_lock_);
+    const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
+    driver.check(driver.call.memset_d8_async, at->on_device, static_cast<unsigned char>(0), size_t(64), own);
+    driver.check(driver.call.memset_d16_async, at->on_device, static_cast<unsigned short>(0), size_t(32), own);
+    driver.check(driver.call.memset_d32_async, at->on_device, 0u, size_t(16), own);
+    driver.check(driver.call.memcpy_dtod_async, at->on_device, at->on_device + 32, size_t(32), own);
+    driver.check(driver.call.stream_synchronize, own);
+  } catch (const Error&) {
+    // Whoever needs it is told.
+  }
 }
 
 // ---- the family -----------------------------------------------------------------------------------------------------
@@ -145,8 +183,12 @@ Family::Found found_devices(Driver& driver) {
 
 Ref<Device> open_device(Driver& driver, int index) {
   auto device = std::make_shared<CudaDevice>(driver, index);
-  std::lock_guard guard(driver.lock);
-  driver.devices.push_back(device);
+  {
+    std::lock_guard guard(driver.lock);
+    driver.devices.push_back(device);
+  }
+  // While there is no work that would have to wait for it.
+  device->prepare();
   return device;
 }
 

@@ -37,6 +37,10 @@ class CudaDevice final : public GpuDevice {
   // used.
   void prepare();
   unsigned most_blocks() const { return most_blocks_; }
+  // Of CUDA's devices: 90 for 9.0.
+  int capability() const { return capability_; }
+  // On the device's own stream, which nothing waits for but new memory.
+  void launch_on_own(Launch&& launch);
 
   // For destructors; see Unreturned. A device that is lost has told already, and took everything with it; so has a
   // driver that shut down.
@@ -54,6 +58,10 @@ class CudaDevice final : public GpuDevice {
   }
   // Null when matrix products run on our own kernel.
   Blas* blas();
+  // Whether an event that a graph records counts as done, from its launch until it is recorded, because it was recorded
+  // before: no document says what a driver answers. Found out once, before the first capture of such a record.
+  void learn_graph_events();
+  bool tells_graph_events_early() const { return early_events_.load(); }
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
   // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's
@@ -73,6 +81,7 @@ class CudaDevice final : public GpuDevice {
   friend class RawStream;
   friend class CudaStream;
   void load();
+  void fill_once();
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);
@@ -81,6 +90,10 @@ class CudaDevice final : public GpuDevice {
   DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room, A... arguments);
 
   unsigned most_blocks_ = 1;
+  int capability_ = 0;
+  bool watchdog_ = false;
+  std::once_flag learnt_, filled_;
+  std::atomic<bool> early_events_{false};
   std::string description_, no_managed_;
   Ref<Stream> own_;  // for zeroing new memory
   std::mutex own_lock_;
@@ -97,6 +110,8 @@ class CudaDevice final : public GpuDevice {
     Ref<RawStream> raw;
     std::weak_ptr<CaptureMembership> membership;  // expired: the stream is closed, and no thread enqueues any more
   };
+  // Of all the driver's devices.
+  static std::vector<Live> live(Driver& driver);
   std::mutex streams_lock_;
   std::vector<Live> streams_;
   Blocks<DevicePtr> blocks_;

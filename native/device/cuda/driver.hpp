@@ -25,6 +25,8 @@ constexpr bool loses_context(Status status) {
     case status::launch_timeout:
     case 709:  // the primary context was reset
     case 710:  // assertion in a kernel
+    case 721:  // tensor memory of a kernel was not given back
+    case 810:  // the client of a shared context was ended
       return true;
     default:
       return status >= 714 && status <= 719;
@@ -53,7 +55,7 @@ struct Driver {
   std::atomic<int> open_captures{0};
   std::vector<Ref<CudaDevice>> devices;  // opened ones, for good; guarded by `lock`
   std::mutex lock;
-  Retired retired{[this] { return marks(); }};
+  Retired retired{[this] { return marks(); }, [this] { return idle(); }};
   Unreturned unreturned;
 
   [[noreturn]] void refuse(const char* call_name, Status status, const std::string& detail = "") const;
@@ -65,6 +67,8 @@ struct Driver {
   // A mark behind everything that streams of this family have been given so far. Lets go of closed streams that are
   // idle.
   Marks marks();
+  // Nothing that streams of this family have been given so far is left to do. Asks, and enqueues nothing.
+  bool idle();
   // Gives back what was let go and is idle now, closed streams too.
   void sweep() {
     if (Retired::may_sweep() && has_closed_streams()) marks();

@@ -3,8 +3,9 @@
 
 namespace hotslot::cuda {
 
-void CudaEvent::note(const Ref<RawStream>& stream) {
+void CudaEvent::note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind) {
   on_ = stream;
+  behind_ = std::move(behind);
   final_status_ = stream->final_status;
   done_ = false;
 }
@@ -17,7 +18,7 @@ bool CudaEvent::do_query() {
     if (!driver.may_poll()) return false;
     const Enter enter(driver, raw_.device.context);
     const RelaxedCaptureMode relaxed(driver);
-    got = driver.call.event_query(raw_.handle);
+    got = driver.call.event_query(behind_ ? behind_->handle : raw_.handle);
   } else {
     got = final_status_->load();
   }

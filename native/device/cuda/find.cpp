@@ -1,5 +1,7 @@
 // NVIDIA's driver: opened at run time, every call by the version whose signature was compiled, whatever the driver
 // offers beyond it.
+#include <cstdlib>
+
 #include "device/cuda/device.hpp"
 
 namespace hotslot::cuda {
@@ -59,6 +61,9 @@ Family::Found find() {
   found.context_lost =
       "nothing on this GPU survives that in this process: close what is open and start the process again; "
       "compute-sanitizer names the kernel at fault";
+  // Streams share what the driver opens of the hardware's queues, by default eight: work that has to wait keeps up
+  // whatever stands behind it there, of any stream. Read once, when the driver starts.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   for (const KernelImage* image = ptx_images; image->format; ++image) found.images.push_back(*image);
   found.library = Library::open({"libcuda.so.1"}, "HOTSLOT_CUDA");
   if (!found.library)

@@ -1,6 +1,9 @@
 // CUDA's and ROCm's graphs.
 #include "device/cuda/graph.hpp"
 
+#include <optional>
+#include <thread>
+
 namespace hotslot::cuda {
 
 void refuse_revoked(const Memory& memory, const char* call) {
@@ -49,10 +52,10 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
   // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most,
   // and an update may have made another. A stream that is gone was idle, and another stream's failure is its own.
   if (const auto on = last_on_.lock(); on && on != stream && pending())
-    driver.check(driver.call.stream_wait_event, stream->handle, last_.handle, 0u);
+    driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
   driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
   // A stream that fails this early says so at its next call.
-  driver.call.event_record(last_.handle, stream->handle);
+  driver.call.event_record(last_->handle, stream->handle);
   last_on_ = stream;
   // What the graph records is the events' latest record from here on.
   for (auto& node : capture_->nodes) {
@@ -60,15 +63,70 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
     auto& event = static_cast<CudaEvent&>(*node.event);
     std::lock_guard event_guard(event.capture_mark.lock);
     event.recorded_outside();
-    event.note(stream);
+    event.note(stream, device_.tells_graph_events_early() ? last_ : nullptr);
   }
+}
+
+namespace {
+
+// One graph that is busy for so long and then records an event that was recorded before. Nothing where the graph was
+// over before the driver was asked.
+std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
+  const Driver& driver = device.driver;
+  const auto& call = driver.call;
+  const Enter enter(driver, device.context);
+  const RelaxedCaptureMode relaxed(driver);
+  const Function spin = device.function(*find_kernel("spin"));
+  const auto stream = std::make_shared<RawStream>(device, 0);
+  const RawEvent event(device, false);
+  driver.check(call.event_record, event.handle, stream->handle);
+  driver.check(call.stream_synchronize, stream->handle);
+  GraphHandle handle = nullptr;
+  driver.check(call.stream_begin_capture, stream->handle, capture_relaxed);
+  void* parameters[] = {&busy_us};
+  const Status launched =
+      call.launch_kernel(spin, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream->handle, static_cast<void**>(parameters), nullptr);
+  const Status recorded = call.event_record_with_flags(event.handle, stream->handle, unsigned(event_record_external));
+  driver.check(call.stream_end_capture, stream->handle, &handle);
+  const RawGraph graph(device, handle);
+  for (const Status got : {launched, recorded})
+    if (got != status::success) driver.refuse(call.event_record_with_flags.name, got);
+  const RawExec exec(graph);
+  const uint64_t begin = now_ns();
+  driver.check(call.graph_launch, exec.handle, stream->handle);
+  const bool done = call.event_query(event.handle) == status::success;
+  // A thread that was kept from running asked too late.
+  const bool in_time = now_ns() - begin < uint64_t(busy_us) * 500;
+  driver.check(call.stream_synchronize, stream->handle);
+  if (done && !in_time) return {};
+  return done;
+}
+
+}  // namespace
+
+void CudaDevice::learn_graph_events() {
+  std::call_once(learnt_, [this] {
+    // In a thread that captures nothing.
+    std::thread elsewhere([this] {
+      driver.open_captures.fetch_add(1);
+      try {
+        std::optional<bool> early;
+        for (int64_t busy_us = 1000; !early && busy_us <= 64'000; busy_us *= 4) early = seen_early(*this, busy_us);
+        early_events_.store(early.value_or(true));
+      } catch (const Error&) {
+        early_events_.store(true);
+      }
+      driver.open_captures.fetch_sub(1);
+    });
+    elsewhere.join();
+  });
 }
 
 bool CudaExec::pending() const {
   const Driver& driver = device_.driver;
   if (!driver.may_poll()) return true;
   const RelaxedCaptureMode relaxed(driver);
-  return driver.call.event_query(last_.handle) == status::not_ready;
+  return driver.call.event_query(last_->handle) == status::not_ready;
 }
 
 }  // namespace hotslot::cuda

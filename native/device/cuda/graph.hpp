@@ -62,7 +62,8 @@ class CudaExec final : public Exec {
 
   CudaDevice& device_;
   std::mutex lock_;
-  RawEvent last_{device_, false};  // behind the latest replay
+  // Behind the latest replay.
+  const std::shared_ptr<RawEvent> last_ = std::make_shared<RawEvent>(device_, false);
   std::weak_ptr<RawStream> last_on_;
   Ref<RawExec> raw_;
   Ref<Capture> capture_;

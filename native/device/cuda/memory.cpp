@@ -8,16 +8,23 @@ namespace {
 
 class DeviceMemory final : public CudaMemory {
  public:
-  DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0, bool managed = false)
+  // `whole`: where what the driver gave begins, if that is not `at`.
+  DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0, bool managed = false,
+               DevicePtr whole = 0)
       : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable, managed),
-        room_(room) {}
+        room_(room),
+        whole_(whole ? whole : at) {}
   ~DeviceMemory() override {
-    cuda().driver.retired.add([&device = cuda(), at = on_device, room = room_] { device.put_back(at, room); });
+    cuda().driver.retired.add([&device = cuda(), whole = whole_, room = room_] { device.put_back(whole, room); });
   }
 
  private:
   const size_t room_;  // of a block; else 0
+  const DevicePtr whole_;
 };
+
+// Whole pages of any system: prefetches and advice go by pages.
+constexpr size_t managed_grain = 64 << 10;
 
 }  // namespace
 
@@ -49,13 +56,16 @@ void CudaDevice::zero(DevicePtr at, size_t bytes) {
   std::lock_guard guard(own_lock_);
   const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
   driver.check(driver.call.memset_d8_async, at, static_cast<unsigned char>(0), bytes, own);
+  // Threads that wait in the driver sleep, which takes longer than most fills.
+  constexpr uint64_t spin_ns = 50'000;
+  for (const uint64_t deadline = now_ns() + spin_ns; now_ns() < deadline;)
+    if (driver.call.stream_query(own) == status::success) return;
   driver.check(driver.call.stream_synchronize, own);
 }
 
 Ref<Memory> CudaDevice::do_allocate(size_t bytes) {
-  const size_t room = std::max<size_t>(bytes, 1);
-  auto memory = std::make_shared<DeviceMemory>(*this, obtain(driver.call.mem_alloc, bytes, room), bytes);
-  zero(memory->on_device, room);
+  auto memory = scratch(bytes);
+  zero(static_cast<DeviceMemory&>(*memory).on_device, std::max<size_t>(bytes, 1));
   return memory;
 }
 
@@ -68,13 +78,16 @@ Ref<Memory> CudaDevice::scratch(size_t bytes) {
 }
 
 void CudaDevice::put_back(DevicePtr at, size_t room) {
-  if (room == 0 || !in_use || !blocks_.keep(at, room)) give_back(driver.call.mem_free, at);
+  if (room == 0 || !in_use || !blocks_.keep(at, room))
+    driver.retired.when_idle([this, at] { give_back(driver.call.mem_free, at); });
 }
 
 void CudaDevice::trim() {
   if (!Retired::may_sweep()) return;
+  driver.sweep();
+  for (auto& [at, room] : blocks_.take_all())
+    driver.retired.when_idle([this, at = at] { give_back(driver.call.mem_free, at); });
   driver.tidy();
-  for (auto& [at, room] : blocks_.take_all()) give_back(driver.call.mem_free, at);
 }
 
 // ---- managed memory -------------------------------------------------------------------------------------------------
@@ -133,9 +146,18 @@ void Driver::advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) 
 
 Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   if (!no_managed_.empty()) throw unavailable(family, ": managed memory cannot be had: ", no_managed_);
-  const size_t room = std::max<size_t>(bytes, 1);
-  auto memory = std::make_shared<DeviceMemory>(
-      *this, obtain(driver.call.mem_alloc_managed, bytes, room, unsigned(mem_attach_global)), bytes, 0, true);
+  const size_t room = (std::max<size_t>(bytes, 1) + managed_grain - 1) / managed_grain * managed_grain;
+  const auto ask = [&](size_t more) {
+    return obtain(driver.call.mem_alloc_managed, bytes, room + more, unsigned(mem_attach_global));
+  };
+  DevicePtr whole = ask(0), at = whole;
+  if (whole % managed_grain != 0) {
+    // It shares pages with what is beside it, and what is said of a page is said of both.
+    driver.retired.when_idle([this, whole] { give_back(driver.call.mem_free, whole); });
+    whole = ask(managed_grain);
+    at = (whole + managed_grain - 1) / managed_grain * managed_grain;
+  }
+  auto memory = std::make_shared<DeviceMemory>(*this, at, bytes, 0, true, whole);
   zero(memory->on_device, room);
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
@@ -201,18 +223,23 @@ Ref<Memory> CudaDevice::do_register_host(void* address, size_t bytes, bool pin) 
     return std::make_shared<LentMemory<CudaMemory>>(driver.retired, std::move(let_go), *this, at, bytes, true,
                                                     on_device, kind);
   };
-  if (!pin || bytes == 0) return lent([] {}, DevicePtr(at), HostKind::pageable);
+  if (!pin || bytes == 0) return lent(nullptr, DevicePtr(at), HostKind::pageable);
   driver.sweep();
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
-  driver.check(driver.call.mem_host_register, address, bytes,
-               unsigned(host_register_portable | host_register_devicemap));
+  const auto& pin_pages = driver.call.mem_host_register;
+  const unsigned flags = host_register_portable | host_register_devicemap;
+  if (const Status got = pin_pages(address, bytes, flags); got != status::success) driver.refuse(pin_pages.name, got);
   DevicePtr on_device = 0;
   if (const Status got = driver.call.mem_host_get_device_pointer(&on_device, address, 0u); got != status::success) {
     driver.call.mem_host_unregister(address);
     driver.refuse(driver.call.mem_host_get_device_pointer.name, got);
   }
-  const auto unpin = [this, address] { give_back(driver.call.mem_host_unregister, address); };
+  keep_from_children(address, bytes, true);
+  const auto unpin = [this, address, bytes] {
+    give_back(driver.call.mem_host_unregister, address);
+    keep_from_children(address, bytes, false);
+  };
   return lent(unpin, on_device, HostKind::registered);
 }
 

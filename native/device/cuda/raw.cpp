@@ -82,16 +82,34 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
   }
 }
 
+// Copies: last references go without a lock.
+std::vector<CudaDevice::Live> CudaDevice::live(Driver& driver) {
+  std::vector<Live> all;
+  std::lock_guard guard(driver.lock);
+  for (auto& device : driver.devices) {
+    std::lock_guard streams(device->streams_lock_);
+    all.insert(all.end(), device->streams_.begin(), device->streams_.end());
+  }
+  return all;
+}
+
+bool Driver::idle() {
+  for (auto& [raw, weak] : CudaDevice::live(*this)) {
+    const Ref<CaptureMembership> membership = weak.lock();
+    std::unique_lock<decltype(membership->lock)> guard;
+    if (membership) guard = std::unique_lock(membership->lock);
+    // A stream in a capture cannot be asked.
+    const bool captures = raw->capture_stuck || (membership && membership->open());
+    if (captures ? raw->before_capture && !raw->before_capture->passed()
+                 : !asked(raw->device, call.stream_query, raw->handle))
+      return false;
+  }
+  return true;
+}
+
 Marks Driver::marks() {
   Marks marks;
-  std::vector<CudaDevice::Live> all;  // last references go without a lock
-  {
-    std::lock_guard guard(lock);
-    for (auto& device : devices) {
-      std::lock_guard streams(device->streams_lock_);
-      all.insert(all.end(), device->streams_.begin(), device->streams_.end());
-    }
-  }
+  const std::vector<CudaDevice::Live> all = CudaDevice::live(*this);
   for (auto& [raw, weak] : all) {
     std::shared_ptr<Mark> behind;
     const Ref<CaptureMembership> membership = weak.lock();

@@ -74,6 +74,7 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   switch (work.type) {
     case Work::copy:
+      if (!capturing()) stage(work);
       return;
     case Work::fill:
       require_reachable(work.to, call);
@@ -84,15 +85,31 @@ void CudaStream::do_prepare(Work& work, const char* call) {
         hotslot::refuse(family, call, {status::not_supported, "NOT_SUPPORTED"},
                         "this driver has no event records inside graphs",
                         "install a newer driver, or record outside the graph");
+      device_.learn_graph_events();
       return;
     case Work::kernel:
       for (auto& span : work.launch.spans) require_reachable(span, call);
       // Graphs hold the workspace of their products.
-      if (is_product(*work.launch.kernel) && device_.blas())
-        work.from = Span{workspace(), 0, Blas::workspace_bytes};
-      else
+      if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr) {
+        if (capturing()) blas->rehearse(work.launch.args);
+        work.from = Span{workspace(), 0, blas->workspace_bytes()};
+      } else
         device_.function(*work.launch.kernel);
       return;
+  }
+}
+
+// A copy out of host memory that is not pinned is made now, so that the driver need not make one in its stream's turn
+// and keep the caller until then.
+void CudaStream::stage(Work& work) {
+  const Memory& from = *work.from.memory;
+  if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host || work.from.bytes == 0) return;
+  try {
+    Span staging{device_.allocate_host(work.from.bytes), 0, work.from.bytes};
+    std::memcpy(staging.address(), work.from.address(), staging.bytes);
+    work.from = std::move(staging);
+  } catch (const Error&) {
+    // No pinned memory at all: the driver copies as it can.
   }
 }
 
@@ -183,7 +200,7 @@ Ref<Memory> CudaStream::workspace() {
   }
   std::lock_guard guard(workspace_lock_);
   auto& room = capture ? captured_workspace_ : workspace_;
-  if (!room || (capture && workspace_of_.lock() != capture)) room = device_.scratch(Blas::workspace_bytes);
+  if (!room || (capture && workspace_of_.lock() != capture)) room = device_.scratch(device_.blas()->workspace_bytes());
   if (capture) workspace_of_ = capture;
   return room;
 }
@@ -193,7 +210,7 @@ void CudaStream::issue_kernel(const Work& work) {
   for (auto& span : work.launch.spans) pointers.push_back(on_device(span));
   if (!work.from.memory) return run(*work.launch.kernel, work.launch.args, pointers);
   device_.blas()->gemm(raw_->handle, memory_of(work.from).on_device, work.launch.args, pointers[0], pointers[1],
-                       pointers[2]);
+                       pointers[2], work.from.bytes);
 }
 
 // Arguments in the kernel's order: pointers, whole numbers, reals as floats.
@@ -245,7 +262,8 @@ void CudaStream::do_wait(Event& each, bool) {
   auto& event = static_cast<CudaEvent&>(each);
   if (event.recorded && event.on_.expired()) return;  // its stream is gone, and was idle
   const Enter enter(driver_, device_.context);
-  driver_.check(driver_.call.stream_wait_event, raw_->handle, event.raw_.handle, 0u);
+  const RawEvent& point = event.behind_ ? *event.behind_ : event.raw_;
+  driver_.check(driver_.call.stream_wait_event, raw_->handle, point.handle, 0u);
 }
 
 void CudaStream::do_captured_wait(Event& event, bool joins) {

@@ -16,12 +16,14 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
   friend class CudaExec;
-  // Recorded on this stream, outside captures or by a replay. Under the mark's lock.
-  void note(const Ref<RawStream>& stream);
+  // Recorded on this stream, outside captures or by a replay, whose end is then what others wait for where the driver
+  // tells of an event in a graph too early. Under the mark's lock.
+  void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
   // Where it was recorded last: a stream that is gone was idle. Whether that was seen done. Guarded by the mark's lock.
   std::weak_ptr<RawStream> on_;
   Ref<std::atomic<Status>> final_status_;
   bool done_ = false;
+  std::shared_ptr<RawEvent> behind_;
   RawEvent raw_;
 };
 
@@ -51,6 +53,7 @@ class CudaStream final : public Stream {
  private:
   CudaStream(CudaDevice& device, const Ref<RawStream>& raw);
   void require_reachable(const Span& span, const char* call) const;
+  void stage(Work& work);
   void issue(const Work& work);
   void issue_copy(const Span& to, const Span& from);
   void issue_fill(const Work& work);

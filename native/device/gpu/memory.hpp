@@ -1,6 +1,9 @@
 // Memory as every GPU family handles it: host memory for staging, host memory that a caller lent, and device memory
 // that has run out. What the driver's calls are is the family's.
 #pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -11,7 +14,7 @@
 namespace hotslot {
 
 // Again when there is no memory: first without what is kept for later, then also without what was let go and is still
-// in use. `allocate` is false when there is no memory.
+// in use; at last the driver is given what it may wait for. `allocate` is false when there is no memory.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -21,6 +24,7 @@ bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   if (!Retired::may_sweep()) return false;
   retired.drain(reclaim_ns);
   trim();
+  retired.force();
   return allocate();
 }
 
@@ -38,15 +42,16 @@ class Staging {
   // Once nothing that was enqueued so far touches it.
   void give(uint8_t* at, size_t room) {
     retired_.add([this, at, room] {
-      if (!blocks_.keep(at, room)) free_(at);
+      if (!blocks_.keep(at, room)) retired_.when_idle([this, at = at] { free_(at); });
     });
   }
   void trim() {
-    for (auto& [at, room] : blocks_.take_all()) free_(at);
+    for (auto& [at, room] : blocks_.take_all()) retired_.when_idle([this, at = at] { free_(at); });
+    retired_.sweep();
   }
 
  private:
-  static constexpr size_t most_staging_bytes = size_t(64) << 20;
+  static constexpr size_t most_staging_bytes = size_t(256) << 20;
   Retired& retired_;
   const std::function<uint8_t*(size_t)> allocate_;
   const std::function<void(uint8_t*)> free_;
@@ -67,25 +72,36 @@ class StagingMemory final : public Base {
   const size_t room_;
 };
 
+// The whole pages of registered memory are kept from child processes. Where they are shared (gVisor, Linux before 5.9),
+// this process's next write makes a copy of a page, and the device goes on with the old one.
+inline void keep_from_children(void* address, size_t bytes, bool keep) {
+  const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = (uintptr_t(address) + page - 1) / page * page,
+                  end = (uintptr_t(address) + bytes) / page * page;
+  // What is no memory of its own kind (a mapped file) may refuse: then it stays as it was.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
+}
+
 // Host memory that a caller lent, as it is or pinned. It is the caller's again when the work that was enqueued before
-// the first release() is over. Never without release(): what still runs keeps the pages pinned, and pinned they stay.
+// the first release() is over, and nothing runs: a driver that unpins waits for that. Never without release(): what
+// still runs keeps the pages pinned, and pinned they stay.
 template <class Base>
 class LentMemory final : public Base {
  public:
-  // `let_go` unpins the pages.
+  // `let_go` unpins the pages; empty where they are not pinned.
   template <class... Arguments>
   LentMemory(Retired& retired, std::function<void()> let_go, Arguments&&... base)
       : Base(std::forward<Arguments>(base)...), retired_(retired), let_go_(std::move(let_go)) {}
 
-  bool release() override {
+  bool release(bool at_once) override {
     std::lock_guard guard(lock_);
     if (released_) return true;
     if (!Retired::may_sweep()) return false;
     if (!marked_) marks_ = retired_.mark();
     marked_ = true;
     if (!passed(marks_)) return false;
+    if (let_go_ && !at_once && !retired_.idle()) return false;
     released_ = true;
-    let_go_();
+    if (let_go_) let_go_();
     return true;
   }
 

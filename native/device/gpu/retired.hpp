@@ -1,6 +1,9 @@
 // What was let go while the device may still touch it. A GPU's queued work holds no references: instead, when the last
 // reference to something goes, a mark is put behind everything enqueued so far, and it is freed once all marks are
 // passed. So enqueueing costs nothing, and closing never waits.
+//
+// What goes back to the driver itself waits longer: until nothing runs at all. A driver that takes memory back waits
+// until its device is idle, and some let no other call in meanwhile (CUDA's under a lock of the context).
 #pragma once
 #include <functional>
 #include <list>
@@ -28,8 +31,8 @@ inline bool passed(Marks& marks) {
 
 class Retired {
  public:
-  // `mark` puts a mark behind everything enqueued so far, on every stream.
-  explicit Retired(std::function<Marks()> mark) : mark_(std::move(mark)) {}
+  // `mark` puts a mark behind everything enqueued so far, on every stream; `idle` only asks whether something runs.
+  Retired(std::function<Marks()> mark, std::function<bool()> idle) : mark_(std::move(mark)), idle_(std::move(idle)) {}
   Marks mark() const { return mark_(); }
 
   // Taking marks locks every stream's membership, and memory must not be freed during a capture. A thread that holds
@@ -46,12 +49,21 @@ class Retired {
     sweep();
   }
 
+  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force(). It must not throw.
+  void when_idle(std::function<void()> give_back) {
+    std::lock_guard lock(mutex_);
+    for_idle_.push_back(std::move(give_back));
+  }
+  // Whether nothing runs on any stream. Threads that enqueue may change that at once.
+  bool idle() const { return may_sweep() && idle_(); }
+
   // Frees what can be freed; whether all is.
   bool sweep() {
     if (!may_sweep()) return false;
     std::list<Each> over;
     std::vector<std::function<void()>> fresh;
     size_t left;
+    bool kept;
     {
       std::lock_guard lock(mutex_);
       fresh.swap(unmarked_);
@@ -72,7 +84,25 @@ class Retired {
     }
     // Without the lock: freeing may let go of more.
     for (auto& each : over) each.free();
+    {
+      std::lock_guard lock(mutex_);
+      kept = !for_idle_.empty();
+    }
+    if (!kept) return left == 0;
+    if (!idle()) return false;
+    force();
     return left == 0;
+  }
+
+  // What waits for an idle device goes back now, whatever runs: the caller may have to wait until it is done.
+  void force() {
+    if (!may_sweep()) return;
+    std::vector<std::function<void()>> all;
+    {
+      std::lock_guard lock(mutex_);
+      all.swap(for_idle_);
+    }
+    for (auto& give_back : all) give_back();
   }
 
   // Sweeps until nothing is left or `ns` are over.
@@ -89,9 +119,11 @@ class Retired {
     std::function<void()> free;
   };
   const std::function<Marks()> mark_;
+  const std::function<bool()> idle_;
   std::mutex mutex_;
   std::vector<std::function<void()>> unmarked_;
   std::list<Each> waiting_;
+  std::vector<std::function<void()>> for_idle_;
 };
 
 }  // namespace hotslot

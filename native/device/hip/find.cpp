@@ -142,7 +142,7 @@ Family::Found find() {
   found.context_lost =
       "nothing on this GPU survives that in this process: close what is open and start the process again; "
       "AMD_LOG_LEVEL=3 shows the kernel at fault";
-  // Before ROCm 7.2 asking for an event can fail while another thread captures, whatever the modes.
+  // Before ROCm 7.2.1 asking for an event can fail while another thread captures, whatever the modes.
   found.polls_in_capture = false;
   found.ends_broken_captures = false;
   found.images = images();

@@ -23,7 +23,7 @@ struct Driver {
   bool imports_pages = false, imports_any = false;  // the standard's way and Intel's
   bool graphs = false, lists_append = false;
   Points points{*this};
-  Retired retired{[this] { return marks(); }};
+  Retired retired{[this] { return marks(); }, [this] { return marks().empty(); }};
   Unreturned unreturned;
 
   ContextHandle context();

@@ -282,10 +282,15 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   driver.retired.sweep();
   auto* at = static_cast<uint8_t*>(address);
   const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
-  const auto let_go = [this, at, kind] {
-    if (kind == HostKind::imported) driver.release_import(at);
-  };
-  return std::make_shared<LentMemory<Memory>>(driver.retired, let_go, *this, at, bytes, true, kind);
+  std::function<void()> let_go;
+  if (kind == HostKind::imported) {
+    keep_from_children(at, bytes, true);
+    let_go = [this, at, bytes] {
+      driver.release_import(at);
+      keep_from_children(at, bytes, false);
+    };
+  }
+  return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes, true, kind);
 }
 
 // What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.

@@ -151,7 +151,7 @@ export function handleContract(device: () => Device): void {
       () => device().createStream(),
       () => device().createEvent(),
       () => device().allocate({ shape: [1] }),
-      () => device().registerHost(new Uint8Array(1)),
+      () => device().registerHost(new Uint8Array(new SharedArrayBuffer(1))),
       () => device().memoryInfo(),
       () => device().currentStream,
       () => device().withStream(stream, () => 1),

@@ -92,6 +92,15 @@ export function memoryContract(device: () => Device): void {
     expect(refusal(() => host.tensor({ shape: [1], dtype: 'float32', byteOffset: 2 })).message).to.include('got 2');
   });
 
+  it('registers shared memory alone: other could be taken from under the device', () => {
+    const view = new Float32Array(4);
+    for (const pin of [true, false])
+      expect(refusal(() => device().registerHost(view, { pin })).message).to.include('SharedArrayBuffer');
+    expect(refusal(() => device().registerHost([1] as never)).message).to.include('takes a typed array');
+    structuredClone(view, { transfer: [view.buffer] });
+    expect(refusal(() => device().registerHost(view)).message).to.include('SharedArrayBuffer');
+  });
+
   it('copies between registered host memory and the device', async () => {
     const shared = new Int32Array(new SharedArrayBuffer(32));
     shared.set([1, 2, 3, 4, 5, 6, 7, 8]);

@@ -1,0 +1,113 @@
+/** What a card does and no document promises, over software drivers that do likewise; each by one option of theirs. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { itAll, setting } from '../rig/setting.ts';
+import { buildSoftwareDriver } from './build.ts';
+import { type Mode, modes, need, run, runTests } from './software.ts';
+
+const { cuda12, cuda13, hip } = modes;
+const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
+
+async function probe(mode: Mode, args: readonly string[], more: Record<string, string> = {}) {
+  const { stdout, stderr, status } = await run(mode, ['dist/test/drivers/contact-probe.js', ...args], more);
+  expect(status, stderr).to.equal(0);
+  return JSON.parse(stdout);
+}
+
+describe('first contact with a driver', function () {
+  this.timeout(120_000);
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-contact-'));
+  before(function () {
+    need(this, cuda13);
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  for (const mode of [cuda13, hip] as const)
+    it(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
+      const { during, asked, after, registrations } = await probe(mode, ['givenBack']);
+      expect({ during, registrations }).to.deep.equal({ during: 0, registrations: 0 });
+      // Sizes that differ a little share what was let go before.
+      expect(asked).to.be.at.most(2);
+      expect(after).to.be.at.least(5);
+    });
+
+  it('streams have the 32 queues that a driver offers, or what the user said', async () => {
+    const opened = (more = {}) => probe(cuda13, ['opened'], more);
+    expect(await opened()).to.include({ connections: '32' });
+    expect(await opened({ CUDA_DEVICE_MAX_CONNECTIONS: '4' })).to.include({ connections: '4' });
+  });
+
+  it('kernels are loaded when the device is opened, and a product before the capture that makes it first', async () => {
+    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+    expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
+    expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
+  });
+
+  it('pinned memory stays the device’s through forks', async () => {
+    expect(await runTests(cuda13, ['dist/test/gpu/pinned.test.js'])).to.equal(6);
+  });
+
+  it('a GPU that ends long kernels says so', async () => {
+    expect(await probe(cuda13, ['opened'])).to.include({ watchdog: false });
+    const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,exec_timeout=1' };
+    expect(await probe(cuda13, ['opened'], told)).to.include({ watchdog: true });
+  });
+
+  it('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
+    const told = { HOTSLOT_SOFTWARE_CUDA: `13.0,exclusive=${join(folder, 'device')}` };
+    expect(JSON.stringify(await probe(cuda13, ['managed'], told)))
+      .to.include('exclusive mode')
+      .and.include('nvidia-smi -c 0');
+  });
+
+  it('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
+    const good = buildSoftwareDriver('cublas');
+    const lacking = join(folder, 'libcublas.so.12');
+    const source = join(folder, 'empty.c');
+    writeFileSync(source, 'int empty;\n');
+    const needed = join(folder, 'libcublasLt.so.12');
+    const compile = (...args: string[]) => {
+      const { status, stderr } = spawnSync(process.env.CC ?? 'gcc', ['-shared', '-fPIC', source, ...args]);
+      expect(status, String(stderr)).to.equal(0);
+    };
+    compile('-o', needed, '-Wl,-soname,libcublasLt.so.12');
+    compile('-o', lacking, '-Wl,--no-as-needed', needed);
+    rmSync(needed);
+    const chosen = async (list: string, how = '') =>
+      (await probe(cuda13, ['opened'], { HOTSLOT_CUBLAS: list, HOTSLOT_SOFTWARE_BLAS: how })).matrixProducts;
+    expect(await chosen(`${lacking}:libm.so.6:${good}`)).to.match(/^cuBLAS 13\.1 /);
+    const alone: string = await chosen(lacking);
+    expect(alone).to.match(/^Hotslot's own kernel \(libcublasLt\.so\.12: .*HOTSLOT_CUBLAS/);
+    expect(await chosen(good, 'arch')).to.match(/does not multiply here: .*cuBLAS status 1\)/);
+  });
+
+  it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
+    const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
+    const own = ['dist/test/device/contract.test.js', '--fgrep', 'record events for outsiders at every replay'];
+    expect(await runTests(cuda13, own, late)).to.equal(2);
+  });
+
+  it('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
+    const contract = [
+      'dist/test/device/contract.test.js',
+      '--fgrep',
+      setting({ short: 'cuda:0 graphs', all: 'cuda:0' }),
+    ];
+    expect(await runTests(cuda12, contract)).to.be.at.least(setting({ short: 10, all: 100 }));
+    const fills = { HOTSLOT_SOFTWARE_CUDA: '13.0,fill=loads' };
+    expect(await runTests(cuda13, contract, fills)).to.be.at.least(setting({ short: 10, all: 100 }));
+    const slow = { HOTSLOT_SOFTWARE_CUDA: '13.0,slow=300' };
+    expect(await probe(cuda13, ['opened'], slow)).to.include({ watchdog: false });
+  });
+
+  itAll('allocations that wait for all work keep no test', async () => {
+    const waits = { HOTSLOT_SOFTWARE_CUDA: '13.0,alloc=waits' };
+    const contract = ['dist/test/device/contract.test.js', '--fgrep', 'device contract on cuda:0'];
+    expect(await runTests(cuda13, contract, waits)).to.be.at.least(100);
+    const above = folders('halo', 'graph', 'memory', 'transfer');
+    expect(await runTests(cuda13, [...above, '--fgrep', ' on cpu', '--invert'], waits)).to.be.at.least(200);
+  });
+});
