@@ -54,7 +54,10 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         // A driver does not ring: look again soon.
         ...(device.traits.rings
           ? { sleepNs: 50_000_000, spinNs: 0, passOn: false }
-          : { sleepNs: 50_000, spinNs: setup.coresFree ? 200_000 : 20_000, passOn: true }),
+          : {
+              ...(setup.coresFree ? { sleepNs: 10_000, spinNs: 200_000 } : { sleepNs: 50_000, spinNs: 20_000 }),
+              passOn: true,
+            }),
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

@@ -3,6 +3,7 @@
  * the journal. Submitted → Ready, Replaying → Free. While any event is pending its thread sleeps natively, in `wait`.
  */
 
+import { answered } from '../src/addon.ts';
 import type { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { nowMs } from '../src/clock.ts';
 import { native } from '../src/device/native.ts';
@@ -14,6 +15,9 @@ import { Field, SlotState } from '../src/ring/slot.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
+
+/** Of a copy's time: it is over when the slot is Free, and measured then. */
+const UNMEASURED = -2;
 
 interface PollSetup {
   ring: Ring;
@@ -43,6 +47,8 @@ export class PollActor implements Actor {
   /** copies are made by the consumer: nothing to wait for, and no `copied` event */
   readonly #deferred: boolean;
   readonly #passOn: boolean;
+  /** the slot becomes Ready without a look at its copy */
+  readonly #unseen: boolean[] = [];
   /** next slot to become Ready, and next to become Free */
   #ready: number;
   #free: number;
@@ -100,10 +106,12 @@ export class PollActor implements Actor {
 
   #watchNew(): void {
     const { depth, header } = this.#ring;
-    const unseen = this.#deferred || (this.#passOn && header.mode !== Mode.manual);
     for (let slot = 0; slot < depth; slot++) {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
+        // The mode after the state: it is stored before a manual tick is asked for, and stays while a run has slots.
+        const unseen = this.#deferred || (this.#passOn && header.mode !== Mode.manual);
+        this.#unseen[slot] = unseen;
         this.#watch[slot] = unseen ? Watch.done : Watch.pending;
         if (unseen) this.#times[slot] = nowMs();
       } else if (state === SlotState.Replaying && this.#watch[depth + slot] === Watch.idle) {
@@ -114,12 +122,14 @@ export class PollActor implements Actor {
 
   #passReady(): number {
     const ring = this.#ring;
+    const { backend } = this.#setup.slots;
     let passed = 0;
     while (this.#watch[this.#ready] === Watch.done) {
       const slot = this.#ready;
       this.#watch[slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.readyAt] = this.#times[slot] as number;
+      record[Field.copyMs] = this.#unseen[slot] ? UNMEASURED : this.#elapsed(backend.begins, backend.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
       if (ring.header.mode !== Mode.autonomous) ring.bells.client.ring();
       this.#ready = (slot + 1) % ring.depth;
@@ -142,7 +152,7 @@ export class PollActor implements Actor {
     const { mailboxHome } = this.#setup;
     if (mailboxHome) {
       const { bytes, byteOffset } = mailbox.bytesOf(version);
-      native().copyOut(mailboxHome, bytes, byteOffset);
+      answered(native().copyOut(mailboxHome, bytes, byteOffset));
     }
     const next = version === mailbox.published + 1;
     if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
@@ -163,11 +173,12 @@ export class PollActor implements Actor {
       this.#watch[ring.depth + slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
-      record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
-      const home = slots.homes[slot];
-      if (home !== undefined) native().copyOut(home, halves.outBytes(slot));
+      if (record[Field.copyMs] === UNMEASURED)
+        record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
       // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
       if ((record[Field.updateMs] as number) >= 0) {
+        const home = slots.homes[slot];
+        if (home !== undefined) answered(native().copyOut(home, halves.outBytes(slot)));
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
       }

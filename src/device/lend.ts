@@ -31,12 +31,19 @@ export function lendHost(
  * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in is not pinned: a copy to that would keep
  * its caller until it is done. Whoever sees the work done fetches the bytes (`copyOut`). Null where none is needed, or to be had.
  */
-export function homeFor(device: Device, kind: HostKind, bytes: number): PinnedHost | null {
+export function homeFor(
+  device: Device,
+  kind: HostKind,
+  bytes: number,
+  warn: (message: string) => void,
+): PinnedHost | null {
   if (kind !== 'pageable' || device.family === 'host') return null;
   try {
     return new PinnedHost(device, bytes);
   } catch (error) {
-    if (error instanceof DeviceError || (error as { code?: string }).code === 'ERR_HOTSLOT_MEMORY') return null;
-    throw error;
+    const { code, message } = error as Error & { code?: string };
+    if (!(error instanceof DeviceError) && code !== 'ERR_HOTSLOT_MEMORY') throw error;
+    warn(`what ${device.name} writes home takes longer, for want of pinned memory: ${message}`);
+    return null;
   }
 }

@@ -58,7 +58,7 @@ interface NativeDevice {
   read(stream: number, memory: number, offset: number, bytes: number): number;
   /** pinned memory of the driver's own */
   allocateHost(device: number, bytes: number): number;
-  copyOut(staging: number, to: Uint8Array, from?: number): void;
+  copyOut(staging: number, to: Uint8Array, from?: number): boolean;
   kernels(): NativeKernel[];
   /** What drivers would not take back since the last call, in words. */
   releaseFailures(): string[];

@@ -70,7 +70,7 @@ export class PipelineParts {
     const { buffer, depth, mailbox, placement } = options;
     const inline = placement.threads.length === 0;
     this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
-    this.warnings.push(...this.slots.backend.warnings);
+    this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
     using making = this.#owned.making();
     this.#owned.own(this.slots);
     const hosts = roles.map((role) =>
@@ -82,7 +82,7 @@ export class PipelineParts {
       const warn = (text: string) => this.warnings.push(text);
       const [memory] = lendHost(this.slots.device, 'host memory is', [versionsOf(mailbox).view], warn) as [HostMemory];
       this.#owned.own(memory);
-      this.#home = homeFor(this.slots.device, memory.kind, memory.bytes);
+      this.#home = homeFor(this.slots.device, memory.kind, memory.bytes, warn);
       if (this.#home) this.#owned.own(this.#home);
       this.mailbox = this.#home ?? memory;
     }

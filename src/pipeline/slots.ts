@@ -52,6 +52,7 @@ export class Slots extends Owner {
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
   readonly #homes: readonly PinnedHost[];
+  readonly warnings: string[] = [];
 
   constructor(options: {
     buffer: ReplayBuffer;
@@ -102,7 +103,9 @@ export class Slots extends Owner {
     );
     const hosts = this.backend.share().hosts;
     const kind = this.backend.hostPinned ? 'registered' : 'pageable';
-    const homes = halves.map(() => homeFor(this.device, kind, OUT_BYTES)).filter((home) => home !== null);
+    const homes = halves
+      .map(() => homeFor(this.device, kind, OUT_BYTES, (text) => this.warnings.push(text)))
+      .filter((home) => home !== null);
     for (const home of homes) own(this, home);
     // All alike: one that could not be had makes all of them come straight home.
     this.#homes = homes.length === halves.length ? homes : [];

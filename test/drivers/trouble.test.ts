@@ -70,6 +70,8 @@ describe('drivers in trouble', function () {
       expect(reasonOf(listed, 'cuda'), String(status)).to.include(`cuInit: ${status})`).and.include(words);
       expect(listed.refused.message).to.include(words);
     }
+    const amd: Listed = await probe(hip, ['list', 'rocm:0'], { HOTSLOT_SOFTWARE_FAIL: 'hipInit:1:100:forever' });
+    expect(reasonOf(amd, 'rocm')).to.include('finds no GPU').and.include('/dev/kfd').and.include('render');
     const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
       HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
     });

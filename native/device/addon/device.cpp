@@ -29,6 +29,7 @@ Napi::Value list_devices(Info info) {
 Napi::Value open_device(Info info) {
   return guard(info, [&] {
     const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+    open.device->prepare();  // without the core's mutex: it may take seconds
     own(info).opened(open.handle);
     auto out = Napi::Object::New(info.Env());
     out.Set("handle", open.handle);

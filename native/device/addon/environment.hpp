@@ -61,7 +61,11 @@ class EnvironmentHandles : public Environment {
   }
 
   double lend(Napi::TypedArray view, Ref<Memory> memory) {
-    sweep();
+    // A device that is never idle is made to wait when this much was closed.
+    constexpr size_t most_closed_bytes = size_t(1) << 30;
+    size_t closed = 0;
+    for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
+    sweep(closed > most_closed_bytes);
     const double handle = handles().add(memory);
     lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
     return handle;

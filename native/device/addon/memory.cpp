@@ -46,9 +46,13 @@ Napi::Value register_host(Info info) {
   });
 }
 
-// allocateHost(device, bytes): the driver's own, pinned.
+// allocateHost(device, bytes): the driver's own, pinned and zeroed.
 Napi::Value allocate_host(Info info) {
-  return guard(info, [&] { return own(info).make(device(info, 0)->allocate_host(whole(info, 1))); });
+  return guard(info, [&] {
+    Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
+    memset(memory->address, 0, size_t(whole(info, 1)));  // it may have been somebody's
+    return own(info).make(std::move(memory));
+  });
 }
 
 // How the driver reaches it: 0 pageable, 1 registered, 2 imported.
@@ -76,12 +80,13 @@ Napi::Value read(Info info) {
     return own(info).make(staging);
   });
 }
-// copyOut(staging, to, from = 0)
+// copyOut(staging, to, from = 0): true, see answered() in src/addon.ts.
 Napi::Value copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   return guard(info, [&] {
     Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
     memcpy(to.data, from.address(), to.size);
+    return Napi::Boolean::New(info.Env(), true);
   });
 }
 

@@ -249,6 +249,8 @@ class Device : public Object {
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   Ref<Memory> allocate(size_t bytes);
+  // Loads what is loaded when it is first used, while there is no work that would have to wait for it. Once.
+  virtual void prepare() {}
   // As allocate, but with whatever was in it: memory that this device had before, if there is some. Allowed in a
   // capture.
   virtual Ref<Memory> scratch(size_t bytes) = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,9 +31,10 @@ std::vector<std::string> paths_of(const std::string& list) {
   return paths;
 }
 
-std::array<int64_t, 8> kind_of(const KernelArgs& args) {
-  std::array<int64_t, 8> kind;
-  std::copy_n(args.whole, kind.size(), kind.begin());
+std::array<int64_t, 9> kind_of(const KernelArgs& args) {
+  std::array<int64_t, 9> kind;
+  std::copy_n(args.whole, 8, kind.begin());
+  kind[8] = args.real[1] != 0;
   return kind;
 }
 
@@ -139,23 +141,30 @@ size_t Blas::workspace_bytes() const {
 void Blas::rehearse(const KernelArgs& args) {
   {
     std::lock_guard guard(lock_);
-    if (!made_.insert(kind_of(args)).second) return;
+    if (made_.count(kind_of(args))) return;
   }
-  std::thread elsewhere([&] {
-    try {
-      Launch launch;
-      launch.kernel = find_kernel("gemm");
-      launch.args = args;
-      Reach reach[max_pointers];
-      launch.kernel->need(args, reach);
-      for (int i = 0; i < launch.kernel->pointers; ++i)
-        launch.spans.push_back({device_.scratch(reach[i].bytes), 0, reach[i].bytes});
-      device_.launch_on_own(std::move(launch));
-    } catch (const Error&) {
-      // The capture will say it.
-    }
-  });
-  elsewhere.join();
+  try {
+    std::thread elsewhere([&] {
+      try {
+        Launch launch;
+        launch.kernel = find_kernel("gemm");
+        launch.args = args;
+        Reach reach[max_pointers];
+        launch.kernel->need(args, reach);
+        size_t bytes = 0;
+        for (int i = 0; i < launch.kernel->pointers; ++i) bytes = std::max<size_t>(bytes, reach[i].bytes);
+        // One for all three: nobody looks at the product.
+        const Ref<Memory> memory = device_.scratch(bytes);
+        for (int i = 0; i < launch.kernel->pointers; ++i) launch.spans.push_back({memory, 0, reach[i].bytes});
+        device_.launch_on_own(std::move(launch));
+      } catch (const std::exception&) {
+        // The capture will say it.
+      }
+    });
+    elsewhere.join();
+  } catch (const std::system_error&) {
+    // No thread is to be had: the capture is the first to need it.
+  }
 }
 
 void Blas::check(int status, const char* call) const {
@@ -173,7 +182,6 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
   // It may load a kernel now, which a capture allows in this mode only.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
-  made_.insert(kind_of(args));
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room), "cublasSetWorkspace");
   // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
@@ -181,6 +189,7 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
       calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha, reinterpret_cast<const float*>(b),
                    whole(6), reinterpret_cast<const float*>(a), whole(5), &beta, reinterpret_cast<float*>(c), whole(7)),
       "cublasSgemm");
+  made_.insert(kind_of(args));
 }
 
 }  // namespace hotslot::cuda

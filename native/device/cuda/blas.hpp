@@ -52,7 +52,7 @@ class Blas {
   void* const handle_;
   const std::string provider_;
   std::mutex lock_;
-  std::set<std::array<int64_t, 8>> made_;  // kinds of products, by their whole arguments
+  std::set<std::array<int64_t, 9>> made_;  // kinds of products: their whole arguments, and whether they add to C
 };
 
 }  // namespace hotslot::cuda

@@ -42,7 +42,10 @@ Status end_in_driver(RawStream& raw, GraphHandle& graph) {
 
 }  // namespace
 
-void CudaStream::do_prepare_capture() { device_.prepare(); }
+void CudaStream::do_prepare_capture() {
+  device_.prepare();
+  if (driver_.call.event_record_with_flags) device_.learn_graph_events();
+}
 
 void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);

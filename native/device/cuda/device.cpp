@@ -59,8 +59,8 @@ MemoryInfo CudaDevice::memory_info() {
   const RelaxedCaptureMode relaxed(driver);
   size_t free = 0, total = 0;
   driver.check(driver.call.mem_get_info, &free, &total);
-  // What is kept can be had.
-  return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes)};
+  // What is kept, or waits to go back, can be had.
+  return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes + waiting_bytes_.load())};
 }
 
 // ---- what is loaded -------------------------------------------------------------------------------------------------
@@ -183,12 +183,8 @@ Family::Found found_devices(Driver& driver) {
 
 Ref<Device> open_device(Driver& driver, int index) {
   auto device = std::make_shared<CudaDevice>(driver, index);
-  {
-    std::lock_guard guard(driver.lock);
-    driver.devices.push_back(device);
-  }
-  // While there is no work that would have to wait for it.
-  device->prepare();
+  std::lock_guard guard(driver.lock);
+  driver.devices.push_back(device);
   return device;
 }
 

@@ -35,7 +35,7 @@ class CudaDevice final : public GpuDevice {
   Function function(const Kernel& kernel);
   // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded says so when it is
   // used.
-  void prepare();
+  void prepare() override;
   unsigned most_blocks() const { return most_blocks_; }
   // Of CUDA's devices: 90 for 9.0.
   int capability() const { return capability_; }
@@ -82,6 +82,7 @@ class CudaDevice final : public GpuDevice {
   friend class CudaStream;
   void load();
   void fill_once();
+  void free_when_idle(DevicePtr at, size_t bytes);
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);
@@ -93,6 +94,7 @@ class CudaDevice final : public GpuDevice {
   int capability_ = 0;
   bool watchdog_ = false;
   std::once_flag learnt_, filled_;
+  std::atomic<uint64_t> waiting_bytes_{0};  // that go back to the driver when nothing runs
   std::atomic<bool> early_events_{false};
   std::string description_, no_managed_;
   Ref<Stream> own_;  // for zeroing new memory

@@ -61,13 +61,13 @@ Family::Found find() {
   found.context_lost =
       "nothing on this GPU survives that in this process: close what is open and start the process again; "
       "compute-sanitizer names the kernel at fault";
-  // Streams share what the driver opens of the hardware's queues, by default eight: work that has to wait keeps up
-  // whatever stands behind it there, of any stream. Read once, when the driver starts.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   for (const KernelImage* image = ptx_images; image->format; ++image) found.images.push_back(*image);
   found.library = Library::open({"libcuda.so.1"}, "HOTSLOT_CUDA");
   if (!found.library)
     return {{}, "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer", false};
+  // Streams share what the driver opens of the hardware's queues, by default eight: work that has to wait keeps up
+  // whatever stands behind it there, of any stream. Read once, when the driver starts.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};
   found.version_text = "CUDA " + version_text(found.version);

@@ -2,6 +2,7 @@
 #include "device/cuda/graph.hpp"
 
 #include <optional>
+#include <system_error>
 #include <thread>
 
 namespace hotslot::cuda {
@@ -94,7 +95,8 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const RawExec exec(graph);
   const uint64_t begin = now_ns();
   driver.check(call.graph_launch, exec.handle, stream->handle);
-  const bool done = call.event_query(event.handle) == status::success;
+  // An error is no answer: then it counts as told too early.
+  const bool done = call.event_query(event.handle) != status::not_ready;
   // A thread that was kept from running asked too late.
   const bool in_time = now_ns() - begin < uint64_t(busy_us) * 500;
   driver.check(call.stream_synchronize, stream->handle);
@@ -106,19 +108,24 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
 
 void CudaDevice::learn_graph_events() {
   std::call_once(learnt_, [this] {
-    // In a thread that captures nothing.
-    std::thread elsewhere([this] {
-      driver.open_captures.fetch_add(1);
-      try {
-        std::optional<bool> early;
-        for (int64_t busy_us = 1000; !early && busy_us <= 64'000; busy_us *= 4) early = seen_early(*this, busy_us);
-        early_events_.store(early.value_or(true));
-      } catch (const Error&) {
-        early_events_.store(true);
-      }
-      driver.open_captures.fetch_sub(1);
-    });
-    elsewhere.join();
+    early_events_.store(true);
+    try {
+      // In a thread that captures nothing.
+      std::thread elsewhere([this] {
+        driver.open_captures.fetch_add(1);
+        try {
+          std::optional<bool> early;
+          for (int64_t busy_us = 1000; !early && busy_us <= 64'000; busy_us *= 4) early = seen_early(*this, busy_us);
+          early_events_.store(early.value_or(true));
+        } catch (const std::exception&) {
+          // It stays the careful answer.
+        }
+        driver.open_captures.fetch_sub(1);
+      });
+      elsewhere.join();
+    } catch (const std::system_error&) {
+      // No thread is to be had: likewise.
+    }
   });
 }
 

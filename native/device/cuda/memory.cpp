@@ -78,15 +78,22 @@ Ref<Memory> CudaDevice::scratch(size_t bytes) {
 }
 
 void CudaDevice::put_back(DevicePtr at, size_t room) {
-  if (room == 0 || !in_use || !blocks_.keep(at, room))
-    driver.retired.when_idle([this, at] { give_back(driver.call.mem_free, at); });
+  if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(at, room);
+}
+
+// What waits is as good as free: who needs it gets it, see reclaim().
+void CudaDevice::free_when_idle(DevicePtr at, size_t bytes) {
+  waiting_bytes_.fetch_add(bytes);
+  driver.retired.when_idle(bytes, [this, at, bytes] {
+    give_back(driver.call.mem_free, at);
+    waiting_bytes_.fetch_sub(bytes);
+  });
 }
 
 void CudaDevice::trim() {
   if (!Retired::may_sweep()) return;
   driver.sweep();
-  for (auto& [at, room] : blocks_.take_all())
-    driver.retired.when_idle([this, at = at] { give_back(driver.call.mem_free, at); });
+  for (auto& [at, room] : blocks_.take_all()) free_when_idle(at, room);
   driver.tidy();
 }
 
@@ -153,7 +160,7 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
     // It shares pages with what is beside it, and what is said of a page is said of both.
-    driver.retired.when_idle([this, whole] { give_back(driver.call.mem_free, whole); });
+    free_when_idle(whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;
   }
@@ -213,7 +220,13 @@ uint8_t* CudaDevice::allocate_staging(size_t room) {
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
   void* at = nullptr;
-  driver.check(driver.call.mem_host_alloc, &at, room, unsigned(host_alloc_portable));
+  Status got = status::success;
+  const auto allocate = [&] {
+    got = driver.call.mem_host_alloc(&at, room, unsigned(host_alloc_portable));
+    return got != status::out_of_memory;
+  };
+  reclaim(driver.retired, allocate, [&] { staging_.trim(); });
+  if (got != status::success) driver.refuse(driver.call.mem_host_alloc.name, got);
   return static_cast<uint8_t*>(at);
 }
 

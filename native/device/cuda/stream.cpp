@@ -74,7 +74,7 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   switch (work.type) {
     case Work::copy:
-      if (!capturing()) stage(work);
+      if (!capturing() && !thread_captures()) stage(work);
       return;
     case Work::fill:
       require_reachable(work.to, call);
@@ -85,7 +85,6 @@ void CudaStream::do_prepare(Work& work, const char* call) {
         hotslot::refuse(family, call, {status::not_supported, "NOT_SUPPORTED"},
                         "this driver has no event records inside graphs",
                         "install a newer driver, or record outside the graph");
-      device_.learn_graph_events();
       return;
     case Work::kernel:
       for (auto& span : work.launch.spans) require_reachable(span, call);
@@ -99,15 +98,13 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   }
 }
 
-// A copy out of host memory that is not pinned is made now, so that the driver need not make one in its stream's turn
-// and keep the caller until then.
+// A copy out of host memory that is not pinned is made by the call, so that the driver need not make one in its
+// stream's turn and keep the caller until then. Here the room for it is had; see do_work.
 void CudaStream::stage(Work& work) {
   const Memory& from = *work.from.memory;
   if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host || work.from.bytes == 0) return;
   try {
-    Span staging{device_.allocate_host(work.from.bytes), 0, work.from.bytes};
-    std::memcpy(staging.address(), work.from.address(), staging.bytes);
-    work.from = std::move(staging);
+    work.launch.spans = {{device_.allocate_host(work.from.bytes), 0, work.from.bytes}};
   } catch (const Error&) {
     // No pinned memory at all: the driver copies as it can.
   }
@@ -116,6 +113,11 @@ void CudaStream::stage(Work& work) {
 void CudaStream::do_work(Work&& work, const char* call) {
   // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
+  if (work.type == Work::copy && !work.launch.spans.empty()) {
+    Span staging = std::move(work.launch.spans[0]);
+    std::memcpy(staging.address(), work.from.address(), staging.bytes);
+    work.from = std::move(staging);
+  }
   issue(work);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <time.h>
 
+#include <thread>
+
 #include "device/gpu/retired.hpp"
 
 namespace hotslot {
@@ -29,7 +31,8 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    constexpr uint64_t spin_ns = 20'000;
+    // Where the process has cores beside its two busiest threads, one may look without pause for longer.
+    static const uint64_t spin_ns = std::thread::hardware_concurrency() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();
     for (;;) {

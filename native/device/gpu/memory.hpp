@@ -42,11 +42,11 @@ class Staging {
   // Once nothing that was enqueued so far touches it.
   void give(uint8_t* at, size_t room) {
     retired_.add([this, at, room] {
-      if (!blocks_.keep(at, room)) retired_.when_idle([this, at = at] { free_(at); });
+      if (!blocks_.keep(at, room)) retired_.when_idle(room, [this, at = at] { free_(at); });
     });
   }
   void trim() {
-    for (auto& [at, room] : blocks_.take_all()) retired_.when_idle([this, at = at] { free_(at); });
+    for (auto& [at, room] : blocks_.take_all()) retired_.when_idle(room, [this, at = at] { free_(at); });
     retired_.sweep();
   }
 

@@ -49,21 +49,24 @@ class Retired {
     sweep();
   }
 
-  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force(). It must not throw.
-  void when_idle(std::function<void()> give_back) {
+  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force(). It must not throw. A
+  // device that is never idle is made to wait when there is this much for it.
+  static constexpr size_t most_waiting_bytes = size_t(1) << 30;
+  void when_idle(size_t bytes, std::function<void()> give_back) {
     std::lock_guard lock(mutex_);
     for_idle_.push_back(std::move(give_back));
+    for_idle_bytes_ += bytes;
   }
   // Whether nothing runs on any stream. Threads that enqueue may change that at once.
   bool idle() const { return may_sweep() && idle_(); }
 
-  // Frees what can be freed; whether all is.
+  // Frees what can be freed; whether nothing is left that work may still touch.
   bool sweep() {
     if (!may_sweep()) return false;
     std::list<Each> over;
     std::vector<std::function<void()>> fresh;
     size_t left;
-    bool kept;
+    bool kept, too_much;
     {
       std::lock_guard lock(mutex_);
       fresh.swap(unmarked_);
@@ -87,10 +90,9 @@ class Retired {
     {
       std::lock_guard lock(mutex_);
       kept = !for_idle_.empty();
+      too_much = for_idle_bytes_ > most_waiting_bytes;
     }
-    if (!kept) return left == 0;
-    if (!idle()) return false;
-    force();
+    if (kept && (too_much || idle())) force();
     return left == 0;
   }
 
@@ -101,6 +103,7 @@ class Retired {
     {
       std::lock_guard lock(mutex_);
       all.swap(for_idle_);
+      for_idle_bytes_ = 0;
     }
     for (auto& give_back : all) give_back();
   }
@@ -124,6 +127,7 @@ class Retired {
   std::vector<std::function<void()>> unmarked_;
   std::list<Each> waiting_;
   std::vector<std::function<void()>> for_idle_;
+  size_t for_idle_bytes_ = 0;
 };
 
 }  // namespace hotslot

@@ -108,7 +108,10 @@ std::string resolve(cuda::Driver& driver) {
   adapt(driver.call);
   if (const Status got = own.init(0); got != 0) {
     if (got == cuda::status::invalid_device || got == cuda::status::no_device)
-      return "the HIP runtime " + library.name + " finds no GPU";
+      return "the HIP runtime " + library.name +
+             " finds no GPU: rocminfo lists what there is; /dev/kfd has to be open to this user (the group render), a "
+             "container needs --device=/dev/kfd --device=/dev/dri, and HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES may "
+             "hide it";
     return "the HIP runtime " + library.name + " does not start (hipInit: " + std::to_string(got) +
            "); rocminfo may tell more";
   }

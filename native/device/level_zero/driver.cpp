@@ -167,7 +167,7 @@ void Driver::tidy() {
   }
   unreturned.offer_again();
   points.trim();
-  staging.trim();
+  if (retired.idle()) staging.trim();
 }
 
 void Driver::arrive(const Ref<Queue>& queue) {

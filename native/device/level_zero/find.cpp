@@ -51,7 +51,12 @@ std::string Loader::look() {
   if (!missing.empty()) return library.name + " lacks " + missing + "; update it to Level Zero 1.4 or newer";
   const Status begun = table.zeInit(init_gpu_only);
   if (begun == status::uninitialized)
-    return library.name + " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu)";
+    return library.name +
+           " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu); /dev/dri has to "
+           "be "
+           "open to this user (the group render), and ZE_AFFINITY_MASK may hide it";
+  if (begun == status::insufficient_permissions)
+    return library.name + " may not open the GPU: /dev/dri/renderD* has to be open to this user (the group render)";
   must("zeInit", begun);
   uint32_t count = 0;
   must("zeDriverGet", table.zeDriverGet(&count, nullptr));

@@ -106,6 +106,7 @@ HostKind Driver::import(uint8_t* address, size_t bytes) {
     HOTSLOT_ZE_NEWER(*this, zexDriverImportExternalPointer, own, address, bytes);
   }
   imports_[address] = {bytes, 1, pages};
+  keep_from_children(address, bytes, true);
   return HostKind::imported;
 }
 
@@ -126,6 +127,7 @@ void Driver::release_import(uint8_t* address) {
   else
     take_back("zexDriverReleaseImportedPointer", newer.zexDriverReleaseImportedPointer, own,
               static_cast<void*>(known->first));
+  keep_from_children(known->first, known->second.bytes, false);
   imports_.erase(known);
 }
 
@@ -283,13 +285,7 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   auto* at = static_cast<uint8_t*>(address);
   const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
   std::function<void()> let_go;
-  if (kind == HostKind::imported) {
-    keep_from_children(at, bytes, true);
-    let_go = [this, at, bytes] {
-      driver.release_import(at);
-      keep_from_children(at, bytes, false);
-    };
-  }
+  if (kind == HostKind::imported) let_go = [this, at] { driver.release_import(at); };
   return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes, true, kind);
 }
 
