@@ -62,6 +62,9 @@ function provide(device: Device): void {
   const small = Array.from({ length: 12 }, () => device.allocate({ shape: [1], zeroed: false }));
   for (const tensor of small.slice(0, 6)) tensor.write(Float32Array.of(0));
   for (const tensor of small) tensor.close();
+  // What they were written through comes back when the writes are done, unless another latch holds them.
+  for (const end = performance.now() + 50; !device.currentStream.query() && performance.now() < end; );
+  device.memoryInfo();
 }
 
 /** The word lent to a device whose kernels reach it there; null where none does. */
