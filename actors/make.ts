@@ -31,6 +31,13 @@ export interface ActorSetup {
   coresFree: boolean;
 }
 
+/**
+ * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was asked for: little beside an
+ * update of milliseconds, much beside a shorter one.
+ */
+const EAGER = { sleepNs: 10_000, spinNs: 2_000_000 };
+const SPARING = { sleepNs: 50_000, spinNs: 20_000 };
+
 /** Makes the actors of these roles; without a bell for a caller that steps them itself and so helps the device in its looks. */
 export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
   const { slots } = setup;
@@ -51,14 +58,8 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         mailboxHome: setup.mailboxHome,
         bell,
         helpNs: bell ? 0 : 1_000_000,
-        // A driver does not ring: look again soon. A sleep takes tens of microseconds more than was asked for, which is
-        // little beside an update of milliseconds and much beside a shorter one.
-        ...(device.traits.rings
-          ? { sleepNs: 50_000_000, spinNs: 0, passOn: false }
-          : {
-              ...(setup.coresFree ? { sleepNs: 10_000, spinNs: 2_000_000 } : { sleepNs: 50_000, spinNs: 20_000 }),
-              passOn: true,
-            }),
+        ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : setup.coresFree ? EAGER : SPARING),
+        passOn: !device.traits.rings,
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

@@ -28,8 +28,9 @@ export function lendHost(
 }
 
 /**
- * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in is not pinned: a copy to that would keep
- * its caller until it is done. Whoever sees the work done fetches the bytes (`copyOut`). Null where none is needed, or to be had.
+ * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in is not pinned: a copy to
+ * that would keep its caller until it is done. Whoever sees the work done fetches the bytes (`copyOut`). Null where none is
+ * needed, or to be had; `warn` is told of the latter.
  */
 export function homeFor(
   device: Device,

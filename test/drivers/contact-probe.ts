@@ -3,7 +3,7 @@ import { openDevice } from '../../src/index.ts';
 import { compileAllocator, createUnifiedMempool } from '../../src/memory/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { counts, software } from './talk.ts';
+import { counts, settle, software } from './talk.ts';
 
 const probes: Record<string, () => unknown> = {
   /** what the first look at a device finds */
@@ -88,13 +88,5 @@ const probes: Record<string, () => unknown> = {
     return { during, asked, after: frees() - before, registrations: counts(live()).registrations ?? 0 };
   },
 };
-
-/** What was let go while it was in use is given back by a later call that looks. */
-function settle(): void {
-  for (let i = 0; i < 20; i++) {
-    openDevice(TESTED).createEvent().close();
-    openDevice(TESTED).memoryInfo();
-  }
-}
 
 process.stdout.write(`${JSON.stringify(await probes[process.argv[2] as string]?.())}\n`);

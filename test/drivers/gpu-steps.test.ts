@@ -56,6 +56,8 @@ describe('the steps of a first run on a GPU', function () {
     expect(stdout).to.match(/^!! no cuBLAS; matrix products: Hotslot's own kernel \(HOTSLOT_CUBLAS=none\)$/m);
     expect(told('table.txt').match(/^copy +ok /gm)).to.have.length(1);
     expect(told('table.txt')).not.to.include('failed');
+    const absent = steps(['doctor'], { DEVICE: 'cuda:5' });
+    expect(absent.stdout).to.match(/^doctor +failed \(1\) /m);
   });
 
   it('of each half take ten minutes at most, and one that is none is refused', () => {

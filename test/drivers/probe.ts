@@ -3,7 +3,7 @@ import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { listDevices, openDevice, ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
 import { counter, filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { counts, type Software, software } from './talk.ts';
+import { counts, type Software, settle, software } from './talk.ts';
 
 const refused = (call: () => unknown): Record<string, unknown> => {
   try {
@@ -196,14 +196,6 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { before, after: live(), values };
   },
 };
-
-/** What was let go while it was in use is given back by a later call that looks. */
-function settle(): void {
-  for (let i = 0; i < 20; i++) {
-    openDevice(TESTED).createEvent().close();
-    openDevice(TESTED).memoryInfo();
-  }
-}
 
 /** Everything a thread may do with a device, over and over. */
 async function busy(words: Int32Array): Promise<void> {

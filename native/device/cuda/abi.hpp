@@ -46,7 +46,6 @@ enum LookupFlag : uint64_t { lookup_legacy_stream = 1 };
 enum Attribute : int {
   attribute_kernel_exec_timeout = 17,
   attribute_integrated = 18,
-  attribute_compute_mode = 20,
   attribute_async_engine_count = 40,
   attribute_multiprocessor_count = 16,
   attribute_cc_major = 75,

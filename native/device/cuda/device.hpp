@@ -59,7 +59,7 @@ class CudaDevice final : public GpuDevice {
   // Null when matrix products run on our own kernel.
   Blas* blas();
   // Whether an event that a graph records counts as done, from its launch until it is recorded, because it was recorded
-  // before: no document says what a driver answers. Found out once, before the first capture of such a record.
+  // before: no document says what a driver answers. Found out once, before the first capture.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
   // Lets peers reach this device's memory, once.

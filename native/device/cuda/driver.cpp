@@ -88,9 +88,8 @@ const char* setup_advice(Status status) {
       return "libcuda.so and the kernel's driver are of two versions: restart after an update; in a container take "
              "/usr/local/cuda/compat off LD_LIBRARY_PATH";
     case 804:
-      return "this libcuda.so is the forward-compatible one, for data-centre GPUs alone: take /usr/local/cuda/compat "
-             "off "
-             "LD_LIBRARY_PATH";
+      return "this libcuda.so is the forward-compatible one, for data-centre GPUs alone: take "
+             "/usr/local/cuda/compat off LD_LIBRARY_PATH";
     case 999:
       return "/dev/nvidia-uvm may be missing (nvidia-modprobe -u -c 0), or the GPU has failed: dmesg names an Xid then";
     default:

@@ -52,9 +52,8 @@ std::string Loader::look() {
   const Status begun = table.zeInit(init_gpu_only);
   if (begun == status::uninitialized)
     return library.name +
-           " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu); /dev/dri has to "
-           "be "
-           "open to this user (the group render), and ZE_AFFINITY_MASK may hide it";
+           " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu); "
+           "/dev/dri has to be open to this user (the group render), and ZE_AFFINITY_MASK may hide it";
   if (begun == status::insufficient_permissions)
     return library.name + " may not open the GPU: /dev/dri/renderD* has to be open to this user (the group render)";
   must("zeInit", begun);
