@@ -66,9 +66,14 @@ export function failsEveryCall(mode: Mode, most: number): void {
         .split('\n')
         .map((line) => JSON.parse(line) as object);
       const { made, waits } = lines[0] as { made: Record<string, number>; waits: string };
-      // What a card makes wait, it made no caller of the main thread wait for, though another stream was busy.
-      const long = waits.split('\n').filter((line) => Number(line.split(' ').at(-2)) > 5000);
-      expect(long, 'calls that kept the main thread for more than 5 ms').to.deep.equal([]);
+      // What a card makes wait kept no thread, main or actor's, though another stream was busy.
+      const long = waits.split('\n').filter((line) =>
+        line
+          .split(' ')
+          .slice(1)
+          .some((us) => Number(us) > 5000),
+      );
+      expect(long, 'calls that kept a thread for more than 5 ms').to.deep.equal([]);
       expect(Object.keys(made).length).to.be.at.least(15);
       // The Level Zero driver has threads of its own.
       const least = mode.driver === 'level_zero' ? 16 : 2;
