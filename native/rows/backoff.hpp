@@ -11,6 +11,11 @@
 
 namespace hotslot::rows {
 
+// Rounds of bad luck after which a reader asks writers to let it pass.
+constexpr uint32_t rounds_of_bad_luck = 32;
+// Rounds a writer stands back for such readers; bounded, so that readers cannot starve writers either.
+constexpr uint32_t rounds_of_courtesy = 256;
+
 class Backoff {
  public:
   void pause() {

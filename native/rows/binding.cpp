@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/addon/napi.hpp"
+#include "rows/held.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 #include "rows/rows.hpp"
@@ -12,34 +13,6 @@
 
 namespace hotslot::rows {
 namespace {
-
-Bytes require_bytes(Info info, size_t at, uint64_t least) {
-  const Bytes bytes = bytes_if_any(info.Env(), info[at]);
-  if (bytes.size < least || (bytes.data == nullptr && least > 0))
-    throw_js(info.Env(), range("rows addon: argument ", at, " has ", bytes.size, " bytes, needs ", least));
-  return bytes;
-}
-
-uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
-
-// What a handle points at, with the view that keeps its memory alive.
-template <typename T>
-struct Held {
-  T value;
-  Napi::Reference<Napi::Value> view;
-};
-
-template <typename T>
-Napi::Value hold(Info info, size_t view_at, T value) {
-  auto* held = new Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)};
-  return Napi::External<Held<T>>::New(info.Env(), held, [](Napi::Env, Held<T>* gone) { delete gone; });
-}
-
-template <typename T>
-T& held(Info info, size_t at) {
-  if (!info[at].IsExternal()) throw_js(info.Env(), argument("rows addon: argument ", at, " is no handle"));
-  return info[at].As<Napi::External<Held<T>>>().Data()->value;
-}
 
 struct Buffer {
   Source source;
@@ -77,13 +50,6 @@ Napi::Value open_buffer(Info info) {
 
 Napi::Value ptr(Info info) {
   return Napi::Number::New(info.Env(), static_cast<double>(snapshot(held<Buffer>(info, 0).source).ptr));
-}
-
-// Element `at` of a JavaScript array, as bytes.
-Bytes element(napi_env env, napi_value array, size_t at) {
-  napi_value view;
-  if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
-  return bytes_if_any(env, view);
 }
 
 // (buffer, rows, sources, mask?, terminals?, limiter?) → rows committed, 0 when the limiter says not yet. `sources`
@@ -270,6 +236,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports["mailboxWrite"] = Napi::Function::New(env, mailbox_write);
   exports["firstNotFinite"] = Napi::Function::New(env, find_not_finite);
   exports["mailboxRead"] = Napi::Function::New(env, mailbox_read);
+  export_lanes(env, exports);
   exports["setCountersForTest"] = Napi::Function::New(env, set_counters_for_test);
   return exports;
 }

@@ -20,15 +20,13 @@ inline uint64_t rows_ahead(uint64_t row_bytes) {
 // for one without effect and drops the call.
 __attribute__((always_inline)) inline void fetch(const CopyTask& task, uint64_t at) {
   if (at >= task.count) return;
-  const uint8_t* row = task.rows + task.row_bytes * task.indices[at];
+  const uint8_t* row = task.rows + task.stride * task.indices[at];
   const uint64_t bytes = task.row_bytes < 4096 ? task.row_bytes : 4096;
   for (uint64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
-inline const uint8_t* row_of(const CopyTask& task, uint64_t at) {
-  return task.rows + task.row_bytes * task.indices[at];
-}
+inline const uint8_t* row_of(const CopyTask& task, uint64_t at) { return task.rows + task.stride * task.indices[at]; }
 
 #if defined(__SANITIZE_THREAD__)
 

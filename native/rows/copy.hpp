@@ -6,10 +6,11 @@
 
 namespace hotslot::rows {
 
-// Copies rows indices[begin … end) to `out` (which is row `begin`'s place). Knows `count` indices, to prefetch beyond
-// end.
+// Copies rows indices[begin … end), row_bytes of each, to `out` (which is row `begin`'s place), packed. Row i lies at
+// rows + i × stride. Knows `count` indices, to prefetch beyond end.
 struct CopyTask {
   const uint8_t* rows;
+  uint64_t stride;
   uint64_t row_bytes;
   const uint32_t* indices;
   uint64_t begin;

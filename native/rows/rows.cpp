@@ -1,10 +1,9 @@
 // The seqlock of the replay rows: which writer may write where, and how a reader knows that what it copied is whole.
 #include "rows/rows.hpp"
 
-#include <sys/mman.h>
-
 #include "rows/backoff.hpp"
 #include "rows/copy.hpp"
+#include "rows/memory.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot::rows {
@@ -12,10 +11,6 @@ namespace {
 
 // Most bytes written under one reservation: a reader that hits them waits this long at most (~100 µs).
 constexpr uint64_t slice_bytes = uint64_t{1} << 20;
-// Rounds of bad luck after which a reader asks writers to let it pass.
-constexpr uint32_t rounds_of_bad_luck = 32;
-// Rounds a writer stands back for such readers; bounded, so that readers cannot starve writers either.
-constexpr uint32_t rounds_of_courtesy = 256;
 
 uint64_t rows_per_slice(const Source& source) {
   const uint64_t by_bytes = slice_bytes / source.row_bytes;
@@ -28,7 +23,7 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
                 uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
   for (uint64_t row = first; row < first + rows; ++row) {
-    uint8_t* to = source.rows + index * source.row_bytes;
+    uint8_t* to = source.rows + index * source.stride;
     const bool patched = mask != nullptr && mask[row] != 0;
     for (size_t i = 0; i < field_count; ++i) {
       const Field& field = fields[i];
@@ -84,7 +79,7 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, uint64_t d
     const uint64_t before = header.committed.load(std::memory_order_acquire);
     // Looked at first only to save a copy that would be thrown away.
     if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
-      from_shared(out, source.rows + uint64_t{index} * source.row_bytes, source.row_bytes);
+      from_shared(out, source.rows + uint64_t{index} * source.stride, source.row_bytes);
       after_shared_reads();
       whole = !Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index);
       if (whole) break;
@@ -131,7 +126,9 @@ uint64_t rows_per_block(uint32_t row_bytes) {
 
 }  // namespace
 
-uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes) { return sizeof(Header) + capacity * row_bytes; }
+uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes) {
+  return sizeof(Header) + capacity * row_stride(row_bytes);
+}
 
 void format(void* memory, uint32_t capacity, uint32_t row_bytes) {
   Header& header = *static_cast<Header*>(memory);
@@ -139,14 +136,7 @@ void format(void* memory, uint32_t capacity, uint32_t row_bytes) {
   header.row_bytes = row_bytes;
   header.version = format_version;
   header.magic = format_magic;
-#if defined(MADV_HUGEPAGE)
-  constexpr uintptr_t huge_page = uintptr_t{2} << 20;
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(memory) + huge_page - 1) / huge_page * huge_page;
-  const uintptr_t to =
-      (reinterpret_cast<uintptr_t>(memory) + bytes_needed(capacity, row_bytes)) / huge_page * huge_page;
-  // Random rows miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.
-  if (to > from) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
-#endif
+  ask_huge_pages(memory, bytes_needed(capacity, row_bytes));
 }
 
 Source open(void* memory, uint64_t bytes) {
@@ -161,6 +151,7 @@ Source open(void* memory, uint64_t bytes) {
   source.rows = static_cast<uint8_t*>(memory) + sizeof(Header);
   source.capacity = header->capacity;
   source.row_bytes = header->row_bytes;
+  source.stride = row_stride(header->row_bytes);
   return source;
 }
 
@@ -182,8 +173,8 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   const uint64_t block = rows_per_block(source.row_bytes);
   while (job.next_row < count) {
     const uint64_t end = count - job.next_row < block ? count : job.next_row + block;
-    const CopyTask task{
-        source.rows, source.row_bytes, indices, job.next_row, end, count, out + job.next_row * source.row_bytes};
+    uint8_t* to = out + job.next_row * source.row_bytes;
+    const CopyTask task{source.rows, source.stride, source.row_bytes, indices, job.next_row, end, count, to};
     const bool whole = gather_block(source, copy, task, stream_stores, deadline_ns);
     if (whole) job.next_row = end;
     if (!whole || (deadline_ns != 0 && job.next_row < count && now_ns() >= deadline_ns)) break;

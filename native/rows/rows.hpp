@@ -4,7 +4,8 @@
 //
 //   memory   header (12 lines) │ row 0 │ row 1 │ … │ row capacity−1
 //
-// Absolute row p (counted from the first ever added) lies at index p mod capacity.
+// Absolute row p (counted from the first ever added) lies at index p mod capacity, row_stride() bytes from the row
+// before.
 //   R1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below committed are whole.
 //   R2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes them only once
 //       committed ≥ b − capacity: the earlier lap of the same places is whole.
@@ -19,7 +20,7 @@
 namespace hotslot::rows {
 
 constexpr uint32_t format_magic = 0x52544f48;  // "HOTR"
-constexpr uint32_t format_version = 1;
+constexpr uint32_t format_version = 2;
 constexpr uint32_t bell_places = 8;
 constexpr uint32_t bell_words = 16;
 
@@ -45,7 +46,15 @@ struct Source {
   uint8_t* rows = nullptr;
   uint64_t capacity = 0;
   uint32_t row_bytes = 0;
+  uint64_t stride = 0;
 };
+
+// Bytes from one row to the next in memory. A long row begins on a cache line, so that it touches no line more than it
+// must; a short one begins where a vector may be loaded at once.
+inline uint64_t row_stride(uint64_t row_bytes) {
+  const uint64_t grain = row_bytes >= 256 ? 64 : 16;
+  return (row_bytes + grain - 1) / grain * grain;
+}
 
 struct Snapshot {
   uint64_t ptr;   // rows ever committed

@@ -3,6 +3,7 @@
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { roundUp } from '../shared-memory.ts';
 import type { FieldSpec } from './fields.ts';
 
 export interface FieldLayout {
@@ -25,6 +26,11 @@ export interface PackLayout {
 
 /** Longest row; a batch of them must still have a byte count that fits every device's copy calls. */
 const MAX_ROW_BYTES = 2 ** 31 - 1;
+
+/** Bytes from one row to the next in memory: native/rows/rows.hpp says why. Whatever leaves the memory is packed. */
+export function rowStride(rowBytes: number): number {
+  return roundUp(rowBytes, rowBytes >= 256 ? 64 : 16);
+}
 
 interface Draft {
   name: string;

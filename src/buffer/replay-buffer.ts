@@ -18,7 +18,7 @@ import type {
   SchemaRowsOf,
   TransitionsOf,
 } from './fields.ts';
-import { offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import { offPolicyLayout, type PackLayout, rowStride, schemaLayout } from './pack-layout.ts';
 import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
@@ -282,5 +282,5 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
 }
 
 function memoryBytes(capacity: number, rowBytes: number): number {
-  return roundUp(HEADER_BYTES + capacity * rowBytes, 8);
+  return roundUp(HEADER_BYTES + capacity * rowStride(rowBytes), 8);
 }

@@ -126,11 +126,11 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
 
 void copies() {
   for (uint32_t row_bytes :
-       {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 1720}) {
+       {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 300, 1720}) {
     const uint64_t capacity = 37;
     Memory memory(capacity, row_bytes);
     const Source source = open(memory.data, memory.bytes);
-    for (uint64_t i = 0; i < capacity * row_bytes; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
+    for (uint64_t i = 0; i < capacity * source.stride; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
     source.header->reserved = source.header->committed = capacity;
     uint32_t indices[150];
     draw(row_bytes, capacity, indices, 150);
@@ -145,7 +145,7 @@ void copies() {
           GatherJob job;
           gather(source, job, indices, count, start, 0, stream);
           for (uint64_t i = 0; i < bytes; ++i) {
-            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * row_bytes + i % row_bytes])
+            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * source.stride + i % row_bytes])
               wrong("copy differs", row_bytes, count);
           }
           for (uint8_t* p = out.data(); p < out.data() + out.size(); ++p) {

@@ -1,0 +1,152 @@
+#include "rows/drawable.hpp"
+
+#include <algorithm>
+
+namespace hotslot::rows {
+namespace {
+
+// Notes that are copied between two looks at what the writer has begun.
+constexpr uint64_t notes_at_once = 512;
+
+}  // namespace
+
+Drawable::Drawable(const Lanes& lanes, const ViewRule& rule)
+    : lanes_(lanes),
+      rule_(rule),
+      states_(lanes.lanes),
+      at_(lanes.lanes * lanes.per_lane),
+      first_(lanes.lanes + 1),
+      notes_(std::min(notes_at_once, lanes.per_lane)) {
+  if (rule.back() > 0 || rule.relabel != ViewRule::own) reach_.resize(at_.size());
+  if (rule.relabel != ViewRule::own) rest_.resize(at_.size());
+}
+
+void Drawable::sync(Listener* listener) {
+  uint64_t sum = 0;
+  for (uint64_t lane = 0; lane < lanes_.lanes; ++lane) {
+    sync_lane(lane, listener);
+    first_[lane] = sum;
+    sum += states_[lane].tail - states_[lane].head;
+  }
+  first_[lanes_.lanes] = sum;
+}
+
+void Drawable::sync_lane(uint64_t lane, Listener* listener) {
+  State& state = states_[lane];
+  const uint64_t capacity = lanes_.per_lane;
+  Span now = span(lanes_, lane);
+  if (now.to == state.seen.to && now.from == state.seen.from) return;
+  while (true) {
+    // Lapped since the last look: nothing that is known holds any more.
+    if (now.from > state.seen.to) {
+      for (; state.head < state.tail; ++state.head)
+        if (listener) listener->went(lane, entry(lane, state, state.head).place);
+      state.running = false;
+      state.seen.to = now.from;
+    }
+    for (; state.head < state.tail; ++state.head) {
+      const Step oldest = entry(lane, state, state.head);
+      if (oldest.place - oldest.reach >= now.from) break;
+      if (listener) listener->went(lane, oldest.place);
+    }
+    state.seen.from = now.from;
+    state.oldest = now.from % capacity;
+    bool overtaken = false;
+    while (state.seen.to < now.to && !overtaken) {
+      const uint64_t some = std::min<uint64_t>(notes_.size(), now.to - state.seen.to);
+      for (uint64_t i = 0; i < some; ++i) notes_[i] = note_at(lanes_, lane, state.seen.to + i);
+      // L4: none of them is believed unless all are what they were.
+      overtaken = lowest_kept(lanes_, lane) > state.seen.to;
+      if (overtaken) break;
+      for (uint64_t i = 0; i < some; ++i) take(lane, state, state.seen.to + i, notes_[i], now.from, listener);
+      state.seen.to += some;
+    }
+    if (!overtaken) break;
+    now = span(lanes_, lane);
+  }
+  // Entries go round the ring as places do.
+  while (state.head >= capacity) {
+    state.head -= capacity;
+    state.tail -= capacity;
+  }
+  if (listener) listener->reached(lane, state.seen);
+}
+
+void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from, Listener* listener) {
+  if (note.final) {
+    // An episode of which only the end is left has no step to judge.
+    if (state.running) judge(lane, state, place, rule_.least(), true, from, listener);
+    state.running = false;
+    return;
+  }
+  if (!state.running || note.step == 0) {
+    // What a writer before left unfinished stays as it is: its incomplete views never become whole.
+    state.running = true;
+    state.start = place - std::min<uint64_t>(note.step, place);
+    state.pending = place;
+  }
+  if (rule_.relabel != ViewRule::own) return;
+  // The observation behind the last step that is needed is this place's.
+  judge(lane, state, place, rule_.ahead(), false, from, listener);
+}
+
+// Steps from `pending` on that have `needed` steps before `end` are drawable now.
+void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from,
+                     Listener* listener) {
+  for (; state.pending + needed <= end; ++state.pending) {
+    const uint64_t place = state.pending;
+    const uint64_t step = place - state.start;
+    const uint64_t reach = rule_.relabel == ViewRule::episode ? step : std::min<uint64_t>(step, rule_.back());
+    if (place < from + reach) continue;
+    const uint64_t at = lane * lanes_.per_lane + state.tail % lanes_.per_lane;
+    at_[at] = static_cast<uint32_t>(place % lanes_.per_lane);
+    if (!reach_.empty()) reach_[at] = static_cast<uint32_t>(reach);
+    if (!rest_.empty()) rest_[at] = static_cast<uint32_t>(end - 1 - place);
+    ++state.tail;
+    if (listener) listener->came(lane, place);
+  }
+  if (ended) state.pending = end;
+}
+
+Drawable::Step Drawable::entry(uint64_t lane, const State& state, uint64_t at) const {
+  // Less than three laps, and mostly less than two.
+  while (at >= lanes_.per_lane) at -= lanes_.per_lane;
+  const uint64_t i = lane * lanes_.per_lane + at;
+  // Places from seen.from on are in the ring, so the place in the ring tells which lap it is of.
+  const uint64_t ahead = at_[i] >= state.oldest ? at_[i] - state.oldest : at_[i] + lanes_.per_lane - state.oldest;
+  return {lane, state.seen.from + ahead, reach_.empty() ? 0 : reach_[i], rest_.empty() ? 0 : rest_[i]};
+}
+
+Drawable::Step Drawable::at(uint64_t ordinal) const {
+  // Behind the last lane that begins at or before it: empty lanes begin where the next one does.
+  const uint64_t lane = std::upper_bound(first_.begin(), first_.end() - 1, ordinal) - first_.begin() - 1;
+  const State& state = states_[lane];
+  return entry(lane, state, state.head + ordinal - first_[lane]);
+}
+
+bool Drawable::find(uint64_t lane, uint64_t place, Step& step) const {
+  const State& state = states_[lane];
+  uint64_t low = state.head, high = state.tail;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    step = entry(lane, state, middle);
+    if (step.place == place) return true;
+    if (step.place < place) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return false;
+}
+
+void Drawable::tell(Listener& listener) const {
+  for (uint64_t lane = 0; lane < lanes_.lanes; ++lane) {
+    const State& state = states_[lane];
+    listener.forget(lane);
+    for (uint64_t at = state.head; at < state.tail; ++at) listener.came(lane, entry(lane, state, at).place);
+    listener.reached(lane, state.seen);
+  }
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,93 @@
+// Which steps a view can be made of now, in order: the ordinals that samplers draw. Private to one reader, kept up by
+// what was committed since it last looked; nothing is ever searched for.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "rows/lanes.hpp"
+
+namespace hotslot::rows {
+
+// What must be there around a step for its view to be whole.
+struct ViewRule {
+  enum Edges : uint32_t { transitions, full, tail, anchor };
+  enum Relabel : uint32_t { own, future, final, episode };
+  Edges edges = transitions;
+  // Steps of a transition.
+  uint32_t n = 1;
+  double gamma = 1;
+  // Of a window.
+  uint32_t length = 1, burn_in = 0;
+  // Most frames that a stacked field has; 1 where none is.
+  uint32_t frames = 1;
+  Relabel relabel = own;
+  double ratio = 0;
+
+  uint64_t window() const { return uint64_t{burn_in} + length; }
+  // Steps before its own that a view needs where the episode has them.
+  uint32_t back() const { return frames - 1 + (edges == anchor ? burn_in : 0); }
+  // Steps from its own on that it needs in an episode that goes on; the observation behind them too.
+  uint64_t ahead() const { return edges == transitions ? n : edges == anchor ? length : window(); }
+  // Steps from its own on that it needs in an episode that has ended.
+  uint64_t least() const { return edges == full ? window() : edges == tail ? uint64_t{burn_in} + 1 : 1; }
+};
+
+class Drawable {
+ public:
+  struct Step {
+    uint64_t lane, place;
+    // Places before it that its view needs; and, for hindsight, steps behind it to the end of its episode.
+    uint32_t reach, rest;
+  };
+  // Hears of every step that becomes drawable, and of every one that ceases to be.
+  struct Listener {
+    virtual void came(uint64_t lane, uint64_t place) = 0;
+    virtual void went(uint64_t lane, uint64_t place) = 0;
+    // Everything that is known of the lane is about to be said again.
+    virtual void forget(uint64_t lane) = 0;
+    // The lane is known up to here.
+    virtual void reached(uint64_t lane, const Span& span) = 0;
+  };
+
+  Drawable(const Lanes& lanes, const ViewRule& rule);
+
+  // Takes the snapshot: one committed count per lane.
+  void sync(Listener* listener = nullptr);
+  // Says all that is drawable again.
+  void tell(Listener& listener) const;
+
+  uint64_t count() const { return first_.back(); }
+  Step at(uint64_t ordinal) const;
+  // The step of that place; false where it is not drawable.
+  bool find(uint64_t lane, uint64_t place, Step& step) const;
+  Span seen(uint64_t lane) const { return states_[lane].seen; }
+
+ private:
+  struct State {
+    Span seen{0, 0};
+    // seen.from mod per_lane.
+    uint64_t oldest = 0;
+    // The list: entries [head, tail), entry e at e mod per_lane of the lane's part.
+    uint64_t head = 0, tail = 0;
+    // The running episode's first place, and the first of its steps that is not judged yet.
+    uint64_t start = 0, pending = 0;
+    bool running = false;
+  };
+
+  void sync_lane(uint64_t lane, Listener* listener);
+  void take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from, Listener* listener);
+  void judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from, Listener* listener);
+  Step entry(uint64_t lane, const State& state, uint64_t at) const;
+
+  Lanes lanes_;
+  ViewRule rule_;
+  std::vector<State> states_;
+  // Of each entry: place mod per_lane; where the rule asks for it, how far its view reaches back, and what comes behind
+  // it.
+  std::vector<uint32_t> at_, reach_, rest_;
+  // Ordinal of each lane's first step; behind the last one, how many there are.
+  std::vector<uint64_t> first_;
+  std::vector<Note> notes_;
+};
+
+}  // namespace hotslot::rows

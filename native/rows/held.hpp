@@ -1,0 +1,47 @@
+// What handles of rows.node point at, and how its functions get at their arguments.
+#pragma once
+#include <napi.h>
+
+#include "device/addon/napi.hpp"
+
+namespace hotslot::rows {
+
+inline Bytes require_bytes(Info info, size_t at, uint64_t least) {
+  const Bytes bytes = bytes_if_any(info.Env(), info[at]);
+  if (bytes.size < least || (bytes.data == nullptr && least > 0))
+    throw_js(info.Env(), range("rows addon: argument ", at, " has ", bytes.size, " bytes, needs ", least));
+  return bytes;
+}
+
+inline uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
+
+// With the view that keeps its memory alive.
+template <typename T>
+struct Held {
+  T value;
+  Napi::Reference<Napi::Value> view;
+};
+
+template <typename T>
+Napi::Value hold(Info info, size_t view_at, T value) {
+  auto* held = new Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)};
+  return Napi::External<Held<T>>::New(info.Env(), held, [](Napi::Env, Held<T>* gone) { delete gone; });
+}
+
+template <typename T>
+T& held(Info info, size_t at) {
+  if (!info[at].IsExternal()) throw_js(info.Env(), argument("rows addon: argument ", at, " is no handle"));
+  return info[at].As<Napi::External<Held<T>>>().Data()->value;
+}
+
+// Element `at` of a JavaScript array, as bytes.
+inline Bytes element(napi_env env, napi_value array, size_t at) {
+  napi_value view;
+  if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
+  return bytes_if_any(env, view);
+}
+
+// Of trajectories.
+void export_lanes(Napi::Env env, Napi::Object exports);
+
+}  // namespace hotslot::rows

@@ -1,0 +1,164 @@
+// The seqlock of a lane: what its one writer stores in which order, and what a reader may believe.
+#include "rows/lanes.hpp"
+
+#include "rows/backoff.hpp"
+#include "rows/copy.hpp"
+#include "rows/memory.hpp"
+#include "rows/rows.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+struct Offsets {
+  uint64_t words, notes, places, end;
+  Offsets(uint64_t lanes, uint64_t per_lane, uint64_t stride)
+      : words(line_up(lanes * 8)),
+        notes(sizeof(LanesHeader) + 4 * words),
+        places(line_up(notes + lanes * per_lane * sizeof(Note))),
+        end(places + lanes * per_lane * stride) {}
+};
+
+void write_place(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note) {
+  to_shared(lanes.notes + (lane * lanes.per_lane + at) * sizeof(Note), reinterpret_cast<const uint8_t*>(&note),
+            sizeof(Note));
+}
+
+}  // namespace
+
+uint64_t lanes_bytes(uint64_t lanes, uint64_t per_lane, uint32_t place_bytes) {
+  return Offsets(lanes, per_lane, row_stride(place_bytes)).end;
+}
+
+void format_lanes(void* memory, uint32_t lanes, uint64_t per_lane, uint32_t place_bytes) {
+  LanesHeader& header = *static_cast<LanesHeader*>(memory);
+  header.lanes = lanes;
+  header.per_lane = per_lane;
+  header.place_bytes = place_bytes;
+  header.version = lanes_version;
+  header.magic = lanes_magic;
+  ask_huge_pages(memory, lanes_bytes(lanes, per_lane, place_bytes));
+}
+
+Lanes open_lanes(void* memory, uint64_t bytes) {
+  Lanes opened;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(LanesHeader) != 0 || bytes < sizeof(LanesHeader)) return opened;
+  auto* header = static_cast<LanesHeader*>(memory);
+  if (header->magic != lanes_magic || header->version != lanes_version || header->lanes == 0 || header->per_lane < 2)
+    return opened;
+  const Offsets offsets(header->lanes, header->per_lane, row_stride(header->place_bytes));
+  if (bytes < offsets.end) return opened;
+  auto* base = static_cast<uint8_t*>(memory);
+  const auto words = [&](uint64_t n) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(base + sizeof(LanesHeader) + n * offsets.words);
+  };
+  opened.header = header;
+  opened.begun = words(0);
+  opened.committed = words(1);
+  opened.steps = words(2);
+  opened.floor = words(3);
+  opened.notes = base + offsets.notes;
+  opened.places = base + offsets.places;
+  opened.lanes = header->lanes;
+  opened.per_lane = header->per_lane;
+  opened.place_bytes = header->place_bytes;
+  opened.stride = row_stride(header->place_bytes);
+  return opened;
+}
+
+Span span(const Lanes& lanes, uint64_t lane) {
+  // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed count once.
+  const uint64_t to = lanes.committed[lane].load(std::memory_order_acquire);
+  const uint64_t kept = lowest_kept(lanes, lane);
+  return {kept < to ? kept : to, to};
+}
+
+uint64_t lowest_kept(const Lanes& lanes, uint64_t lane) {
+  after_shared_reads();
+  const uint64_t begun = lanes.begun[lane].load(std::memory_order_acquire);
+  const uint64_t floor = lanes.floor[lane].load(std::memory_order_acquire);
+  const uint64_t kept = begun > lanes.per_lane ? begun - lanes.per_lane : 0;
+  return kept > floor ? kept : floor;
+}
+
+LaneCounts count_steps(const Lanes& lanes) {
+  LaneCounts counts{0, 0};
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane) {
+    const uint64_t steps = lanes.steps[lane].load(std::memory_order_acquire);
+    counts.ptr += steps;
+    while (true) {
+      const Span now = span(lanes, lane);
+      if (now.from == now.to) break;
+      const uint32_t before = note_at(lanes, lane, now.from).before;
+      if (lowest_kept(lanes, lane) > now.from) continue;
+      const uint64_t live = static_cast<uint32_t>(steps) - before;
+      // Steps may have been committed since they were counted: as many as there are places, at most.
+      counts.size += static_cast<uint32_t>(live) <= lanes.per_lane ? static_cast<uint32_t>(live) : 0;
+      break;
+    }
+  }
+  return counts;
+}
+
+void clear_lanes(const Lanes& lanes) {
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
+    lanes.floor[lane].store(lanes.committed[lane].load(std::memory_order_acquire), std::memory_order_release);
+}
+
+Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
+  Note note;
+  from_shared(reinterpret_cast<uint8_t*>(&note),
+              lanes.notes + (lane * lanes.per_lane + place % lanes.per_lane) * sizeof(Note), sizeof(Note));
+  return note;
+}
+
+void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
+  Backoff courtesy;
+  while (lanes.header->readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)
+    courtesy.pause();
+  const auto taken = [&](uint64_t i) { return steps.skip == nullptr || steps.skip[i] == 0; };
+  const auto ends = [&](uint64_t i) { return steps.terminated[i] != 0 || steps.truncated[i] != 0; };
+
+  // L2, for all lanes at once: one fence orders these stores before every byte that follows.
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!taken(i)) continue;
+    const uint64_t lane = first + i;
+    const uint64_t end = lanes.committed[lane].load(std::memory_order_relaxed) + (ends(i) ? 2 : 1);
+    if (lanes.begun[lane].load(std::memory_order_relaxed) < end)
+      lanes.begun[lane].store(end, std::memory_order_relaxed);
+  }
+  before_shared_writes();
+
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!taken(i)) continue;
+    const uint64_t lane = first + i;
+    const uint64_t place = lanes.committed[lane].load(std::memory_order_relaxed);
+    const uint64_t before = lanes.steps[lane].load(std::memory_order_relaxed);
+    uint64_t at = place % lanes.per_lane;
+    uint8_t* to = lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
+    for (size_t f = 0; f < steps.field_count; ++f) {
+      const StepField& field = steps.fields[f];
+      to_shared(to + field.offset, field.from + i * field.bytes, field.bytes);
+    }
+    const uint8_t terminated = steps.terminated[i] != 0, truncated = steps.truncated[i] != 0;
+    write_place(lanes, lane, at,
+                {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
+    uint64_t end = place + 1;
+    if (ends(i)) {
+      at = at + 1 == lanes.per_lane ? 0 : at + 1;
+      to = lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
+      for (size_t f = 0; f < steps.field_count; ++f) {
+        const StepField& field = steps.fields[f];
+        if (field.last != nullptr) to_shared(to + field.offset, field.last + i * field.bytes, field.bytes);
+      }
+      write_place(lanes, lane, at, {0, episode[i], 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
+      episode[i] = 0;
+      ++end;
+    }
+    // L3: what was written before is seen by who reads this. The count of steps comes after it: who sees a step counted
+    // finds it committed.
+    lanes.committed[lane].store(end, std::memory_order_release);
+    lanes.steps[lane].store(before + 1, std::memory_order_release);
+  }
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,123 @@
+// Trajectories in shared memory: what environments saw, step by step, a ring of places for each environment (a lane).
+// Compiled into rows.node (writers, in-process sampling) and pack.node; one writer per lane, any number of readers.
+//
+//   memory   header │ begun │ committed │ steps │ floor (a word per lane each) │ notes │ places
+//
+// Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod per_lane. It holds a step,
+// or an episode's final observation. Its note says which, and carries the numbers that every view needs, densely.
+//   L1  A lane has one writer. Only it moves `begun`, `committed` and `steps`; they never fall.
+//   L2  The writer stores begun = b before it writes a byte of any place below b, so places below b − per_lane may be
+//   gone. L3  committed = c is stored after every byte of the places below c. A step that ends its episode and the
+//   final
+//       observation behind it are committed by one store.
+//   L4  A reader trusts what it copied of place n < c only if begun, read after the copy, is at most n + per_lane.
+//   L5  A writer that died between L2 and L3 left begun > committed. Its successor goes on at committed; begun stays.
+//   L6  clear() raises `floor` to committed. What lies below it is gone, as if overwritten.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "rows/limiter.hpp"
+
+namespace hotslot::rows {
+
+constexpr uint32_t lanes_magic = 0x4c544f48;  // "HOTL"
+constexpr uint32_t lanes_version = 1;
+constexpr uint32_t lane_bells = 8;
+
+struct alignas(64) LanesHeader {
+  uint32_t magic;
+  uint32_t version;
+  uint32_t lanes;
+  uint32_t place_bytes;
+  uint64_t per_lane;
+  // Readers that could not get a whole step; writers let them pass before they begin again. Never held across calls.
+  alignas(64) std::atomic<uint32_t> readers_waiting;
+  // A BellBoard and one claim word per lane (src/trajectories); JavaScript's alone.
+  alignas(64) int32_t bells[lane_bells * 16];
+};
+static_assert(sizeof(LanesHeader) == 64 * (2 + lane_bells), "the JavaScript side counts 10 lines");
+
+// What every view needs of a place.
+struct Note {
+  float reward;
+  // Of its episode, from 0; a final observation's is the episode's length.
+  uint32_t step;
+  uint8_t terminated, truncated, final, none;
+  // Steps written in its lane before it, mod 2³².
+  uint32_t before;
+};
+static_assert(sizeof(Note) == 16, "notes are dense");
+
+struct Lanes {
+  LanesHeader* header = nullptr;
+  std::atomic<uint64_t>*begun = nullptr, *committed = nullptr, *steps = nullptr, *floor = nullptr;
+  uint8_t* notes = nullptr;
+  uint8_t* places = nullptr;
+  uint64_t lanes = 0, per_lane = 0;
+  uint32_t place_bytes = 0;
+  uint64_t stride = 0;
+};
+
+// Bytes that the lanes take from a 64-byte boundary on.
+uint64_t lanes_bytes(uint64_t lanes, uint64_t per_lane, uint32_t place_bytes);
+// Writes the header of a fresh, zeroed, aligned piece of memory.
+void format_lanes(void* memory, uint32_t lanes, uint64_t per_lane, uint32_t place_bytes);
+// Null header when it is no such memory, misaligned, or shorter than it says.
+Lanes open_lanes(void* memory, uint64_t bytes);
+
+// The places of a lane that a reader may take now: whole, and not under its writer's pen.
+struct Span {
+  uint64_t from, to;
+};
+Span span(const Lanes& lanes, uint64_t lane);
+
+// L4: the lowest place of a lane that cannot have been written over. What was read before this call is ordered before
+// it.
+uint64_t lowest_kept(const Lanes& lanes, uint64_t lane);
+
+struct LaneCounts {
+  // Steps ever committed, and steps to be had now; final observations are not counted.
+  uint64_t ptr, size;
+};
+LaneCounts count_steps(const Lanes& lanes);
+
+// L6 for every lane.
+void clear_lanes(const Lanes& lanes);
+
+// Copies a note out of shared memory; L4 is the caller's.
+Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
+
+// A field of the steps to add: an element per lane, one after the other.
+struct StepField {
+  const uint8_t* from;
+  // Where the episode ends, its final observation; null for a field that is no observation.
+  const uint8_t* last;
+  uint32_t offset, bytes;
+};
+
+struct StepsToAdd {
+  const StepField* fields;
+  size_t field_count;
+  const float* rewards;
+  // A byte per lane; `skip` may be null.
+  const uint8_t *terminated, *truncated, *skip;
+};
+
+// Adds one step of each of the lanes [first, first + count) that are not skipped. `episode[i]` is how many steps the
+// running episode of lane first + i has; the writer's own.
+void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode);
+
+// Readers that are unlucky for long ask writers to stand back; for the length of this object.
+class Courtesy {
+ public:
+  explicit Courtesy(const Lanes& lanes) : waiting_(lanes.header->readers_waiting) { waiting_.fetch_add(1); }
+  ~Courtesy() { waiting_.fetch_sub(1); }
+  Courtesy(const Courtesy&) = delete;
+
+ private:
+  std::atomic<uint32_t>& waiting_;
+};
+
+}  // namespace hotslot::rows

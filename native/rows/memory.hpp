@@ -1,0 +1,21 @@
+// How rooms of memory that is read at random are laid out.
+#pragma once
+#include <sys/mman.h>
+
+#include <cstdint>
+
+namespace hotslot::rows {
+
+inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Random reads miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.
+inline void ask_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr uintptr_t huge_page = uintptr_t{2} << 20;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t from = (begin + huge_page - 1) / huge_page * huge_page, to = (begin + bytes) / huge_page * huge_page;
+  if (to > from) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,135 @@
+// Makes batches of a view: draws steps, and copies what the view asks for around each into columns. One thread's.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "rows/copy.hpp"
+#include "rows/drawable.hpp"
+#include "rows/generator.hpp"
+#include "rows/priority_tree.hpp"
+
+namespace hotslot::rows {
+
+// One column of a batch; the numbers are those of src/trajectories/columns.ts.
+struct Column {
+  enum Kind : uint32_t {
+    now,        // a field of the step itself: of a window's steps, each
+    next,       // an observation behind the last step
+    achieved,   // observations behind each step of a transition
+    rewards,    // float32
+    discounts,  // float32
+    terminated,
+    truncated,
+    steps,          // int32
+    ids,            // float64
+    weights,        // float32
+    weights_wide,   // float64
+    probabilities,  // float64
+    mask,           // float32
+    learn,          // float32
+    relabelled,
+    priorities,  // float32 with the bits "not written"
+  };
+  Kind kind;
+  // Of a field: bytes from the start of a place, its bytes, its frames (1: not stacked), whether frames before the
+  // episode are zero, and whether it is an observation (a window has one more).
+  uint32_t offset = 0, bytes = 0, frames = 1;
+  bool zero = false, observation = false;
+  // The field of achieved goals that takes this one's place in relabelled rows; offset + 1, 0 for none.
+  uint32_t goal = 0;
+  // Where it begins in the batch.
+  uint64_t at = 0;
+};
+
+// What is asked of one batch.
+struct Request {
+  uint64_t count = 0;
+  uint8_t* out = nullptr;
+  double beta = 0;
+  Weighing::Normalise normalise = Weighing::tree;
+};
+
+class View {
+ public:
+  enum class Result { done, more, empty };
+
+  View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
+
+  // From here on this view draws by these priorities.
+  void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
+  PriorityTree* tree() { return tree_.get(); }
+  const Drawable& drawable() const { return drawable_; }
+  const Lanes& lanes() const { return lanes_; }
+
+  // Takes the snapshot.
+  void look_around();
+  // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
+  // until done.
+  Result draw(const Request& request, uint64_t seed);
+  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again.
+  Result gather(uint64_t deadline_ns);
+  // The batch of steps that are named, goals too where they are not null (−1: the row's own). The first that is not
+  // drawable, or whose goal is none of its episode's later ones, or which was overtaken; count where all are there.
+  uint64_t take(const Request& request, const double* ids, const double* goals);
+
+  // Of the last batch.
+  uint64_t drawn_again() const { return drawn_again_; }
+
+ private:
+  struct Row {
+    uint64_t lane, place;
+    uint32_t reach, rest;
+    // Where the new goal lies, behind the step that achieved it; 0 for the row's own.
+    uint64_t goal;
+  };
+  // What was true of a row's leaf when it was drawn.
+  struct Chance {
+    double value, total, least, drawn_from;
+  };
+  // What the notes say of a row: places [first, first + steps) and the observation behind them, `before` places of
+  // padding, and where its episode began. `lowest` is the lowest place that is read.
+  struct Extent {
+    uint64_t at, first, start, lowest;
+    uint32_t steps, before;
+  };
+
+  bool draw_row(uint64_t i);
+  void draw_goals(uint64_t from, uint64_t to);
+  bool make_rows(uint64_t from, uint64_t to, bool stream);
+  bool make_again(uint64_t i);
+  Extent look(const Row& row, uint64_t i);
+  void write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes);
+  template <typename Each>
+  void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
+  void copy_column(const Column& column, uint64_t from, uint64_t to, bool stream);
+  void mend_column(const Column& column, uint64_t from, uint64_t to);
+  uint64_t kept(uint64_t from, uint64_t to) const;
+  void weigh();
+  uint64_t places_of(const Column& column) const;
+  uint64_t rows_per_block() const;
+  uint32_t index(const Row& row, const Extent& extent, uint64_t place) const;
+  template <typename T>
+  void put(const Column& column, uint64_t i, uint64_t per_row, uint64_t at, T value) {
+    std::memcpy(request_.out + column.at + (i * per_row + at) * sizeof(T), &value, sizeof(T));
+  }
+
+  Lanes lanes_;
+  ViewRule rule_;
+  std::vector<Column> columns_;
+  Drawable drawable_;
+  std::unique_ptr<PriorityTree> tree_;
+  Request request_;
+  Generator generator_;
+  std::vector<Row> rows_;
+  std::vector<Chance> chances_;
+  std::vector<Extent> extents_;
+  std::vector<Note> notes_;
+  // gamma^k, rounded once.
+  std::vector<float> powers_;
+  std::vector<uint32_t> indices_;
+  uint64_t next_row_ = 0, drawn_again_ = 0, block_from_ = 0;
+};
+
+}  // namespace hotslot::rows
