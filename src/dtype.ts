@@ -1,4 +1,7 @@
-/** Element types shared by packed rows, tensors and kernels, with their typed arrays. */
+/**
+ * Element types shared by packed rows, tensors and kernels, with their typed arrays. The last three are for storing: JavaScript
+ * has no array of their own, so a typed array's dtype is never one of them.
+ */
 import { checkCount, shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
@@ -13,8 +16,12 @@ export const dtypes = {
   uint32: { bytes: 4, array: Uint32Array },
   int64: { bytes: 8, array: BigInt64Array },
   uint64: { bytes: 8, array: BigUint64Array },
+  bool: { bytes: 1, array: Uint8Array },
+  float16: { bytes: 2, array: Uint16Array },
+  bfloat16: { bytes: 2, array: Uint16Array },
 } as const;
 
+/** `bool` is 0 or 1 in a byte; `float16` and `bfloat16` are the bits of their numbers: see toFloat16() and its like. */
 export type DType = keyof typeof dtypes;
 
 /** The typed array that holds elements of each dtype. */
@@ -29,13 +36,27 @@ interface TypedArrays {
   uint32: Uint32Array;
   int64: BigInt64Array;
   uint64: BigUint64Array;
+  bool: Uint8Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
 }
+
+/** Dtypes whose elements lie in another dtype's array. */
+type Borrowing = 'bool' | 'float16' | 'bfloat16';
 
 /** The typed array of a dtype: Float32Array for 'float32'. */
 export type ArrayOf<D extends DType> = TypedArrays[D];
-/** The dtype of a typed array: 'float32' for Float32Array. */
-export type DTypeOf<A extends TypedArray> = { [D in DType]: A extends ArrayOf<D> ? D : never }[DType];
+/** The dtype of a typed array: 'float32' for Float32Array, 'uint16' for Uint16Array. */
+export type DTypeOf<A extends TypedArray> = {
+  [D in Exclude<DType, Borrowing>]: A extends ArrayOf<D> ? D : never;
+}[Exclude<DType, Borrowing>];
 export type TypedArray = ArrayOf<DType>;
+
+/** The dtype of a typed array; undefined for what is none. */
+export function dtypeOf<A extends TypedArray>(values: A): DTypeOf<A> | undefined {
+  // The first one that fits is the array's own: those that borrow it come last.
+  return (Object.keys(dtypes) as DTypeOf<A>[]).find((each) => values instanceof dtypes[each].array);
+}
 
 /** Throws a TypeError naming the value unless it is a known dtype. */
 export function checkDType<D extends DType>(name: string, value: D | undefined): D {

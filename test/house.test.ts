@@ -45,6 +45,7 @@ const foundation = [
   'src/clock.ts',
   'src/dtype.ts',
   'src/errors.ts',
+  'src/float16.ts',
   'src/plain-error.ts',
   'src/random.ts',
   'src/shared-error.ts',

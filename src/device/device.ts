@@ -62,7 +62,7 @@ export interface Stream extends Disposable {
   wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
   /** Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between peers. */
   copy(to: Tensor, from: Tensor): void;
-  /** Sets every element to `value`. */
+  /** Sets every element to `value`, a number of the tensor's dtype: rounded for float16 and bfloat16, 0 or 1 for bool. */
   fill(to: Tensor, value: number | bigint): void;
   /** Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are checked at the door. */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;

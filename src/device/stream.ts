@@ -1,8 +1,9 @@
 /** Streams, events and graphs as thin objects over their handles. */
 
 import { checkFlag, checkKeys, shown } from '../checks.ts';
-import { dtypes } from '../dtype.ts';
+import { type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
+import { toBfloat16, toFloat16 } from '../float16.ts';
 import { checkSignal, orAborted } from '../wait/wait.ts';
 import { checkTensor, handleOf } from './checks.ts';
 import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
@@ -105,11 +106,7 @@ export class OpenedStream extends Handle implements Stream {
     if (!checkTensor('fill', to).contiguous)
       throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     checkTakesPart('a fill', this);
-    const pattern = new dtypes[to.dtype].array(1);
-    const wanted = typeof pattern[0];
-    if (typeof value !== wanted) throw typeError(`fill of ${to.dtype} takes a ${wanted}, got ${shown(value)}`);
-    (pattern as Float32Array)[0] = value as number;
-    native().fill(this.handle, to.handle, to.byteOffset, to.bytes, pattern);
+    native().fill(this.handle, to.handle, to.byteOffset, to.bytes, elementOf(to.dtype, value));
   }
   launch<K extends KernelName>(kernel: K, ...given: LaunchArguments<K>): void {
     const args = ((given as readonly unknown[])[0] ?? {}) as LooseArguments;
@@ -168,6 +165,18 @@ export class LentStream extends OpenedStream {
     native().takeBackStream(this.device.handle, this.handle);
     this.#returned = true;
   }
+}
+
+/** One element that is this number. */
+function elementOf(dtype: DType, value: number | bigint): TypedArray {
+  const element = new dtypes[dtype].array(1);
+  const wanted = typeof element[0];
+  if (typeof value !== wanted) throw typeError(`fill of ${dtype} takes a ${wanted}, got ${shown(value)}`);
+  if (dtype === 'bool' && value !== 0 && value !== 1) throw rangeError(`fill of bool takes 0 or 1, got ${value}`);
+  if (dtype === 'float16') return toFloat16(Float32Array.of(value as number));
+  if (dtype === 'bfloat16') return toBfloat16(Float32Array.of(value as number));
+  (element as Float32Array)[0] = value as number;
+  return element;
 }
 
 class CapturedGraph extends Handle implements Graph {

@@ -73,7 +73,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     if (!(input instanceof Tensor)) return enter(input, ospec);
     const reader = this.#reader(options.startEvent);
     if (this.#ordered) return this.#renewing(() => copyOver(input, reader, ispec, ospec));
-    const read = input.toArray(reader).then((data) => new CpuTensor(data, input.shape));
+    const read = input.toArray(reader).then((data) => new CpuTensor(data, input.shape, input.dtype));
     return ospec.device === 'cpu' ? read : read.then((values) => enter(values, ospec));
   }
 
@@ -83,7 +83,8 @@ export class ToDevice extends NamedLinop implements Disposable {
     const input = this.#check(x, options);
     const { ispec, ospec } = this;
     if (!(input instanceof Tensor) || this.#ordered) return this.forward(x, options) as Operand;
-    const values = new CpuTensor(readSync(input, this.#reader(options.startEvent), ispec), input.shape);
+    const data = readSync(input, this.#reader(options.startEvent), ispec);
+    const values = new CpuTensor(data, input.shape, input.dtype);
     return ospec.device === 'cpu' ? values : enter(values, ospec);
   }
 

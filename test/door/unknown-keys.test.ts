@@ -65,6 +65,17 @@ describe('the door: options', () => {
       [0.5, 8],
     ])
       expect(refusal(() => new CpuTensor(new Float32Array(4), shape)).message).to.include('whole number');
-    expect(refusal(() => tensor.view({ shape: [1], dtype: 'float16' as never })).message).to.include('unknown dtype');
+    expect(refusal(() => tensor.view({ shape: [1], dtype: 'complex64' as never })).message).to.include('unknown dtype');
+  });
+
+  it('a cpu tensor is of its array, or of what borrows it', () => {
+    expect(new CpuTensor(new Uint8Array(4)).dtype).to.equal('uint8');
+    expect(new CpuTensor(new Uint8Array(4), [4], 'bool').dtype).to.equal('bool');
+    const made = (dtype: string) => () => new CpuTensor(new Uint8Array(4), [4], dtype as never);
+    expect(refusal(made('float16')).message).to.include('of float16 is made of a Uint16Array, got a Uint8Array of 4');
+    expect(refusal(made('half')).message).to.include("unknown dtype 'half'");
+    expect(refusal(() => new CpuTensor([] as never)).message).to.match(
+      /^a cpu tensor is made of one of \w+(, \w+){9}; got/,
+    );
   });
 });

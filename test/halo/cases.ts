@@ -1,6 +1,6 @@
 /** What halo tests share: the cases that the source computed, quantities on cpu and on the tested device, a plain reference. */
 import { readFileSync } from 'node:fs';
-import { arrayOf, type DType, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
+import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
 import {
   HaloDataTransformer,
   HaloExchangeSpec,
@@ -56,9 +56,8 @@ export const places = ['cpu', TESTED] as const;
 export const deviceAt = (place: string): Device | 'cpu' => (place === 'cpu' ? 'cpu' : tested());
 
 /** Of a place's own memory, with these values; `close` gives it back. */
-export function memoryAt(place: string, values: TypedArray): TypedArray | Tensor {
+export function memoryAt(place: string, values: TypedArray, dtype = dtypeOf(values) as DType): TypedArray | Tensor {
   if (place === 'cpu') return values.slice();
-  const dtype = dtypeOf(values);
   const tensor = tested().allocate({ shape: [values.length], dtype, zeroed: false });
   return tensor.write(values);
 }
@@ -72,10 +71,6 @@ export function close(...memories: (TypedArray | Tensor)[]): void {
 export function fill(buffer: TypedArray | Tensor, values: TypedArray): void {
   if (buffer instanceof Tensor) buffer.write(values);
   else (buffer as Float32Array).set(values as Float32Array);
-}
-
-export function dtypeOf(values: TypedArray): DType {
-  return (Object.keys(dtypes) as DType[]).find((each) => values instanceof dtypes[each].array) as DType;
 }
 
 export function goldenSpecs(of: GoldenCase, component: number): HaloExchangeSpec[] {

@@ -175,7 +175,7 @@ describe('halo/transformer', () => {
     it('refuse what does not fit together, with the dimension and the values', () => {
       const quantity = (over: object) => refusal(() => new QuantityHaloSpec({ ...good, ...over })).message;
       expect(quantity({ itemsize: 8 })).to.match(/itemsize of float32 is 4 bytes, got 8/);
-      expect(quantity({ dtype: 'float16' })).to.match(/unknown dtype 'float16'/);
+      expect(quantity({ dtype: 'complex64' })).to.match(/unknown dtype 'complex64'/);
       expect(quantity({ nPoints: -1 })).to.match(/nPoints.*-1/);
       expect(quantity({ shape: [6] })).to.match(/shape has one number per dimension of \[i,j\], got \[6\]/);
       expect(quantity({ shape: [6, 2.5] })).to.match(/shape of 'j'.*2\.5/);

@@ -76,7 +76,7 @@ describe('halo/transformer', () => {
             of.map((each) => {
               const larger = arrayOf(dtype, each.length + 3);
               (larger as Float32Array).set(each as Float32Array, offset);
-              return memoryAt(place, larger);
+              return memoryAt(place, larger, dtype);
             }),
           );
           const quantities = (component: number): HaloQuantity[] =>

@@ -1,5 +1,5 @@
 /** What operator tests share: the places there are to move between, random operands, an operator that computes. */
-import { arrayOf, type DType, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
+import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
 import {
   CpuTensor,
   type Device,
@@ -52,10 +52,15 @@ export function randomShape(random: Random): number[] {
   return Array.from({ length: random.below(4) }, () => random.below(6));
 }
 
-export function operand(place: string, values: TypedArray, shape: readonly number[]): Tensor | CpuTensor {
-  if (place === 'cpu') return new CpuTensor(values, shape);
+export function operand(
+  place: string,
+  values: TypedArray,
+  shape: readonly number[],
+  dtype: DType | undefined = dtypeOf(values),
+): Tensor | CpuTensor {
+  if (place === 'cpu') return new CpuTensor(values, shape, dtype);
   const device = deviceOf(place);
-  const tensor = device.allocate({ shape, dtype: new CpuTensor(values, shape).dtype, zeroed: false });
+  const tensor = device.allocate({ shape, dtype: new CpuTensor(values, shape, dtype).dtype, zeroed: false });
   return values.length === 0 ? tensor : tensor.write(values);
 }
 

@@ -46,7 +46,7 @@ describe('linop/to-device', () => {
             shape.reduce((n, d) => n * d, 1),
             random,
           );
-          const x = operand(from, values, shape);
+          const x = operand(from, values, shape, dtype);
           const y = (await there.forward(x)) as Tensor | CpuTensor;
           const back = (await there.adjoint().forward(y)) as Tensor | CpuTensor;
           for (const each of [y, back]) {
@@ -61,7 +61,7 @@ describe('linop/to-device', () => {
         for (const dtype of allDtypes) {
           const shape = randomShape(random);
           const [xs, ys] = [randomValues(dtype, shape, random), randomValues(dtype, shape, random)];
-          const [x, y] = [operand(from, xs, shape), operand(to, ys, shape)];
+          const [x, y] = [operand(from, xs, shape, dtype), operand(to, ys, shape, dtype)];
           const ax = await there.forward(x);
           const ahy = await there.adjoint().forward(y);
           expect(dot(await valuesIn(ax), ys)).to.equal(dot(xs, await valuesIn(ahy)));

@@ -1,7 +1,7 @@
 /** Memory: what is allocated, written, copied, filled and read back, and what is refused. */
 import { expect } from 'chai';
 import { type DType, dtypes, type TypedArray } from '../../../src/dtype.ts';
-import type { Device } from '../../../src/index.ts';
+import { type Device, fromBfloat16, fromFloat16 } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';
 import { tensorOf, valuesOf } from '../../rig/tensors.ts';
@@ -18,6 +18,14 @@ const samples: Record<DType, TypedArray> = {
   uint32: new Uint32Array([0, 1, 2147483647, 4294967295, 5, 7]),
   int64: new BigInt64Array([0n, -1n, 2n ** 63n - 1n, -(2n ** 63n), 5n, 7n]),
   uint64: new BigUint64Array([0n, 1n, 2n ** 63n, 2n ** 64n - 1n, 5n, 7n]),
+  bool: new Uint8Array([0, 1, 1, 1, 0, 0]),
+  float16: new Uint16Array([0, 0x8001, 0x7e01, 0x3e00, 0xfc00, 7]),
+  bfloat16: new Uint16Array([0, 0x8001, 0x7fc1, 0xbfc0, 0xff80, 7]),
+};
+/** The number that an element holds, as fill() takes it. */
+const numberIn: Partial<Record<DType, (bits: Uint16Array) => Float32Array>> = {
+  float16: fromFloat16,
+  bfloat16: fromBfloat16,
 };
 
 export function memoryContract(device: () => Device): void {
@@ -48,7 +56,7 @@ export function memoryContract(device: () => Device): void {
     for (const shape of [[-1], [1.5], [Number.NaN], ['2']])
       expect(refusal(() => device().allocate({ shape: shape as number[] })).message).to.include(String(shape[0]));
     expect(refusal(() => device().allocate({ shape: 3 as never }))).to.be.instanceOf(TypeError);
-    expect(refusal(() => device().allocate({ shape: [1], dtype: 'float16' as DType })).message).to.include('float16');
+    expect(refusal(() => device().allocate({ shape: [1], dtype: 'float128' as DType })).message).to.include('float128');
   });
 
   for (const dtype of Object.keys(dtypes) as DType[]) {
@@ -65,14 +73,24 @@ export function memoryContract(device: () => Device): void {
 
     it(`fills ${dtype}`, async () => {
       using tensor = device().allocate({ shape: [5], dtype });
-      const value = samples[dtype][3] as number | bigint;
+      const element = samples[dtype][3] as number | bigint;
+      const value = numberIn[dtype]?.(Uint16Array.of(Number(element)))[0] ?? element;
       device().currentStream.fill(tensor.view({ shape: [3], offset: 1 }), value);
       const zero = typeof value === 'bigint' ? 0n : 0;
-      expect(Array.from((await tensor.toArray()) as Float32Array)).to.deep.equal([zero, value, value, value, zero]);
+      const filled = [zero, element, element, element, zero];
+      expect(Array.from((await tensor.toArray()) as Float32Array)).to.deep.equal(filled);
       const other = typeof value === 'bigint' ? 1 : 1n;
       expect(refusal(() => device().currentStream.fill(tensor, other)).message).to.include(typeof value);
     });
   }
+
+  it('a bool is filled with 0 or 1 alone', () => {
+    using tensor = device().allocate({ shape: [2], dtype: 'bool' });
+    const fill = (value: number) => () => device().currentStream.fill(tensor, value);
+    for (const value of [7, 0.5, -1, Number.NaN])
+      expect(refusal(fill(value)).message).to.include(`0 or 1, got ${value}`);
+    fill(0)();
+  });
 
   it('reads views with offset, stride and repeated elements', async () => {
     using base = await tensorOf(device(), [...Array(24).keys()]);

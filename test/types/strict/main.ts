@@ -6,6 +6,7 @@ import {
   type Collector,
   CollectorPool,
   CpuTensor,
+  type DTypeOf,
   type Fields,
   type OffPolicyFields,
   openDevice,
@@ -16,6 +17,7 @@ import {
   type Summary,
   type Tensor,
   type Tick,
+  toFloat16,
   WeightMailbox,
 } from 'hotslot';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
@@ -239,7 +241,7 @@ export async function compute(): Promise<void> {
   // @ts-expect-error floats into integers
   index.write(obs);
   // @ts-expect-error no such dtype
-  device.allocate({ shape: [1], dtype: 'float16' });
+  device.allocate({ shape: [1], dtype: 'complex64' });
   stream.launch('axpby', { tensors: [x, x], wholes: [6], reals: [1, 0] });
   stream.launch('copy2d', { tensors: [x, x], wholes: [2, 3, 3, 3] });
   stream.launch('random_advance', { tensors: [index], wholes: [1] });
@@ -254,6 +256,13 @@ export async function compute(): Promise<void> {
   // @ts-expect-error copy2d takes no reals
   stream.launch('copy2d', { tensors: [x, x], wholes: [2, 3, 3, 3], reals: [1] });
   const here = new CpuTensor(new Uint16Array(4));
+  same<Same<DTypeOf<Uint8Array>, 'uint8'>>();
+  same<Same<ArrayOf<'bool' | 'bfloat16'>, Uint8Array | Uint16Array>>();
+  const halves = new CpuTensor(toFloat16(obs), [4], 'float16');
+  same<Same<typeof halves.dtype, 'float16'>>();
+  const small = device.allocate({ shape: [4], dtype: 'float16' }).write(halves.data);
+  // @ts-expect-error numbers are rounded first
+  small.write(obs);
   same<Same<typeof here.dtype, 'uint16'>>();
   const words: Uint16Array = await here.toArray();
   const generic = async <D extends 'float32' | 'float64'>(dtype: D): Promise<ArrayOf<D>> =>

@@ -1,0 +1,94 @@
+/**
+ * Floats of two bytes, as the bits that buffers and tensors of `float16` and `bfloat16` hold. JavaScript only stores them:
+ * numbers are rounded on their way in and are exact on their way out. `convert` of hotslot/learner does the second on a device.
+ */
+import { shown } from './checks.ts';
+import { typeError } from './errors.ts';
+
+/**
+ * The bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, as a fresh array. Rounds to the nearest, ties to
+ * even; from 65,520 on it is infinity, below 2⁻¹⁴ subnormal. A NaN stays one: quiet, with its sign and the upper bits of its
+ * payload. Throws TypeError for anything but a Float32Array.
+ */
+export function toFloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
+  const bits = bitsOf('toFloat16', values);
+  const out = new Uint16Array(bits.length);
+  for (let i = 0; i < bits.length; i++) out[i] = narrowed(bits[i] as number);
+  return out;
+}
+
+/** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
+export function fromFloat16(values: Uint16Array): Float32Array<ArrayBuffer> {
+  checkHalves('fromFloat16', values);
+  const out = new Uint32Array(values.length);
+  for (let i = 0; i < out.length; i++) out[i] = widened(values[i] as number);
+  return new Float32Array(out.buffer);
+}
+
+/**
+ * The upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the nearest, ties to even, as a fresh array.
+ * What rounds beyond the largest is infinity; a NaN stays one, as with toFloat16(). Throws TypeError for anything but a
+ * Float32Array.
+ */
+export function toBfloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
+  const bits = bitsOf('toBfloat16', values);
+  const out = new Uint16Array(bits.length);
+  for (let i = 0; i < bits.length; i++) {
+    const b = bits[i] as number;
+    const upper = b >>> 16;
+    out[i] = isNaNBits(b) ? upper | 0x40 : (b + 0x7fff + (upper & 1)) >>> 16;
+  }
+  return out;
+}
+
+/** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
+export function fromBfloat16(values: Uint16Array): Float32Array<ArrayBuffer> {
+  checkHalves('fromBfloat16', values);
+  const out = new Uint32Array(values.length);
+  for (let i = 0; i < out.length; i++) {
+    const b = ((values[i] as number) << 16) >>> 0;
+    out[i] = isNaNBits(b) ? b | 0x400000 : b;
+  }
+  return new Float32Array(out.buffer);
+}
+
+const isNaNBits = (bits: number): boolean => (bits & 0x7fffffff) > 0x7f800000;
+
+/** A float's bits as binary16. */
+function narrowed(bits: number): number {
+  const sign = (bits >>> 16) & 0x8000;
+  const size = bits & 0x7fffffff;
+  if (size > 0x7f800000) return sign | 0x7e00 | ((size >>> 13) & 0x3ff);
+  // 2¹⁶ and above. Between there and 65,520 rounding carries into infinity by itself.
+  if (size >= 0x47800000) return sign | 0x7c00;
+  if (size >= 0x38800000) return sign | ((size - 0x38000000 + 0xfff + ((size >>> 13) & 1)) >>> 13);
+  // Up to half of the smallest subnormal, the tie included.
+  if (size <= 0x33000000) return sign;
+  const drop = 126 - (size >>> 23);
+  const mantissa = (size & 0x7fffff) | 0x800000;
+  const kept = mantissa >>> drop;
+  const rest = mantissa & ((1 << drop) - 1);
+  const tie = 1 << (drop - 1);
+  return sign | (kept + (rest > tie || (rest === tie && (kept & 1) === 1) ? 1 : 0));
+}
+
+/** The bits of binary16 as a float's. */
+function widened(half: number): number {
+  const sign = (half & 0x8000) << 16;
+  const exponent = (half >>> 10) & 31;
+  const mantissa = half & 0x3ff;
+  if (exponent === 31) return sign | 0x7f800000 | (mantissa === 0 ? 0 : 0x400000 | (mantissa << 13));
+  if (exponent > 0) return sign | ((exponent + 112) << 23) | (mantissa << 13);
+  if (mantissa === 0) return sign;
+  const up = Math.clz32(mantissa) - 21;
+  return sign | ((113 - up) << 23) | (((mantissa << up) & 0x3ff) << 13);
+}
+
+function bitsOf(what: string, values: Float32Array): Uint32Array {
+  if (!(values instanceof Float32Array)) throw typeError(`${what} takes a Float32Array, got ${shown(values)}`);
+  return new Uint32Array(values.buffer, values.byteOffset, values.length);
+}
+
+function checkHalves(what: string, values: Uint16Array): void {
+  if (!(values instanceof Uint16Array)) throw typeError(`${what} takes a Uint16Array, got ${shown(values)}`);
+}
