@@ -70,4 +70,18 @@ export type { Batch } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export { Random } from './random.ts';
 export type { Role } from './ring/slot.ts';
+export { type Hindsight, type HindsightOptions, hindsight } from './trajectories/hindsight.ts';
+export {
+  type Normalise,
+  type PrioritizedOptions,
+  type PrioritizedSampler,
+  prioritized,
+  prioritizedIndices,
+} from './trajectories/prioritized.ts';
+export type { PlacesRead } from './trajectories/reader.ts';
+export type { SampleOf, TransitionSample, WindowSample } from './trajectories/samples.ts';
+export type { Flags, GivenOf, StepField, StepFieldSpec, StepFields, StepLayout, Steps } from './trajectories/schema.ts';
+export { type SharedTrajectoryBuffer, TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
+export type { TrajectoryWriter } from './trajectories/trajectory-writer.ts';
+export type { Stack, TransitionsOptions, View, WindowsOptions } from './trajectories/views.ts';
 export type { WaitOptions } from './wait/wait.ts';

@@ -101,7 +101,7 @@ Napi::Value add_steps_js(Info info) {
   return Napi::Number::New(env, 1);
 }
 
-// (lanes, ids, count, [offset, bytes, at] of each field, out, rewards, steps, flags): → −1, or the first id that is not
+// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or the first id that is not
 // there
 Napi::Value read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
@@ -125,14 +125,32 @@ Napi::Value read_places(Info info) {
       flags[2 * count + i] = note.final;
       const uint8_t* from = lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
       const auto* row = reinterpret_cast<const double*>(table.data);
-      for (uint64_t f = 0; f + 2 < table.size / 8; f += 3, row += 3) {
+      for (uint64_t f = 0; f + 3 < table.size / 8; f += 4, row += 4) {
         const auto bytes = static_cast<uint64_t>(row[1]), at = static_cast<uint64_t>(row[2]) + i * bytes;
         if (at + bytes > out.size) throw_js(info.Env(), range("rows addon: the fields do not fit"));
-        from_shared(out.data + at, from + static_cast<uint64_t>(row[0]), bytes);
+        // Of a final observation the other fields were never written.
+        if (note.final && row[3] == 0) {
+          std::fill_n(out.data + at, bytes, 0);
+        } else {
+          from_shared(out.data + at, from + static_cast<uint64_t>(row[0]), bytes);
+        }
       }
       kept = lowest_kept(lanes, lane) <= place;
     }
     if (!kept) return Napi::Number::New(info.Env(), static_cast<double>(i));
+  }
+  return Napi::Number::New(info.Env(), -1);
+}
+
+// (lanes, ids) → −1, or the first whose place was never written
+Napi::Value first_unwritten(Info info) {
+  const Lanes& lanes = held<Lanes>(info, 0);
+  const Bytes given = require_bytes(info, 1, 0);
+  const auto* ids = reinterpret_cast<const double*>(given.data);
+  for (uint64_t i = 0; i < given.size / 8; ++i) {
+    const auto id = static_cast<uint64_t>(ids[i]);
+    if (id / lanes.lanes >= span(lanes, id % lanes.lanes).to)
+      return Napi::Number::New(info.Env(), static_cast<double>(i));
   }
   return Napi::Number::New(info.Env(), -1);
 }
@@ -158,6 +176,13 @@ Napi::Value open_view(Info info) {
 }
 
 View& view(Info info) { return *held<ViewHandle>(info, 0); }
+
+// (view, columns)
+void set_columns(Info info) {
+  const Bytes columns = require_bytes(info, 1, 0);
+  view(info).set_columns(
+      columns_of(reinterpret_cast<const double*>(columns.data), columns.size / (column_numbers * 8)));
+}
 
 // (view, out?): how many steps are drawable; their ids, as many as fit
 Napi::Value view_count(Info info) {
@@ -288,6 +313,8 @@ void export_lanes(Napi::Env env, Napi::Object exports) {
   exports["addSteps"] = Napi::Function::New(env, add_steps_js);
   exports["readPlaces"] = Napi::Function::New(env, read_places);
   exports["openView"] = Napi::Function::New(env, open_view);
+  exports["setColumns"] = Napi::Function::New(env, set_columns);
+  exports["firstUnwritten"] = Napi::Function::New(env, first_unwritten);
   exports["viewCount"] = Napi::Function::New(env, view_count);
   exports["sampleView"] = Napi::Function::New(env, sample_view);
   exports["takeView"] = Napi::Function::New(env, take_view);

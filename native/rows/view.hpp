@@ -60,6 +60,7 @@ class View {
   // From here on this view draws by these priorities.
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
+  void set_columns(std::vector<Column> columns) { columns_ = std::move(columns); }
   const Drawable& drawable() const { return drawable_; }
   const Lanes& lanes() const { return lanes_; }
 

@@ -6,8 +6,8 @@
  * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
  * change, or the count has moved and the park returns at once.
  */
-import { isMainThread } from 'node:worker_threads';
-import { answered, loadAddon } from '../addon.ts';
+import { loadAddon } from '../addon.ts';
+import { giveWord, nextClaim, takeWord } from './claim.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
 export const BELL_WORDS = 16;
@@ -15,10 +15,7 @@ export const BELL_WORDS = 16;
 const COUNT = 0;
 /** how the owner sleeps; written by the owner only, read by ringers after the count moved */
 const PARKED = 1;
-/**
- * Who has taken this bell: 0, or the number of that claim. A thread takes it (0 → its number), and gives it back, or its
- * environment does when it ends (its number → 0). No two claims have one number, so neither gives back what another took.
- */
+/** who has taken this bell: 0, or the number of that claim (claim.ts) */
 const CLAIMED = 2;
 /** claims so far, also those that came too late */
 const CLAIMS = 3;
@@ -28,9 +25,6 @@ export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 interface NativeBells {
   /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
   wakeNative(words: Int32Array, index: number): void;
-  /** Of device.node, see there: the word goes from `before` to `from`, and to `to` when this thread ends. What it was. */
-  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
-  unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
 }
 
 let addon: NativeBells | undefined;
@@ -105,12 +99,8 @@ export class BellBoard {
     for (let i = 0; i < this.count; i++) {
       const at = i * BELL_WORDS;
       if (Atomics.load(this.words, at + CLAIMED) !== 0) continue;
-      const claim = (Atomics.add(this.words, at + CLAIMS, 1) & 0x3fff_ffff) + 1;
-      // The main thread ends with the process. A worker can be terminated between two lines: native code takes and watches.
-      const before = isMainThread
-        ? Atomics.compareExchange(this.words, at + CLAIMED, 0, claim)
-        : answered(native().watchThread(this.words, at + CLAIMED, 0, claim, 0));
-      if (before === 0) return new Bell(this.words, i, claim);
+      const claim = nextClaim(this.words, at + CLAIMS);
+      if (takeWord(this.words, at + CLAIMED, claim)) return new Bell(this.words, i, claim);
     }
     return null;
   }
@@ -121,9 +111,7 @@ export class BellBoard {
 
   /** Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless. Twice is fine. */
   release(bell: Bell): void {
-    if (Atomics.compareExchange(bell.words, CLAIMED, bell.claim, 0) !== bell.claim || isMainThread) return;
-    // Else this thread would hold on to the shared memory until it ends.
-    answered(native().unwatchThread(bell.words, CLAIMED, bell.claim));
+    giveWord(bell.words, CLAIMED, bell.claim);
   }
 
   ringAll(): void {

@@ -1,0 +1,279 @@
+/**
+ * Experience that has an order, in shared memory: each environment's steps in a ring of their own. The bytes and who may touch
+ * them are drawn in native/rows/lanes.hpp; this file checks arguments, calls it and rings.
+ */
+import { RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
+import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
+import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
+import { closedError, rangeError, stateError, typeError } from '../errors.ts';
+import { allocateShared, checkShared, LINE, roundUp } from '../shared-memory.ts';
+import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
+import { giveWord, nextClaim, takeWord } from '../wait/claim.ts';
+import { type LanesHandle, lanesAddon } from './lanes-addon.ts';
+import type { PrioritizedSampler } from './prioritized.ts';
+import { BufferReader, type PlacesRead } from './reader.ts';
+import type { SampleOf } from './samples.ts';
+import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
+import { TrajectoryWriter } from './trajectory-writer.ts';
+import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from './views.ts';
+
+/** Threads that can wait for steps of one buffer. */
+const BELLS = 8;
+/** before the bells: identity, waiting readers; a cache line each */
+const BELLS_AT = 2 * 64;
+const MAX_CAPACITY = MAX_DRAW_SIZE;
+
+const KIND = 'hotslot.TrajectoryBuffer';
+
+/** What share() gives and attach() takes; goes through postMessage as it is. */
+export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
+  readonly kind: typeof KIND;
+  readonly memory: SharedArrayBuffer;
+  readonly offset: number;
+  readonly capacity: number;
+  readonly lanes: number;
+  readonly layout: StepLayout;
+  readonly limiter: SharedRateLimiter | null;
+  /** known to TypeScript only */
+  readonly '~types'?: S;
+}
+
+/** For the package itself; not exported from it. */
+export let insideOfTrajectories: (buffer: TrajectoryBuffer) => {
+  /** rung after every commit */
+  readonly bells: BellBoard;
+  /** for native code that draws by itself; keep it referenced as long as it does */
+  readonly memory: Float64Array;
+  readonly reader: BufferReader;
+};
+
+export class TrajectoryBuffer<S extends StepFields = StepFields> {
+  /** places in all: steps and final observations */
+  readonly capacity: number;
+  readonly lanes: number;
+  /** places of one lane: capacity / lanes */
+  readonly laneCapacity: number;
+  readonly layout: StepLayout;
+  /** bounds steps sampled per step inserted; null when the buffer was created without one */
+  readonly limiter: RateLimiter | null;
+  readonly #shared: SharedTrajectoryBuffer<S>;
+  readonly #memory: Float64Array;
+  readonly #bells: BellBoard;
+  /** a count of claims, a line on a word for each lane */
+  readonly #claims: Int32Array;
+  readonly #counts = new Float64Array(2);
+  readonly #reader: BufferReader;
+  #handle: LanesHandle | null;
+
+  static {
+    insideOfTrajectories = (buffer) => ({ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader });
+  }
+
+  private constructor(key: unknown, shared: SharedTrajectoryBuffer<S>) {
+    checkOurs(key, 'TrajectoryBuffer', 'TrajectoryBuffer.create() or attach()');
+    const { memory, offset, capacity, lanes, layout } = shared;
+    this.capacity = capacity;
+    this.lanes = lanes;
+    this.laneCapacity = capacity / lanes;
+    this.layout = layout;
+    this.limiter = shared.limiter && RateLimiter.attach(shared.limiter);
+    this.#shared = shared;
+    const bytes = lanesAddon().lanesBytes(lanes, this.laneCapacity, layout.placeBytes);
+    this.#memory = new Float64Array(memory, offset, bytes / 8);
+    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#claims = new Int32Array(memory, offset + bytes, LINE + lanes);
+    this.#handle = lanesAddon().openLanes(this.#memory);
+    this.#reader = new BufferReader(this.#handle, { memory, layout, lanes, perLane: this.laneCapacity });
+  }
+
+  /**
+   * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields; `rewards` (float32),
+   * `terminated` and `truncated` (bool) are always there. With a limiter, its counts follow this buffer, and it may gate add().
+   * Throws TypeError or RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
+   */
+  static create<const S extends StepFields>(options: {
+    capacity: number;
+    lanes: number;
+    fields: S;
+    limiter?: RateLimiter;
+  }): TrajectoryBuffer<S> {
+    checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter']);
+    const { limiter = null } = options;
+    const capacity = checkCount('capacity', options.capacity, 2, MAX_CAPACITY);
+    const lanes = checkCount('lanes', options.lanes, 1, 2 ** 20);
+    if (capacity % lanes !== 0 || capacity / lanes < 2)
+      throw rangeError(
+        `capacity must be a multiple of lanes with at least two places each, got ${capacity} for ${lanes} lanes: ${capacity / lanes} a lane`,
+      );
+    if (limiter !== null && !(limiter instanceof RateLimiter))
+      throw typeError(`limiter must be a RateLimiter, got ${typeof limiter}`);
+    const layout = stepLayout(options.fields);
+    const perLane = capacity / lanes;
+    const bytes = lanesAddon().lanesBytes(lanes, perLane, layout.placeBytes);
+    const place = allocateShared(
+      `a trajectory buffer of ${capacity} places × ${layout.placeBytes} bytes`,
+      bytes + roundUp((LINE + lanes) * 4, 8),
+      64,
+    );
+    lanesAddon().formatLanes(
+      new Float64Array(place.memory, place.offset, bytes / 8),
+      lanes,
+      perLane,
+      layout.placeBytes,
+    );
+    const shared = { kind: KIND, ...place, capacity, lanes, layout, limiter: limiter?.share() ?? null } as const;
+    return new TrajectoryBuffer<S>(OURS, Object.freeze(shared));
+  }
+
+  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
+  static attach<S extends StepFields = StepFields>(shared: SharedTrajectoryBuffer<S>): TrajectoryBuffer<S> {
+    checkShared(KIND, shared, shared?.memory, 'TrajectoryBuffer.attach() needs what share() of one returned');
+    // Written once, before the buffer was first shared.
+    const [, , lanes, placeBytes] = new Uint32Array(shared.memory, shared.offset, 4);
+    if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes)
+      throw typeError(
+        `the shared memory holds ${lanes} lanes with places of ${placeBytes} bytes, ` +
+          `its description says ${shared.lanes} and ${shared.layout?.placeBytes}`,
+      );
+    return new TrajectoryBuffer<S>(OURS, shared);
+  }
+
+  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  share(): SharedTrajectoryBuffer<S> {
+    this.#open();
+    return this.#shared;
+  }
+
+  /** Steps ever committed, of all lanes, without final observations. */
+  get ptr(): number {
+    return this.#count(0);
+  }
+  /** Steps in the rings now, without final observations. */
+  get size(): number {
+    return this.#count(1);
+  }
+
+  /**
+   * Takes lanes for this thread until close(), or its end; all of them by default. Throws ERR_HOTSLOT_STATE_BUSY, and takes none,
+   * where one has a living writer. What a writer before left unfinished stays an unended episode.
+   */
+  writer(options: { firstLane?: number; lanes?: number } = {}): TrajectoryWriter<S> {
+    const handle = this.#open();
+    checkKeys('writer', options, ['firstLane', 'lanes']);
+    const firstLane = checkCount('firstLane', options.firstLane ?? 0, 0, this.lanes - 1);
+    const lanes = checkCount('lanes', options.lanes ?? this.lanes - firstLane, 1, this.lanes - firstLane);
+    const words = this.#claims;
+    const at = (lane: number) => LINE + lane;
+    const claim = nextClaim(words, 0);
+    for (let lane = firstLane; lane < firstLane + lanes; lane++) {
+      if (takeWord(words, at(lane), claim)) continue;
+      for (let taken = firstLane; taken < lane; taken++) giveWord(words, at(taken), claim);
+      throw stateError(
+        'BUSY',
+        `lane ${lane} of lanes ${firstLane} to ${firstLane + lanes - 1} has a writer that lives: close that one first`,
+      );
+    }
+    const table = this.layout.fields.flatMap(({ offset, bytes, observation }) => [offset, bytes, observation ? 1 : 0]);
+    return new TrajectoryWriter<S>(OURS, {
+      ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
+      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table)),
+      claims: { words, at, claim },
+    });
+  }
+
+  /** A view of transitions: n steps from each on, and the observation behind them. */
+  transitions(options: TransitionsOptions = {}): View<S, 'transitions'> {
+    const spec = transitionsSpec(options, this.layout, this.laneCapacity);
+    return new View<S, 'transitions'>(OURS, this.#reader.signed({ ...spec, kind: 'transitions' }));
+  }
+  /** A view of windows: burn-in and steps to learn from, of one episode. */
+  windows(options: WindowsOptions): View<S, 'windows'> {
+    const spec = windowsSpec(options, this.layout, this.laneCapacity);
+    return new View<S, 'windows'>(OURS, this.#reader.signed({ ...spec, kind: 'windows' }));
+  }
+
+  /** Of how many steps the view is whole now. */
+  drawable(view: View): number {
+    this.#open();
+    return this.#reader.count(view);
+  }
+  /** Their ids, in the order in which they are drawn from: lane by lane, oldest first. */
+  drawableIds(view: View): Float64Array {
+    this.#open();
+    return this.#reader.ids(view);
+  }
+
+  /**
+   * `count` drawable steps of a view, with replacement: uniformly, as torch's randint draws ordinals, or by a sampler's priorities.
+   * Typed arrays by column, dense; see docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
+   * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
+   */
+  sample<V extends View<S>>(options: {
+    view: V;
+    seed: number | bigint;
+    count: number;
+    sampler?: PrioritizedSampler;
+    beta?: number;
+  }): SampleOf<S, V> {
+    this.#open();
+    checkKeys('sample', options, ['view', 'seed', 'count', 'sampler', 'beta']);
+    const word = seedWord(options.seed);
+    const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
+    return this.#reader.sample({ ...options, word, count }) as SampleOf<S, V>;
+  }
+
+  /**
+   * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal the row gets, −1 for its own.
+   * Throws a RangeError naming the first id that is not drawable.
+   */
+  transitionsAt<V extends View<S>>(options: {
+    view: V;
+    ids: Float64Array | readonly number[];
+    goalIds?: Float64Array | readonly number[];
+  }): SampleOf<S, V> {
+    this.#open();
+    checkKeys('transitionsAt', options, ['view', 'ids', 'goalIds']);
+    return this.#reader.take(options) as SampleOf<S, V>;
+  }
+
+  /** What lies at these ids as it was added, final observations too. Throws a RangeError naming the first that is not there. */
+  read(ids: Float64Array | readonly number[]): PlacesRead<S> {
+    this.#open();
+    return this.#reader.read(ids) as PlacesRead<S>;
+  }
+
+  /**
+   * New priorities |p| of steps, in order: of one id the last counts. Ids that were overwritten meanwhile are left out. Throws
+   * before anything changes: for priorities that are NaN, infinite or negative, for ids that never were, before a sampler was used,
+   * and while a pipeline has it.
+   */
+  updatePriorities(
+    ids: Float64Array | readonly number[],
+    priorities: Float32Array | Float64Array | readonly number[],
+  ): void {
+    this.#open();
+    this.#reader.update(ids, priorities);
+  }
+
+  /** Forgets all steps; ids go on. Episodes that run go on too, from their next step. */
+  clear(): void {
+    lanesAddon().clearLanes(this.#open());
+  }
+
+  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  close(): void {
+    this.#handle = null;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #open(): LanesHandle {
+    if (this.#handle === null) throw closedError('this trajectory buffer');
+    return this.#handle;
+  }
+  #count(which: 0 | 1): number {
+    lanesAddon().laneCounts(this.#open(), this.#counts);
+    return this.#counts[which]!;
+  }
+}

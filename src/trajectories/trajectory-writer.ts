@@ -1,0 +1,130 @@
+/** The pen of some lanes: the only one that writes them while its thread lives. */
+import { insideOfLimiter, type RateLimiter } from '../buffer/rate-limiter.ts';
+import { checkKeys, checkOurs, shown } from '../checks.ts';
+import { dtypes, type TypedArray } from '../dtype.ts';
+import { closedError, rangeError, typeError } from '../errors.ts';
+import { toBfloat16, toFloat16 } from '../float16.ts';
+import type { BellBoard } from '../wait/bell.ts';
+import { giveWord } from '../wait/claim.ts';
+import { lanesAddon, type WriterHandle } from './lanes-addon.ts';
+import { finalKey, type StepField, type StepFields, type StepLayout, type Steps } from './schema.ts';
+
+/** What a buffer gives its writer. */
+export interface WriterSetup {
+  readonly firstLane: number;
+  readonly lanes: number;
+  readonly layout: StepLayout;
+  readonly handle: WriterHandle;
+  readonly limiter: RateLimiter | null;
+  readonly bells: BellBoard;
+  /** the claim of each lane */
+  readonly claims: { readonly words: Int32Array; readonly at: (lane: number) => number; readonly claim: number };
+}
+
+export class TrajectoryWriter<S extends StepFields = StepFields> {
+  readonly firstLane: number;
+  readonly lanes: number;
+  readonly #setup: WriterSetup;
+  readonly #known: readonly string[];
+  readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
+  #open = true;
+
+  constructor(key: unknown, setup: WriterSetup) {
+    checkOurs(key, 'TrajectoryWriter', 'buffer.writer()');
+    this.firstLane = setup.firstLane;
+    this.lanes = setup.lanes;
+    this.#setup = setup;
+    this.#limiting = setup.limiter && insideOfLimiter(setup.limiter);
+    const { fields } = setup.layout;
+    const finals = fields.filter(({ observation }) => observation).map(({ key: name }) => finalKey(name));
+    this.#known = [...fields.map(({ key: name }) => name), ...finals, 'rewards', 'terminated', 'truncated', 'skip'];
+  }
+
+  /**
+   * Adds one step of each lane, all committed when this returns. Where `terminated` or `truncated` is set the episode ends: the
+   * final observations are read there, and the next step begins an episode. Returns how many lanes this writer has, or 0 when the
+   * limiter gates it and says not yet: nothing was taken then, offer the same again. Throws TypeError or RangeError by field.
+   */
+  add(given: Steps<S>): number {
+    if (!this.#open) throw closedError('this writer', 'take the lanes again with buffer.writer()');
+    checkKeys('add', given, this.#known);
+    const { handle, layout, bells } = this.#setup;
+    const values = given as Readonly<Record<string, unknown>>;
+    const rewards = values.rewards;
+    if (!(rewards instanceof Float32Array)) throw typeError(`rewards must be a Float32Array, got ${shown(rewards)}`);
+    this.#checkLength('rewards', rewards.length, 1);
+    const terminated = this.#flags('terminated', values.terminated);
+    const truncated = this.#flags('truncated', values.truncated);
+    const skip = values.skip === undefined ? undefined : this.#flags('skip', values.skip);
+    let steps = 0;
+    let ending = -1;
+    for (let lane = 0; lane < this.lanes; lane++) {
+      if (skip?.[lane]) continue;
+      steps++;
+      if (terminated[lane] || truncated[lane]) ending = lane;
+    }
+    const sources = layout.fields.map((field) => this.#elements(field, field.key, values[field.key]));
+    const finals = ending < 0 ? undefined : layout.fields.map((field) => this.#final(field, values, ending));
+    const limiter = this.#limiting?.handle;
+    const added = lanesAddon().addSteps(
+      ...([handle, sources, finals, rewards, terminated, truncated, skip, steps, limiter] as const),
+    );
+    if (added > 0) bells.ringAll();
+    else {
+      this.#limiting?.checkAdd(steps);
+      return 0;
+    }
+    return this.lanes;
+  }
+
+  /** Gives the lanes back. An episode that has not ended stays unended. Twice is fine. */
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    const { words, at, claim } = this.#setup.claims;
+    for (let lane = this.firstLane; lane < this.firstLane + this.lanes; lane++) giveWord(words, at(lane), claim);
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #final(field: StepField, values: Readonly<Record<string, unknown>>, ending: number): TypedArray | undefined {
+    if (!field.observation) return undefined;
+    const key = finalKey(field.key);
+    if (values[key] !== undefined) return this.#elements(field, key, values[key]);
+    throw typeError(
+      `lane ${this.firstLane + ending} ends its episode, and ${key} is not given: the observation behind the last step`,
+    );
+  }
+
+  #elements(field: StepField, key: string, value: unknown): TypedArray {
+    const { dtype } = field;
+    const { array } = dtypes[dtype];
+    const half = dtype === 'float16' || dtype === 'bfloat16';
+    const rounded = half && value instanceof Float32Array;
+    if (!rounded && !(value instanceof array)) {
+      const also = half ? ' of bits, or a Float32Array' : '';
+      throw typeError(`${key} must be a ${array.name}${also} (${dtype}), got ${shown(value)}`);
+    }
+    this.#checkLength(key, (value as TypedArray).length, field.elements);
+    if (!rounded) return value as TypedArray;
+    return dtype === 'float16' ? toFloat16(value) : toBfloat16(value);
+  }
+
+  #flags(key: string, value: unknown): Uint8Array {
+    if (value instanceof Uint8Array || Array.isArray(value)) {
+      this.#checkLength(key, value.length, 1);
+      return value instanceof Uint8Array
+        ? value
+        : Uint8Array.from(value as readonly boolean[], (flag) => (flag ? 1 : 0));
+    }
+    throw typeError(`${key} must be a Uint8Array or an array of booleans, got ${shown(value)}`);
+  }
+
+  #checkLength(key: string, length: number, elements: number): void {
+    if (length === elements * this.lanes) return;
+    throw rangeError(
+      `${key} must hold ${elements} elements × ${this.lanes} lanes = ${elements * this.lanes}, got ${length}`,
+    );
+  }
+}

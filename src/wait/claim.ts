@@ -1,0 +1,35 @@
+/**
+ * Words in shared memory that a thread takes and that go back when it gives them back, or ends. No two claims of a word have one
+ * number, so nobody gives back what another took.
+ */
+import { isMainThread } from 'node:worker_threads';
+import { answered, loadAddon } from '../addon.ts';
+
+interface Watching {
+  /** Of device.node, see there: the word goes from `before` to `from`, and to `to` when this thread ends. What it was. */
+  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+  unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
+}
+
+const native = (): Watching => loadAddon<Watching>('device');
+
+/** The next number of a word that counts claims. */
+export function nextClaim(words: Int32Array, counter: number): number {
+  return (Atomics.add(words, counter, 1) & 0x3fff_ffff) + 1;
+}
+
+/** 0 → `claim`, until it is given back or the calling thread ends; false when it is taken. */
+export function takeWord(words: Int32Array, at: number, claim: number): boolean {
+  // The main thread ends with the process. A worker can be terminated between two lines: native code takes and watches.
+  const before = isMainThread
+    ? Atomics.compareExchange(words, at, 0, claim)
+    : answered(native().watchThread(words, at, 0, claim, 0));
+  return before === 0;
+}
+
+/** `claim` → 0, in the thread that took it. Twice is fine. */
+export function giveWord(words: Int32Array, at: number, claim: number): void {
+  if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
+  // Else this thread would hold on to the shared memory until it ends.
+  answered(native().unwatchThread(words, at, claim));
+}
