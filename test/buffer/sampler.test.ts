@@ -1,52 +1,15 @@
 /** Draws are torch's own, value by value, and so are the rows packed from them. */
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
 import { uniformIndices } from '../../src/buffer/sampler.ts';
-
-interface Golden {
-  seed: number;
-  size: number;
-  count: number;
-  width: number;
-  head: number[];
-  indicesSha256: string;
-  packedSha256: string;
-}
+import { checkSample, type SampleCase, sampleName } from '../golden/sample.ts';
 
 const fixture = new URL('../../../test/fixtures/sample_torch.json', import.meta.url);
-const { cases } = JSON.parse(readFileSync(fixture, 'utf8')) as { cases: Golden[] };
-
-function sha256(array: Float32Array | BigInt64Array): string {
-  return createHash('sha256')
-    .update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength))
-    .digest('hex');
-}
-
-function storage(size: number, width: number): Float32Array {
-  return Float32Array.from({ length: size * width }, (_, k) => (Math.imul(k, 2654435761) >>> 0) / 2 ** 32 - 0.5);
-}
+const { cases } = JSON.parse(readFileSync(fixture, 'utf8')) as { cases: SampleCase[] };
 
 describe('sampler', () => {
   for (const golden of cases) {
-    it(`draws and packs as torch does: seed ${golden.seed}, ${golden.count} of ${golden.size} rows of ${golden.width}`, () => {
-      const drawn = uniformIndices({ seed: golden.seed, size: golden.size, count: golden.count });
-      expect(Array.from(drawn.subarray(0, golden.head.length))).to.deep.equal(golden.head);
-      const wide = BigInt64Array.from(drawn, BigInt);
-      expect(sha256(wide)).to.equal(golden.indicesSha256);
-
-      using buffer = ReplayBuffer.create({ capacity: golden.size, fields: { x: { shape: [golden.width] } } });
-      buffer.add({ x: storage(golden.size, golden.width) });
-      const packed = new Float32Array(golden.count * golden.width);
-      expect(sha256(buffer.gather(drawn, packed))).to.equal(golden.packedSha256);
-      packed.fill(0);
-      expect(sha256(buffer.gather(wide, packed))).to.equal(golden.packedSha256);
-      const indices = new Uint32Array(golden.count);
-      const sample = buffer.sample<Float32Array>({ seed: golden.seed, count: golden.count, indices });
-      expect(sha256(sample.rows)).to.equal(golden.packedSha256);
-      expect(indices).to.deep.equal(drawn);
-    });
+    it(`draws and packs as torch does: ${sampleName(golden)}`, () => checkSample(golden));
   }
 
   it('uses the low 32 bits of a seed, given as number or bigint', () => {

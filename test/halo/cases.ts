@@ -1,104 +1,11 @@
-/** What halo tests share: the cases that the source computed, quantities on cpu and on the tested device, a plain reference. */
+/** What halo tests share: the 60 cases that the source computed, and a plain reference. */
 import { readFileSync } from 'node:fs';
-import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
-import {
-  HaloDataTransformer,
-  HaloExchangeSpec,
-  type HaloQuantity,
-  type HaloRange,
-  QuantityHaloSpec,
-} from '../../src/halo/index.ts';
-import { type Device, openDevice, Tensor } from '../../src/index.ts';
-import { TESTED } from '../rig/tested-device.ts';
+import { arrayOf, elementCount, type TypedArray } from '../../src/dtype.ts';
+import type { HaloExchangeSpec, HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
+import type { HaloCase } from '../golden/halo.ts';
 
-/** 60 cases computed by NDSL's CPU transformer: memory before, what it packed, what it was given to unpack, memory after. */
-export interface GoldenCase {
-  name: string;
-  kind: 'scalar' | 'vector';
-  dtype: 'float32' | 'float64';
-  dims: string[];
-  shape: number[];
-  strides: number[];
-  nHalo: number;
-  origin: number[];
-  extent: number[];
-  clockwiseRotation: number;
-  edges: string[];
-  descriptors: { pack: [number, number][]; unpack: [number, number][] }[][];
-  /** base64 of each component's memory */
-  before: string[];
-  packBuffer: string;
-  unpackBuffer: string;
-  after: string[];
-}
 const fixture = new URL('../../../test/fixtures/halo_ndsl.json', import.meta.url);
-export const golden: GoldenCase[] = JSON.parse(readFileSync(fixture, 'utf8')).cases;
-
-export function decoded(base64: string, dtype: DType): TypedArray {
-  const bytes = new Uint8Array(Buffer.from(base64, 'base64'));
-  return new dtypes[dtype].array(bytes.buffer as ArrayBuffer) as TypedArray;
-}
-/** Bits, so that signs of zeros and NaNs count. */
-export const bits = (values: TypedArray) =>
-  Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('hex');
-
-let opened: Device | undefined;
-export function tested(): Device {
-  opened ??= openDevice(TESTED);
-  return opened;
-}
-export function closeTested(): void {
-  opened?.close();
-  opened = undefined;
-}
-
-export const places = ['cpu', TESTED] as const;
-export const deviceAt = (place: string): Device | 'cpu' => (place === 'cpu' ? 'cpu' : tested());
-
-/** Of a place's own memory, with these values; `close` gives it back. */
-export function memoryAt(place: string, values: TypedArray, dtype = dtypeOf(values) as DType): TypedArray | Tensor {
-  if (place === 'cpu') return values.slice();
-  const tensor = tested().allocate({ shape: [values.length], dtype, zeroed: false });
-  return tensor.write(values);
-}
-export async function valuesAt(memory: TypedArray | Tensor): Promise<TypedArray> {
-  return memory instanceof Tensor ? memory.toArray() : memory;
-}
-export function close(...memories: (TypedArray | Tensor)[]): void {
-  for (const each of memories) if (each instanceof Tensor) each.close();
-}
-/** Puts values into a buffer, in the current stream's order on a device. */
-export function fill(buffer: TypedArray | Tensor, values: TypedArray): void {
-  if (buffer instanceof Tensor) buffer.write(values);
-  else (buffer as Float32Array).set(values as Float32Array);
-}
-
-export function goldenSpecs(of: GoldenCase, component: number): HaloExchangeSpec[] {
-  const { nHalo: nPoints, shape, strides, origin, extent, dims, dtype } = of;
-  const itemsize = dtypes[dtype].bytes;
-  const specification = new QuantityHaloSpec({
-    ...{ nPoints, shape, strides, itemsize, origin, extent, dims, dtype },
-  });
-  return of.descriptors.map(
-    (components) =>
-      new HaloExchangeSpec({
-        specification,
-        packSlices: components[component]!.pack,
-        packClockwiseRotation: of.clockwiseRotation,
-        unpackSlices: components[component]!.unpack,
-      }),
-  );
-}
-
-export function goldenTransformer(of: GoldenCase, place: string): HaloDataTransformer {
-  const y = of.kind === 'vector' ? goldenSpecs(of, 1) : null;
-  return HaloDataTransformer.get(deviceAt(place), goldenSpecs(of, 0), y);
-}
-/** One quantity, as often as there are descriptors: what a rank with several edges to one neighbour gives. */
-export function repeated(of: GoldenCase, data: TypedArray | Tensor): HaloQuantity[] {
-  const { shape, strides, dims } = of;
-  return of.descriptors.map(() => ({ data, shape, strides, dims }));
-}
+export const golden: HaloCase[] = JSON.parse(readFileSync(fixture, 'utf8')).cases;
 
 // ---- the plain reference ---------------------------------------------------------------------------------------------
 

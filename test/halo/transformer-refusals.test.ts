@@ -8,22 +8,11 @@ import {
   QuantityHaloSpec,
 } from '../../src/halo/index.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
+import { decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import {
-  close,
-  closeTested,
-  decoded,
-  deviceAt,
-  fill,
-  golden,
-  goldenTransformer,
-  memoryAt,
-  places,
-  repeated,
-  tested,
-  valuesAt,
-} from './cases.ts';
+import { golden } from './cases.ts';
+import { close, closeTested, deviceAt, fill, memoryAt, places, tested, valuesAt } from './places.ts';
 
 describe('halo/transformer', () => {
   after(closeTested);

@@ -4,13 +4,15 @@ import { dtypes } from '../../src/dtype.ts';
 import { captureGraph } from '../../src/graph/shared.ts';
 import { HaloDataTransformer, HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
 import type { Tensor } from '../../src/index.ts';
+import { bits, goldenTransformer } from '../golden/halo.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
-import { bits, closeTested, golden, goldenTransformer, packedBy, places, tested, unpackInto } from './cases.ts';
+import { golden, packedBy, unpackInto } from './cases.ts';
+import { closeTested, places, tested } from './places.ts';
 
 describe('halo/transformer', () => {
   after(closeTested);

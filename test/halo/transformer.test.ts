@@ -10,24 +10,11 @@ import {
   QuantityHaloSpec,
 } from '../../src/halo/index.ts';
 import { Tensor } from '../../src/index.ts';
+import { bits, checkHaloOn, decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal } from '../rig/refusal.ts';
 import { setting } from '../rig/setting.ts';
-import {
-  bits,
-  close,
-  closeTested,
-  decoded,
-  deviceAt,
-  fill,
-  golden,
-  goldenTransformer,
-  memoryAt,
-  packedBy,
-  places,
-  repeated,
-  unpackInto,
-  valuesAt,
-} from './cases.ts';
+import { golden, packedBy, unpackInto } from './cases.ts';
+import { close, closeTested, deviceAt, fill, memoryAt, places, valuesAt } from './places.ts';
 import { below, dimLists, pick, randomExchange, randomValues } from './random-specs.ts';
 
 describe('halo/transformer', () => {
@@ -37,23 +24,7 @@ describe('halo/transformer', () => {
     describe(`on ${place}`, () => {
       it('equals the source bit for bit in every case it computed', async () => {
         expect(golden.length).to.equal(60);
-        for (const each of golden) {
-          const before = each.before.map((text) => decoded(text, each.dtype));
-          const data = before.map((values) => memoryAt(place, values));
-          using transformer = goldenTransformer(each, place);
-          const [x, y = null] = data.map((of) => repeated(each, of)) as [HaloQuantity[], HaloQuantity[]?];
-          transformer.asyncPack(x, y);
-          const packed = await valuesAt(transformer.getPackBuffer());
-          expect(bits(packed), `${each.name}: packed`).to.equal(bits(decoded(each.packBuffer, each.dtype)));
-          fill(transformer.getUnpackBuffer(), decoded(each.unpackBuffer, each.dtype));
-          transformer.asyncUnpack(x, y);
-          await transformer.synchronize();
-          for (const [i, of] of data.entries())
-            expect(bits(await valuesAt(of)), `${each.name}: component ${i} after`).to.equal(
-              bits(decoded(each.after[i]!, each.dtype)),
-            );
-          close(...data);
-        }
+        for (const each of golden) await checkHaloOn(place, each);
       });
 
       it('equals a plain walk over the indices: every dtype, mixed shapes, views, more arrays than a launch takes', async () => {

@@ -1,0 +1,95 @@
+/** Cases of `halo_ndsl.json`: NDSL's CPU transformer, to be equalled bit for bit on cpu and on the tested device. */
+import { type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
+import { HaloDataTransformer, HaloExchangeSpec, type HaloQuantity, QuantityHaloSpec } from '../../src/halo/index.ts';
+import type { Tensor } from '../../src/index.ts';
+import { close, deviceAt, fill, memoryAt, places, valuesAt } from '../halo/places.ts';
+import { same } from './differences.ts';
+
+/** Memory before, what the source packed, what it was given to unpack, memory after. */
+export interface HaloCase {
+  name: string;
+  kind: 'scalar' | 'vector';
+  dtype: 'float32' | 'float64';
+  dims: string[];
+  shape: number[];
+  strides: number[];
+  nHalo: number;
+  origin: number[];
+  extent: number[];
+  clockwiseRotation: number;
+  edges: string[];
+  descriptors: { pack: [number, number][]; unpack: [number, number][] }[][];
+  /** base64 of each component's memory */
+  before: string[];
+  packBuffer: string;
+  unpackBuffer: string;
+  after: string[];
+}
+
+export function decoded(base64: string, dtype: DType): TypedArray {
+  const bytes = new Uint8Array(Buffer.from(base64, 'base64'));
+  return new dtypes[dtype].array(bytes.buffer as ArrayBuffer) as TypedArray;
+}
+/** Bits, so that signs of zeros and NaNs count. */
+export const bits = (values: TypedArray) =>
+  Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('hex');
+
+export function goldenSpecs(of: HaloCase, component: number): HaloExchangeSpec[] {
+  const { nHalo: nPoints, shape, strides, origin, extent, dims, dtype } = of;
+  const itemsize = dtypes[dtype].bytes;
+  const specification = new QuantityHaloSpec({
+    ...{ nPoints, shape, strides, itemsize, origin, extent, dims, dtype },
+  });
+  return of.descriptors.map(
+    (components) =>
+      new HaloExchangeSpec({
+        specification,
+        packSlices: components[component]!.pack,
+        packClockwiseRotation: of.clockwiseRotation,
+        unpackSlices: components[component]!.unpack,
+      }),
+  );
+}
+
+export function goldenTransformer(of: HaloCase, place: string): HaloDataTransformer {
+  const y = of.kind === 'vector' ? goldenSpecs(of, 1) : null;
+  return HaloDataTransformer.get(deviceAt(place), goldenSpecs(of, 0), y);
+}
+/** One quantity, as often as there are descriptors: what a rank with several edges to one neighbour gives. */
+export function repeated(of: HaloCase, data: TypedArray | Tensor): HaloQuantity[] {
+  const { shape, strides, dims } = of;
+  return of.descriptors.map(() => ({ data, shape, strides, dims }));
+}
+
+/** The first bytes that differ, not all of them. */
+function sameBits(what: string, got: TypedArray, expected: TypedArray): void {
+  const [a, b] = [bits(got), bits(expected)];
+  same(`${what}: the number of bytes`, a.length / 2, b.length / 2);
+  const digit = a === b ? -1 : Array.from(a).findIndex((each, i) => each !== b[i]);
+  const at = Math.floor(digit / 2 / got.BYTES_PER_ELEMENT);
+  if (digit >= 0) same(`${what}: element ${at}`, bits(got.subarray(at, at + 1)), bits(expected.subarray(at, at + 1)));
+}
+
+/** On all places, one after the other. */
+export async function checkHalo(golden: HaloCase): Promise<void> {
+  for (const place of places) await checkHaloOn(place, golden);
+}
+
+export async function checkHaloOn(place: string, golden: HaloCase): Promise<void> {
+  const { dtype } = golden;
+  const data = golden.before.map((text) => memoryAt(place, decoded(text, dtype)));
+  try {
+    using transformer = goldenTransformer(golden, place);
+    const [x, y = null] = data.map((of) => repeated(golden, of)) as [HaloQuantity[], HaloQuantity[]?];
+    transformer.asyncPack(x, y);
+    sameBits(`on ${place}, packed`, await valuesAt(transformer.getPackBuffer()), decoded(golden.packBuffer, dtype));
+    fill(transformer.getUnpackBuffer(), decoded(golden.unpackBuffer, dtype));
+    transformer.asyncUnpack(x, y);
+    await transformer.synchronize();
+    same(`on ${place}: the number of components`, data.length, golden.after.length);
+    for (const [i, of] of data.entries())
+      sameBits(`on ${place}, component ${i} after`, await valuesAt(of), decoded(golden.after[i]!, dtype));
+  } finally {
+    close(...data);
+  }
+}
