@@ -1,0 +1,188 @@
+/** The golden runner as it is called: every file we keep passes whole, and a wrong number anywhere is found and told. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { run } from './cli/run-command.ts';
+
+const fixture = (name: string): string => fileURLToPath(new URL(`../../test/fixtures/${name}`, import.meta.url));
+const golden = (...files: string[]) => run('test/golden.js', files);
+
+type Json = Record<string, unknown>;
+const read = (name: string): Json => JSON.parse(readFileSync(fixture(name), 'utf8'));
+
+/** Another number, flag or text. */
+function wrong(value: unknown): unknown {
+  if (typeof value === 'string') return `${value.startsWith('A') ? 'B' : 'A'}${value.slice(1)}`;
+  return value === 0 || value === 1 ? 1 - value : (value as number) + 1;
+}
+function spoil(file: Json, path: string): void {
+  const keys = path.split('/');
+  const last = keys.pop()!;
+  const at = keys.reduce((value, key) => value[key] as Json, file);
+  expect(at, path).to.have.property(last);
+  at[last] = wrong(at[last]);
+}
+
+/** `prioritized/cases/3/…` is of the case prioritized.cases[3]. */
+const caseOf = (path: string): string =>
+  path.replace(/^prioritized\//, 'prioritized.').replace(/^([\w.]+)\/(\d+)\/.*/, '$1[$2]');
+
+/** A place in a file, and what the line about its case says when the number there is wrong. */
+type Spoiled = readonly [path: string, says: RegExp];
+
+const ofReplay: readonly Spoiled[] = [
+  ['prioritized/cases/2/indices/1', /by seed: indices\[1\] is \d+, expected \d+$/],
+  ['prioritized/cases/3/probabilities/0', /by seed: probabilities\[0\] is /],
+  ['prioritized/cases/5/weights/1/tree/2', /beta 0.4, tree, by seed: weights\[2\] is /],
+  ['prioritized/cases/6/weights/2/batch/0', /beta 1, batch, by seed: weights\[0\] is /],
+  ['prioritized/cases/7/weights/0/none/7', /beta 0, none, by seed: weights\[7\] is 1, expected 0$/],
+  ['prioritized/cases/9/seed', /by seed: indices\[\d+\] is /],
+  ['prioritized/cases/13/masses/100', /masses\[100\] is /],
+  ['prioritized/boundary/0/lower/3', /index at mass 2 is 1, expected 0$/],
+  ['prioritized/boundary/4/leaves/0', /probability at mass|index at mass/],
+  ['prioritized/refused/0/leaves/2', /tree, was not refused$/],
+  ['nstep/0/lanes/0/k/3', /gamma 0.9: steps of lane 0, row 26 is 1, expected 0$/],
+  ['nstep/1/lanes/0/return/0.9/0', /room for the whole history: gamma 0.9: rewards of lane 0, row 23 is /],
+  ['nstep/5/lanes/1/return/1.0/8', /: gamma 1.0: rewards of lane 1, row 37 is /],
+  ['nstep/6/lanes/0/discount/0.99/9', /: gamma 0.99: discounts of lane 0, row \d+ is /],
+  ['nstep/7/lanes/1/next/6', /: nextObs of lane 1, row \d+ is /],
+  ['nstep/10/lanes/2/terminated/10', /: terminated of lane 2, row \d+ is \d, expected \d$/],
+  ['nstep/11/lanes/2/truncated/10', /: truncated of lane 2, row \d+ is \d, expected \d$/],
+  ['nstep/12/lanes/3/drawable/shared/2', /lane 3: rows|excluded rows of lane 3/],
+  ['nstep/15/lanes/0/excluded/shared/0', /excluded rows of lane 0\[0\] is /],
+  ['windows/0/rules/0/lanes/0/shared/3', /: full: drawable row 3 is 'lane 0, row 29', expected 'lane 0, row 30'$/],
+  ['windows/1/rules/1/lanes/0/shared/0', /: tail: drawable row 0 is /],
+  ['windows/2/rules/2/lanes/0/shared/5', /: anchor: drawable row 5 is /],
+  ['windows/3/rules/0/contents/0/reward/2', /: full: rewards\[2\] of lane 0, row 26 is /],
+  ['windows/4/rules/1/contents/1/obs/0', /: tail: obs\[0\] of lane \d, row \d+ is /],
+  ['windows/5/rules/2/contents/1/next/5', /: anchor: obs\[6\] of lane \d, row \d+ is |file's next\[5\] is /],
+  ['windows/6/rules/2/contents/0/learn/1', /: anchor: learn\[1\] of lane \d, row \d+ is \d, expected \d$/],
+  ['windows/9/rules/1/contents/2/valid/3', /: tail: .*lane \d, row \d+ is |the file's padding/],
+  ['windows/11/rules/0/contents/0/tick/4', /: full: tick\[4\] of lane \d, row \d+ is /],
+  ['windows/12/rules/1/contents/1/terminated/0', /: tail: terminated\[0\] of lane \d, row \d+ is /],
+  ['windows/13/rules/1/contents/1/truncated/0', /: tail: truncated\[0\] of lane \d, row \d+ is /],
+  ['stacks/0/lanes/0/obsRepeat/4/0', /: pad repeat: obs\[0\] of lane 0, row 28 is 28, expected 29$/],
+  ['stacks/1/lanes/0/obsZero/5/1', /: pad zero: obs\[1\] of lane 0, row \d+ is /],
+  ['stacks/2/lanes/1/nextRepeat/6/1', /: pad repeat: nextObs\[1\] of lane 1, row \d+ is /],
+  ['stacks/3/lanes/1/nextZero/7/3', /: pad zero: nextObs\[3\] of lane 1, row \d+ is /],
+  ['stacks/4/lanes/2/drawable/shared/0', /: pad repeat: drawable row \d+ is /],
+  ['her/0/lanes/0/rows/5/reward', /: future, own goals: goalReward\(\) of lane 0, row 28 is /],
+  ['her/1/lanes/1/rows/4/future/1', /: future, goals of its steps: goalReward\(\) of lane 1, row \d+ is /],
+  ['her/2/lanes/1/rows/12/final', /: final, goals of its steps: goalReward\(\) of lane 1, row \d+ is /],
+  ['her/3/lanes/0/rows/9/episode/0', /: episode, goals of its steps: goalReward\(\) of lane 0, row \d+ is /],
+  ['her/4/lanes/2/drawable/whole/shared/1', /: episode: drawable row \d+ is /],
+  ['her/0/lanes/0/rows/6/done', /: future, own goals: terminated of lane 0, row 29 is /],
+  ['her/1/samples/3/goal/0', /samples: goal\[0\] of lane \d, row \d+ is /],
+  ['her/2/samples/4/next', /samples: nextObs of lane \d, row \d+ is /],
+  ['her/3/samples/5/reward', /samples: goalReward\(\) of lane \d, row \d+ is /],
+  ['her/4/lanes/0/drawable/ended/shared/2', /: future: drawable row \d+ is /],
+  ['bookkeeping/0/ops/1/leaves/2', /: tree, op 1 \(update\): leaves\[place 4\] is /],
+  ['bookkeeping/1/ops/0/maxPriority', /: tree, op 0 \(add\): maxPriority is 1, expected 0$/],
+  ['bookkeeping/2/ops/3/cells/2', /: tree, op 3 \(sample\): cells\[2\] is /],
+  ['bookkeeping/3/ops/3/weights/none/5', /: none, op 3 \(sample\): weights\[5\] is /],
+  ['bookkeeping/4/ops/2/stale/1', /: tree, op 2 \(update\): whether row 1 is stale is true, expected false$/],
+  ['bookkeeping/5/ops/3/probabilities/1', /: tree, op 3 \(sample\): probabilities\[1\] is /],
+  ['bookkeeping/0/ops/2/total', /: tree, op 2 \(add\): total is /],
+  ['bookkeeping/3/ops/3/ids/0', /: tree, op 3 \(sample\): ids\[0\] is /],
+  ['bookkeeping/5/ops/1/priorities/4', /: tree, op 1 \(update\): leaves\[place 4\] is /],
+];
+const ofOthers: Readonly<Record<string, readonly Spoiled[]>> = {
+  'sample_torch.json': [
+    ['cases/0/head/3', /: head\[3\] is 2079, expected 2080$/],
+    ['cases/1/indicesSha256', /: indicesSha256 is '74e3b/],
+    ['cases/2/packedSha256', /: packedSha256 is 'a30f4/],
+  ],
+  'halo_ndsl.json': [
+    ['cases/0/packBuffer', /: on cpu, packed: element 0 is /],
+    ['cases/55/after/1', /: on cpu, component 1 after: element 0 is /],
+    ['cases/50/before/0', /: on cpu, .* element \d+ is /],
+  ],
+};
+
+/** As few lists as there are places in one case: a run tells only the first difference of each. */
+function rounds(all: readonly Spoiled[]): Spoiled[][] {
+  const lists: Spoiled[][] = [];
+  for (const each of all) {
+    const free = lists.find((list) => list.every(([path]) => caseOf(path) !== caseOf(each[0])));
+    if (free) free.push(each);
+    else lists.push([each]);
+  }
+  return lists;
+}
+
+describe('the golden runner', () => {
+  let folder: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'hotslot-golden-'));
+  });
+  after(() => rmSync(folder, { recursive: true }));
+  const write = (name: string, content: unknown): string => {
+    const path = join(folder, name);
+    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+    return path;
+  };
+
+  it('passes every case of the files that we keep', async () => {
+    const ran = await golden(...['replay_reference.json', 'sample_torch.json', 'halo_ndsl.json'].map(fixture));
+    expect(ran.lines, ran.stderr).to.deep.equal(['228 cases, 0 failed']);
+    expect(ran.code).to.equal(0);
+  });
+
+  for (const [name, all] of Object.entries({ 'replay_reference.json': ofReplay, ...ofOthers })) {
+    it(`tells each wrong number of ${name} with its case and the first difference`, async () => {
+      for (const round of rounds(all)) {
+        const file = read(name);
+        for (const [path] of round) spoil(file, path);
+        const path = write(name, file);
+        const { lines, code } = await golden(path);
+        expect(lines.pop()).to.match(new RegExp(`^\\d+ cases, ${round.length} failed$`));
+        for (const [place, says] of round) {
+          const [line, ...more] = lines.filter((each) => each.startsWith(`${path}: ${caseOf(place)} (`));
+          expect(more, place).to.deep.equal([]);
+          expect(line, `${place}: ${line}`).to.match(says);
+        }
+        expect(lines).to.have.length(round.length);
+        expect(code).to.equal(1);
+      }
+    });
+  }
+
+  it('names kinds that it does not know, checks the others, and fails', async () => {
+    const { prioritized } = read('replay_reference.json') as { prioritized: Json };
+    const file = { prioritized: { refused: prioritized.refused, halved: [{}, {}] }, riddles: [{}], set: 'any' };
+    const path = write('unknown.json', file);
+    const named = write('named.json', { cases: [{ kind: 'riddle' }, { seed: 1 }, { kind: 'riddle' }] });
+    const ran = await golden(path, named);
+    expect(ran.lines).to.deep.equal([
+      `${path}: unknown kind 'prioritized.halved', 2 not checked`,
+      `${path}: unknown kind 'riddles', 1 not checked`,
+      `${named}: unknown kind 'riddle', 2 not checked`,
+      `${named}: unknown kind 'cases without a kind', 1 not checked`,
+      '2 cases, 0 failed',
+    ]);
+    expect(ran.code).to.equal(1);
+  });
+
+  it('fails for what is no golden file, for no file, and for a case that lacks what it refers to', async () => {
+    const strange = [
+      write('none.json', {}),
+      write('list.json', []),
+      write('cut.json', '{"nstep": ['),
+      join(folder, 'x'),
+    ];
+    const ran = await golden(...strange);
+    expect(ran.lines.slice(0, -1).map((line, i) => line.startsWith(`${strange[i]}: `))).to.deep.equal(
+      strange.map(() => true),
+    );
+    expect([ran.lines.at(-1), ran.code]).to.deep.equal(['0 cases, 0 failed', 1]);
+    expect(await golden()).to.include({ code: 1 });
+
+    const lost = write('lost.json', { nstep: [{ history: 'gone', n: 1 }], her: [null] });
+    const { lines, code } = await golden(lost);
+    expect(lines[0]).to.equal(`${lost}: nstep[0] (gone, n 1): the file has no history 'gone'`);
+    expect(lines[1]).to.match(/her\[0\] \(without a name\): TypeError/);
+    expect([lines[2], code]).to.deep.equal(['2 cases, 2 failed', 1]);
+  });
+});

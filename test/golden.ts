@@ -1,0 +1,44 @@
+/**
+ * `node dist/test/golden.js FILE…` checks every case of golden files by what the library's doors give. It prints a line for
+ * each case that fails, with the first difference, and ends with `N cases, M failed`. Exits with 1 when a case fails, a kind
+ * is unknown or a file cannot be read.
+ */
+import { readFileSync } from 'node:fs';
+import { Difference } from './golden/differences.ts';
+import { type Contents, contentsOf } from './golden/kinds.ts';
+import { closeTested } from './halo/places.ts';
+
+const textOf = (error: unknown): string => (error instanceof Difference ? error.message : String(error));
+
+function contents(file: string): Contents | null {
+  try {
+    return contentsOf(JSON.parse(readFileSync(file, 'utf8')));
+  } catch (error) {
+    console.log(`${file}: ${textOf(error)}`);
+    return null;
+  }
+}
+
+const files = process.argv.slice(2);
+if (files.length === 0) console.log('golden: name the files to check');
+let clean = files.length > 0;
+let checked = 0;
+let failed = 0;
+for (const file of files) {
+  const found = contents(file);
+  if (found === null || found.unknown.size > 0) clean = false;
+  for (const [kind, count] of found?.unknown ?? [])
+    console.log(`${file}: unknown kind '${kind}', ${count} not checked`);
+  for (const { name, check } of found?.cases ?? []) {
+    checked++;
+    try {
+      await check();
+    } catch (error) {
+      failed++;
+      console.log(`${file}: ${name}: ${textOf(error)}`);
+    }
+  }
+}
+closeTested();
+console.log(`${checked} cases, ${failed} failed`);
+process.exitCode = clean && failed === 0 ? 0 : 1;

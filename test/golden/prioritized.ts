@@ -1,0 +1,93 @@
+/** Cases of the section `prioritized`: draws by seed and by mass, their probabilities and weights, on boundaries too. */
+import { prioritizedIndices } from '../../src/index.ts';
+import { Difference, refused, relative, same, sameList } from './differences.ts';
+
+export const normalisations = ['tree', 'batch', 'none'] as const;
+export type Normalised = Record<(typeof normalisations)[number], number[]>;
+/** Of probabilities and weights. */
+export const tolerance = relative(1e-12);
+
+export interface DrawsCase {
+  name: string;
+  size: number;
+  /** leaves that are not zero */
+  drawable: number;
+  seed: number;
+  count: number;
+  /** the sum of the leaves, and the least that is not zero */
+  total: number;
+  pMin: number;
+  leaves: number[];
+  /** torch's, from 0 to 1 */
+  uniforms: number[];
+  /** uniforms × total */
+  masses: number[];
+  indices: number[];
+  probabilities: number[];
+  weights: ({ beta: number } & Normalised)[];
+}
+
+export interface BoundaryCase {
+  leaves: number[];
+  total: number;
+  masses: number[];
+  /** the first leaf where the sum so far has reached the mass */
+  lower: number[];
+}
+
+export interface RefusedCase {
+  leaves: number[];
+}
+
+type Draws = ReturnType<typeof prioritizedIndices>;
+
+export function checkDraws(golden: DrawsCase): void {
+  const { seed, count } = golden;
+  const leaves = Float64Array.from(golden.leaves);
+  const there = golden.leaves.filter((leaf) => leaf > 0);
+  same("the file's size", golden.size, leaves.length);
+  same("the file's drawable", golden.drawable, there.length);
+  same(
+    "the file's pMin",
+    golden.pMin,
+    there.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+  );
+  const masses = Float64Array.from(golden.uniforms, (uniform) => uniform * golden.total);
+  sameList("the file's uniforms × total, masses", golden.masses, masses, { tolerance: relative(1e-15) });
+
+  for (const { beta, ...weights } of golden.weights) {
+    for (const normalise of normalisations) {
+      const compare = (by: string, got: Draws) => {
+        const what = `beta ${beta}, ${normalise}, by ${by}`;
+        sameList(`${what}: indices`, got.indices, golden.indices);
+        sameList(`${what}: probabilities`, got.probabilities, golden.probabilities, { tolerance });
+        sameList(`${what}: weights`, got.weights, weights[normalise], { tolerance });
+      };
+      compare('seed', prioritizedIndices({ seed, count, leaves, beta, normalise }));
+      compare('masses', prioritizedIndices({ masses: Float64Array.from(golden.masses), leaves, beta, normalise }));
+    }
+  }
+}
+
+export function checkBoundary(golden: BoundaryCase): void {
+  const leaves = Float64Array.from(golden.leaves);
+  const masses = Float64Array.from(golden.masses);
+  const got = prioritizedIndices({ masses, leaves, beta: 0.4, normalise: 'tree' });
+  const name = (i: number) => ` at mass ${golden.masses[i]}`;
+  sameList('index', got.indices, golden.lower, { name });
+  const probabilities = golden.lower.map((index) => golden.leaves[index]! / golden.total);
+  sameList('probability', got.probabilities, probabilities, { tolerance, name });
+}
+
+export function checkRefused(golden: RefusedCase): void {
+  const leaves = Float64Array.from(golden.leaves);
+  const masses = Float64Array.of(0);
+  for (const normalise of normalisations)
+    for (const draws of [{ seed: 1, count: 1 }, { masses }]) {
+      const what = `a draw by ${Object.keys(draws).join(' and ')}, ${normalise},`;
+      const error = refused(what, () => prioritizedIndices({ ...draws, leaves, beta: 0.4, normalise }));
+      // An error of the library's own, not a mishap.
+      if (!('code' in error && String(error.code).startsWith('ERR_HOTSLOT_')))
+        throw new Difference(`${what} was refused by ${error}, which has no code of Hotslot's`);
+    }
+}
