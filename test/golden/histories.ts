@@ -2,7 +2,7 @@
  * The histories of a replay file, written into a TrajectoryBuffer as their environments would have. The file names steps by
  * lane and tick; the buffer names them by ids, that count final observations too.
  */
-import { TrajectoryBuffer } from '../../src/index.ts';
+import { TrajectoryBuffer, type View } from '../../src/index.ts';
 import {
   columnsOf,
   Difference,
@@ -53,8 +53,10 @@ export interface Row {
   id: number;
 }
 
-type ViewedBuffer = Pick<TrajectoryBuffer, 'drawable' | 'drawableIds' | 'transitionsAt'>;
-type View = Parameters<ViewedBuffer['drawable']>[0];
+/** A buffer of any fields. */
+interface ViewedBuffer extends Pick<TrajectoryBuffer, 'drawable' | 'drawableIds'> {
+  transitionsAt(options: { view: View; ids: readonly number[] }): object;
+}
 
 const isEnd = (lane: HistoryLane, tick: number): boolean => lane.terminated[tick] === 1 || lane.truncated[tick] === 1;
 export const rowName = ({ lane, tick }: Row): string => `lane ${lane}, row ${tick}`;

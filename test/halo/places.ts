@@ -17,9 +17,8 @@ export const places = ['cpu', TESTED] as const;
 export const deviceAt = (place: string): Device | 'cpu' => (place === 'cpu' ? 'cpu' : tested());
 
 /** Of a place's own memory, with these values; `close` gives it back. */
-export function memoryAt(place: string, values: TypedArray): TypedArray | Tensor {
+export function memoryAt(place: string, values: TypedArray, dtype = dtypeOf(values) as DType): TypedArray | Tensor {
   if (place === 'cpu') return values.slice();
-  const dtype = dtypeOf(values);
   const tensor = tested().allocate({ shape: [values.length], dtype, zeroed: false });
   return tensor.write(values);
 }
