@@ -5,20 +5,21 @@
 import { checkCount, shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
+/** `code` is the number that kernels know the type by: native/kernels/gk.hpp has the same ones. */
 export const dtypes = {
-  float32: { bytes: 4, array: Float32Array },
-  float64: { bytes: 8, array: Float64Array },
-  int8: { bytes: 1, array: Int8Array },
-  uint8: { bytes: 1, array: Uint8Array },
-  int16: { bytes: 2, array: Int16Array },
-  uint16: { bytes: 2, array: Uint16Array },
-  int32: { bytes: 4, array: Int32Array },
-  uint32: { bytes: 4, array: Uint32Array },
-  int64: { bytes: 8, array: BigInt64Array },
-  uint64: { bytes: 8, array: BigUint64Array },
-  bool: { bytes: 1, array: Uint8Array },
-  float16: { bytes: 2, array: Uint16Array },
-  bfloat16: { bytes: 2, array: Uint16Array },
+  float32: { bytes: 4, array: Float32Array, code: 0 },
+  float64: { bytes: 8, array: Float64Array, code: 1 },
+  int8: { bytes: 1, array: Int8Array, code: 2 },
+  uint8: { bytes: 1, array: Uint8Array, code: 3 },
+  int16: { bytes: 2, array: Int16Array, code: 4 },
+  uint16: { bytes: 2, array: Uint16Array, code: 5 },
+  int32: { bytes: 4, array: Int32Array, code: 6 },
+  uint32: { bytes: 4, array: Uint32Array, code: 7 },
+  int64: { bytes: 8, array: BigInt64Array, code: 8 },
+  uint64: { bytes: 8, array: BigUint64Array, code: 9 },
+  bool: { bytes: 1, array: Uint8Array, code: 10 },
+  float16: { bytes: 2, array: Uint16Array, code: 11 },
+  bfloat16: { bytes: 2, array: Uint16Array, code: 12 },
 } as const;
 
 /** `bool` is 0 or 1 in a byte; `float16` and `bfloat16` are the bits of their numbers: see toFloat16() and its like. */

@@ -9,6 +9,8 @@
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 #define GK_OPENCL 1
+typedef char gk_i8;
+typedef short gk_i16;
 typedef int gk_i32;
 typedef uchar gk_u8;
 typedef ushort gk_u16;
@@ -33,6 +35,8 @@ typedef ulong gk_u64;
 #define GK_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 
 #elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
+typedef signed char gk_i8;
+typedef short gk_i16;
 typedef int gk_i32;
 typedef unsigned char gk_u8;
 typedef unsigned short gk_u16;
@@ -94,6 +98,8 @@ extern "C" __device__ float __ocml_sqrt_f32(float);
 #include <cstdint>
 // Roots are taken of what is never negative: without errno they are pure, and vectorise.
 extern "C" __attribute__((const)) float sqrtf(float) noexcept;
+typedef int8_t gk_i8;
+typedef int16_t gk_i16;
 typedef int32_t gk_i32;
 typedef uint8_t gk_u8;
 typedef uint16_t gk_u16;
@@ -191,6 +197,21 @@ GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
   return i < n ? value : 0.0f;
 }
 #endif
+
+// Element types by number, for kernels that take any; src/dtype.ts knows the same numbers.
+#define GK_FLOAT32 0
+#define GK_FLOAT64 1
+#define GK_INT8 2
+#define GK_UINT8 3
+#define GK_INT16 4
+#define GK_UINT16 5
+#define GK_INT32 6
+#define GK_UINT32 7
+#define GK_INT64 8
+#define GK_UINT64 9
+#define GK_BOOL 10
+#define GK_FLOAT16 11
+#define GK_BFLOAT16 12
 
 // Activations by number; src/learner/activation.ts knows the same numbers.
 #define GK_ACT_NONE 0

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,12 +21,31 @@ struct KernelArgs {
   double real[max_floats];
 };
 
+// An element type. Its letter is what Kernel::types calls it.
+struct ElementType {
+  char letter;
+  uint8_t bytes;
+  const char* name;
+};
+// At the places that gk.hpp numbers.
+inline constexpr ElementType element_types[] = {
+    {'f', 4, "float32"}, {'d', 8, "float64"}, {'b', 1, "int8"},     {'B', 1, "uint8"}, {'h', 2, "int16"},
+    {'H', 2, "uint16"},  {'i', 4, "int32"},   {'I', 4, "uint32"},   {'l', 8, "int64"}, {'L', 8, "uint64"},
+    {'?', 1, "bool"},    {'e', 2, "float16"}, {'E', 2, "bfloat16"},
+};
+// Null where there is no type of that number.
+inline const ElementType* element_type(double number) {
+  return number >= 0 && number < double(std::size(element_types)) ? &element_types[size_t(number)] : nullptr;
+}
+
 // What a launch touches behind one pointer.
 struct Reach {
   uint64_t bytes = 0;
   // Bytes from one row to the next, 0 where it is one run of bytes; and the argument that said so.
   uint64_t step = 0;
   const char* step_name = nullptr;
+  // The element type, where a whole number of the launch says which.
+  const ElementType* type = nullptr;
 };
 
 struct Kernel {
@@ -36,7 +56,8 @@ struct Kernel {
   const char* (*need)(const KernelArgs& args, Reach* reach);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs& args);
-  // Element type per pointer: 'f' float32, 'i' int32, 0 any. A launch with tensors of another dtype is refused.
+  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or what `reach` says. A launch with tensors of another
+  // dtype is refused.
   std::array<char, max_pointers> types{};
   // Bytes of an element per pointer, which begins at a multiple of them; 0: any.
   std::array<uint8_t, max_pointers> widths{};

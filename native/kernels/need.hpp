@@ -49,6 +49,17 @@ class Check {
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride) {
     reach[i] = {elements(rows, columns, stride), rows > 1 ? uint64_t(stride) * 4 : 0, asked};
   }
+  // The same of elements of another type, which the launch's tensor has to have.
+  void matrix(int i, int64_t rows, int64_t columns, int64_t stride, const ElementType* type) {
+    if (!type) return;
+    const uint64_t step = rows > 1 ? uint64_t(stride) * type->bytes : 0;
+    reach[i] = {elements(rows, columns, stride, type->bytes), step, asked, type};
+  }
+  // Whole number i, a number of gk.hpp's element types; null where it is none.
+  const ElementType* type(int i, const char* name) {
+    at_least(i, name, 0), at_most(i, name, int64_t(std::size(element_types)) - 1);
+    return element_type(double(args.whole[i]));
+  }
   void column(int i, int64_t rows, int64_t stride) { matrix(i, rows, 1, stride); }
 
   // Pointer i covers `count` elements of `size` bytes.
@@ -67,10 +78,10 @@ class Check {
   }
 
  private:
-  static uint64_t elements(int64_t rows, int64_t columns, int64_t stride) {
+  static uint64_t elements(int64_t rows, int64_t columns, int64_t stride, uint64_t bytes = 4) {
     if (rows < 1 || columns < 1 || stride < 0) return 0;
     unsigned __int128 count = (unsigned __int128)(rows - 1) * (uint64_t)stride + (uint64_t)columns;
-    return count > UINT64_MAX / 4 ? UINT64_MAX : (uint64_t)count * 4;
+    return count > UINT64_MAX / bytes ? UINT64_MAX : (uint64_t)count * bytes;
   }
   static char* text() {
     static thread_local char buffer[160];

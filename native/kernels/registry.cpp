@@ -85,6 +85,18 @@ void copy2d(const KernelArgs&, Check& check) {
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
 }
 
+static_assert(element_types[GK_FLOAT32].letter == 'f' && element_types[GK_INT32].letter == 'i' &&
+                  element_types[GK_BFLOAT16].letter == 'E' && std::size(element_types) == GK_BFLOAT16 + 1,
+              "kernel.hpp and gk.hpp number the element types alike");
+
+void convert(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  const ElementType* type = check.type(4, "dtype");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns), type);
+  check.finite(0, "scale"), check.finite(1, "shift");
+}
+
 void axpby(const KernelArgs&, Check& check) {
   const int64_t n = check.size(0, "n");
   check.vector(0, n), check.vector(1, n);
@@ -177,6 +189,7 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(gather_columns),
         HOTSLOT_KERNEL(gather),
         HOTSLOT_KERNEL(copy2d),
+        HOTSLOT_KERNEL(convert),
         HOTSLOT_KERNEL(fill),
         HOTSLOT_KERNEL(axpby),
         HOTSLOT_KERNEL(copy_every),

@@ -56,6 +56,12 @@ export const kernels = {
     reals: [],
   },
   copy2d: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: [] },
+  convert: {
+    writes: 1,
+    tensors: ['y', 'x'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride', 'dtype'],
+    reals: ['scale', 'shift'],
+  },
   fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
   axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
   copy_every: { writes: 1, keeps: true, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },

@@ -1,6 +1,6 @@
 /** A launch made of plain numbers, for one native call that reads them at once. */
 import { shown } from '../checks.ts';
-import { type DType, dtypes } from '../dtype.ts';
+import { dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
@@ -8,10 +8,7 @@ import { kernels } from './kernels.ts';
 import { native } from './native.ts';
 import { layOut } from './strides.ts';
 
-/** The element types that kernels distinguish, as native/kernels/kernel.hpp writes them. */
-const elementTypes: Partial<Record<DType, number>> = { float32: 0x66, int32: 0x69 };
-
-/** Handle, offset, bytes, element type, step, run: what a tensor is to the native call. */
+/** Handle, offset, bytes, code of the dtype, step, run: what a tensor is to the native call. */
 const TENSOR_FIELDS = 6;
 /** max_pointers tensors, max_wholes, max_floats; the native call counts, so that more than fit are refused there. */
 const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
@@ -37,12 +34,12 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   let at = 0;
   for (let i = 0; i < tensors.length; i++) {
     const tensor = checkTensor(`launch of '${kernel}'`, tensors[i] as Tensor);
-    const element = dtypes[tensor.dtype].bytes;
+    const { bytes, code } = dtypes[tensor.dtype];
     numbers[at++] = tensor.handle;
     numbers[at++] = tensor.byteOffset;
     numbers[at++] = tensor.spanBytes;
-    numbers[at++] = elementTypes[tensor.dtype] ?? 0;
-    at = layOut(tensor.shape, tensor.strides, element, numbers, at);
+    numbers[at++] = code;
+    at = layOut(tensor.shape, tensor.strides, bytes, numbers, at);
   }
   for (let i = 0; i < wholes.length; i++) {
     const whole = wholes[i];

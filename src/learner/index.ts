@@ -1,6 +1,7 @@
 /** `hotslot/learner`: networks, optimisers and learners as device work that can be captured. */
 export type { Activation } from './activation.ts';
 export { Adam, type AdamOptions } from './adam.ts';
+export { type ConvertOptions, convert } from './convert.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './dqn.ts';
 export { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 export { type DenseLayer, MlpLayout, type MlpOptions } from './mlp-layout.ts';

@@ -2,13 +2,15 @@
  * One launch of every kernel whose result does not depend on who adds up first: arguments with tails, strides, subnormal
  * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
  */
-import { dtypes, type TypedArray } from '../../src/dtype.ts';
+import { type ArrayOf, type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
 import { encode } from '../../src/halo/moves.ts';
 import { Random } from '../../src/random.ts';
 
 export interface LaunchCase {
   /** initial values; what is only written starts as something else */
   tensors: readonly TypedArray[];
+  /** of tensors that are not of their array's own dtype */
+  dtypes?: readonly (DType | undefined)[];
   wholes?: readonly number[];
   reals?: readonly number[];
 }
@@ -35,6 +37,23 @@ const many = 600_011;
 const [rows, columns, wide] = [37, 53, 61];
 const area = rows * wide;
 const acts = ['none', 'relu', 'tanh'];
+
+/** Elements with any bits, in strided rows; doubles of the sizes that floats have too. */
+function convert(dtype: DType, reals: readonly number[]): LaunchCase {
+  const numbers = new Random(dtypes[dtype].code, 5);
+  const x = new dtypes[dtype].array(area) as ArrayOf<DType>;
+  const words = new Uint32Array(x.buffer, 0, Math.floor(x.byteLength / 4));
+  for (let i = 0; i < words.length; i++) words[i] = numbers.below(2 ** 32);
+  if (x instanceof Float64Array) {
+    for (let i = 0; i < x.length; i++) if (i % 7 > 0) x[i] = numbers.between(-2, 2) * 2 ** (numbers.below(290) - 155);
+  }
+  return {
+    tensors: [stale(area), x],
+    dtypes: ['float32', dtype],
+    wholes: [rows, columns, wide, wide, dtypes[dtype].code],
+    reals,
+  };
+}
 
 /** Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a grid is wide. */
 function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pack' | 'unpack'): LaunchCase {
@@ -199,6 +218,14 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
     (['pack', 'unpack'] as const).map(
       (direction) => [direction, `halo${8 * dtypes[dtype].bytes}`, halo(dtype, direction)] as const,
     ),
+  ),
+  ...(Object.keys(dtypes) as DType[]).flatMap((dtype) =>
+    (
+      [
+        [1, 0],
+        [1 / 255, -0.5],
+      ] as const
+    ).map((reals) => [`${dtype} · ${reals[0]} + ${reals[1]}`, 'convert', convert(dtype, reals)] as const),
   ),
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [

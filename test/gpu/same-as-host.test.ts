@@ -29,10 +29,16 @@ function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
 }
 
 /** Every tensor's values behind one launch. */
-async function launched(device: Device, kernel: string, { tensors, ...numbers }: LaunchCase): Promise<TypedArray[]> {
+async function launched(
+  device: Device,
+  kernel: string,
+  { tensors, dtypes, ...numbers }: LaunchCase,
+): Promise<TypedArray[]> {
   const stream = device.createStream();
-  const made = tensors.map((values) =>
-    device.allocate({ shape: [values.length], dtype: new CpuTensor(values).dtype }).write(values, stream),
+  const made = tensors.map((values, i) =>
+    device
+      .allocate({ shape: [values.length], dtype: new CpuTensor(values, [values.length], dtypes?.[i]).dtype })
+      .write(values, stream),
   );
   launchAnything(stream, kernel, { tensors: made, ...numbers });
   const got: TypedArray[] = [];

@@ -161,7 +161,7 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
   Buffers start;
   std::uniform_real_distribution<float> uniform(-1, 1);
   for (int i = 0; i < kernel->pointers; i++) {
-    start.emplace_back(reach[i].bytes / 4);
+    start.emplace_back((reach[i].bytes + 3) / 4);
     for (uint32_t& word : start.back()) word = as_word(uniform(generator));
   }
   if (prepare) prepare(start);
@@ -192,6 +192,17 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
     }
 }
 
+void any_doubles(std::vector<uint32_t>& words) {
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    const double size = std::ldexp(1 + double(generator() >> 8) * 0x1p-24, int(generator() % 290) - 155);
+    const double value = generator() % 2 ? size : -size;
+    std::memcpy(&words[i], &value, 8);
+    // Bits that a float has no room for: none, half of the last one, and beside it.
+    constexpr uint32_t rests[] = {0, 0x10000000, 0x0fffffff, 0x10000001};
+    if (i % 4 == 0) words[i] = (words[i] & 0xe0000000) | rests[generator() % 4];
+  }
+}
+
 // Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole words.
 void compare_halo(const char* name) {
   const std::vector<HaloMove> moves = {
@@ -206,7 +217,22 @@ void compare_halo(const char* name) {
           [&](Buffers& b) { std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove)); });
 }
 
+// Any bits of every element type; of doubles mostly those that a float has room for, and ties.
+void compare_convert() {
+  const auto any = [](Buffers& b) {
+    for (uint32_t& word : b[1]) word = uint32_t(generator());
+  };
+  const auto doubles = [](Buffers& b) { any_doubles(b[1]); };
+  for (int64_t type = 0; type < int64_t(std::size(element_types)); type++)
+    for (const std::vector<double>& factors : {std::vector<double>{1, 0}, {1.0 / 255, -0.5}}) {
+      compare("convert", {13, 17, 20, 18, type}, factors, any);
+      compare("convert", {1, 1031, 1031, 1031, type}, factors, any);
+      if (type == GK_FLOAT64) compare("convert", {13, 17, 20, 18, type}, factors, doubles);
+    }
+}
+
 void compare_all() {
+  compare_convert();
   for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
   for (int64_t act : {0, 1, 2}) {
     const auto wide = [](Buffers& b) {

@@ -148,6 +148,8 @@ void test_gemm() {
       }
 }
 
+bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
+
 double act(double x, int64_t kind) { return kind == 1 ? std::max(x, 0.0) : kind == 2 ? std::tanh(x) : x; }
 
 void test_activations() {
@@ -218,6 +220,109 @@ void test_columns() {
     }
 }
 
+// Elements of a type as convert takes them, and what it makes of each.
+template <class T, class Value>
+void convert_case(int64_t type, const std::vector<T>& elements, Value value) {
+  for (int64_t columns : {1, 3, 17})
+    for (int64_t extra : {0, 3}) {
+      const int64_t rows = int64_t(elements.size()) / (columns + extra), xs = columns + extra, ys = columns + 2 * extra;
+      std::vector<T> x(elements.begin(), elements.begin() + matrix(rows, columns, xs));
+      const Floats y(matrix(rows, columns, ys)), scaled(y);
+      const Floats before(y);
+      launch("convert", {y, x}, {rows, columns, ys, xs, type}, {1, 0});
+      launch("convert", {scaled, x}, {rows, columns, ys, xs, type}, {0.3, -2});
+      bool same = true;
+      for (int64_t i = 0; i < y.n; i++) {
+        const float number = float(value(x[size_t(std::min(i / ys * xs + i % ys, int64_t(x.size()) - 1))]));
+        const bool inside = i % ys < columns;
+        // Two steps, each rounded.
+        volatile float product = 0.3f * number;
+        same &= same_bits(y[i], inside ? number : before[i]);
+        same &= same_bits(scaled[i], inside ? product + -2.0f : before[i]);
+      }
+      check(same, std::string("convert of ") + element_types[type].name);
+    }
+}
+
+template <class T>
+void convert_numbers(int64_t type, std::vector<T> elements) {
+  for (int i = 0; i < 300; i++) {
+    const uint64_t word = uint64_t(generator()) << 32 | generator(), down = generator() % 64;
+    elements.push_back(std::is_signed_v<T> ? T(int64_t(word) >> down) : T(word >> down));
+  }
+  convert_case(type, elements, [](T x) { return float(x); });
+}
+
+void test_convert() {
+  convert_numbers<int8_t>(GK_INT8, {0, 1, -1, 127, -128});
+  convert_numbers<uint8_t>(GK_UINT8, {0, 1, 127, 128, 255});
+  convert_numbers<int16_t>(GK_INT16, {0, -1, 32767, -32768});
+  convert_numbers<uint16_t>(GK_UINT16, {0, 1, 32768, 65535});
+  convert_numbers<int32_t>(GK_INT32, {0, -1, 16777217, 16777219, -16777217, INT32_MAX, INT32_MIN});
+  convert_numbers<uint32_t>(GK_UINT32, {0, 1, 16777217, 0x80000080, 0x80000081, 0x80000180, UINT32_MAX});
+  convert_numbers<int64_t>(
+      GK_INT64, {0, -1, (int64_t(1) << 54) + (1 << 30) + 1, -(int64_t(1) << 40) - (1 << 16) - 1, INT64_MAX, INT64_MIN});
+  convert_numbers<uint64_t>(GK_UINT64, {0, 1, (uint64_t(1) << 63) + (uint64_t(1) << 39) + 1,
+                                        (uint64_t(1) << 63) + (uint64_t(1) << 39), UINT64_MAX});
+  convert_case(GK_BOOL, std::vector<uint8_t>{0, 1, 1, 0, 2, 255, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0},
+               [](uint8_t x) { return x ? 1.0f : 0.0f; });
+  // Doubles of every size that matters to a float; the processor rounds them too.
+  std::vector<double> doubles{0.0,
+                              -0.0,
+                              1e300,
+                              -1e300,
+                              INFINITY,
+                              -INFINITY,
+                              5e-324,
+                              0x1p-150,
+                              -0x1.8p-150,
+                              0x1p-149,
+                              0x1.fffffefffffffp127,
+                              0x1.ffffffp127,
+                              0x1.fffffefp127,
+                              0x1.0000010000001p0,
+                              0x1.000001p0};
+  for (int i = 0; i < 4000; i++)
+    doubles.push_back(
+        std::ldexp(std::uniform_real_distribution<double>(-2, 2)(generator), int(generator() % 290) - 155));
+  for (size_t i = 100; i < doubles.size(); i += 3) {
+    uint64_t bits;
+    std::memcpy(&bits, &doubles[i], 8);
+    bits = (bits & ~uint64_t(0x1fffffff)) | 0x10000000;
+    std::memcpy(&doubles[i], &bits, 8);
+  }
+  convert_case(GK_FLOAT64, doubles, [](double x) { return float(x); });
+  std::vector<float> floats{0.0f, -0.0f, 1e-45f, INFINITY, 3.4e38f};
+  for (int i = 0; i < 100; i++) floats.push_back(std::uniform_real_distribution<float>(-9, 9)(generator));
+  convert_case(GK_FLOAT32, floats, [](float x) { return x; });
+  std::vector<uint16_t> halves;
+  for (uint32_t i = 0; i < 65536; i++)
+    if ((i & 0x7fff) <= 0x7c00) halves.push_back(uint16_t(i));
+  convert_case(GK_FLOAT16, halves, [](uint16_t h) {
+    const int exponent = h >> 10 & 31, mantissa = h & 1023;
+    const double size = exponent == 31  ? INFINITY
+                        : exponent == 0 ? std::ldexp(mantissa, -24)
+                                        : std::ldexp(1024 + mantissa, exponent - 25);
+    return h & 0x8000 ? -size : size;
+  });
+  halves.clear();
+  for (uint32_t i = 0; i < 65536; i++)
+    if ((i & 0x7fff) <= 0x7f80) halves.push_back(uint16_t(i));
+  convert_case(GK_BFLOAT16, halves, [](uint16_t h) {
+    const uint32_t bits = uint32_t(h) << 16;
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+  });
+  // What is none stays none, and quiet: the same one behind a computation.
+  std::vector<uint64_t> nan{0x7ff0000000000001u, 0xfff8000020000000u};
+  const Floats y(2), scaled(2);
+  launch("convert", {y, nan}, {1, 2, 2, 2, GK_FLOAT64}, {1, 0});
+  launch("convert", {scaled, nan}, {1, 2, 2, 2, GK_FLOAT64}, {2, 0});
+  check(gk_bits(y[0]) == 0x7fc00000 && gk_bits(y[1]) == 0xffc00001, "a NaN keeps what a float has room for");
+  check(gk_bits(scaled[0]) == 0x7fc00000 && gk_bits(scaled[1]) == 0x7fc00000, "a computed NaN is one and the same");
+}
+
 void test_rows() {
   for (const auto& s : odd_sizes)
     for (int64_t extra : {0, 3}) {
@@ -254,8 +359,6 @@ struct Ordered {
   }
   std::vector<float> lane;
 };
-
-bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
 void test_order_of_sums() {
   for (int64_t rows : {1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4099})
@@ -592,6 +695,9 @@ void test_refusals() {
   refused("adam_advance", {}, {0.1, 0, 0.1}, "1 - beta1 must be within [9e-10, 1], got 0");
   refused("gather", {4, 3, 0, 3, 3}, {}, "table_rows must be at least 1, got 0");
   refused("gather", {4, 3, 9, 3, 2}, {}, "table_stride must be at least the row's 3 elements, got 2");
+  refused("convert", {4, 3, 3, 3, 13}, {1, 0}, "dtype must be at most 12, got 13");
+  refused("convert", {4, 3, 3, 2, 3}, {1, 0}, "x_stride must be at least the row's 3 elements, got 2");
+  refused("convert", {4, 3, 3, 3, 3}, {INFINITY, 0}, "scale must be finite as a float, got inf");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
@@ -694,8 +800,9 @@ void test_test_kernels() {
 int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
-  test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_rows(), test_flat(),
-      test_adam(), test_td(), test_random(), test_idle_cores(), test_halo(), test_refusals(), test_test_kernels();
+  test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
+      test_flat(), test_adam(), test_td(), test_random(), test_idle_cores(), test_halo(), test_refusals(),
+      test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }

@@ -26,16 +26,17 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// How a tensor lies in memory: bytes from row to row, and bytes that lie together, as a row does.
+// How a tensor lies in memory: bytes from row to row, bytes that lie together, as a row does, and what they are.
 struct Rows {
   // dense: rows may be counted in it as one likes; none: its elements are no rows at one distance.
   static constexpr int64_t dense = -1, none = -2;
   int64_t step = dense;
   uint64_t run = UINT64_MAX;
+  const ElementType* type = nullptr;
 };
 
 // Throws unless every tensor of the launch is as large as its numbers ask for, begins where an element may, and has its
-// rows where the numbers say, as far as that is told.
+// rows and elements as the numbers say, as far as that is told.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
 using Function = Napi::Value (*)(Info);

@@ -50,8 +50,8 @@ void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// launch(stream, kernel name, numbers, tensors, wholes, reals): per tensor handle, offset, bytes, element type as
-// Kernel::types has it, step and run as in Rows; then the whole numbers, then the reals. The last three count them.
+// launch(stream, kernel name, numbers, tensors, wholes, reals): per tensor handle, offset, bytes, element type by
+// gk.hpp's number, step and run as in Rows; then the whole numbers, then the reals. The last three count them.
 Napi::Value launch(Info info) {
   const Bytes given = bytes_of(info[2], "the numbers");
   return guard(info, [&] {
@@ -73,11 +73,14 @@ Napi::Value launch(Info info) {
     call.spans.reserve(size_t(kernel->pointers));
     Rows rows[max_pointers];
     for (int i = 0; i < kernel->pointers; ++i, at += fields) {
-      const char type = kernel->types[size_t(i)];
-      if (type && type != char(at[3]))
-        throw argument("kernel '", name, "': tensor ", i, " must be ", type == 'f' ? "float32" : "int32");
+      const char wanted = kernel->types[size_t(i)];
+      const ElementType* type = element_type(at[3]);
+      if (!type) throw argument("kernel '", name, "': tensor ", i, " has no element type ", at[3]);
+      if (wanted && wanted != type->letter)
+        throw argument("kernel '", name, "': tensor ", i, " must be ", wanted == 'f' ? "float32" : "int32", ", got ",
+                       type->name);
       call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
-      rows[i] = {int64_t(at[4]), uint64_t(at[5])};
+      rows[i] = {int64_t(at[4]), uint64_t(at[5]), type};
     }
     read_numbers(*kernel, at, call.args);
     check_launch(call, rows);
@@ -178,12 +181,12 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
     if (reach.bytes <= rows.run) return {};
     return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes, " are needed: it is strided");
   }
-  // Kernels count in elements of four bytes.
-  const uint64_t said = reach.step / 4, row = (reach.bytes - 1) % reach.step + 1;
+  const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
+  const uint64_t row = (reach.bytes - 1) % reach.step + 1;
   if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
   if (uint64_t(rows.step) != reach.step)
-    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said,
-                    " elements of 4: pass the tensor's own strides[0]");
+    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said, " elements of ",
+                    element, ": pass the tensor's own strides[0]");
   if (row > rows.run) return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
   return {};
 }
@@ -197,12 +200,17 @@ void check_launch(const Launch& call, const Rows* rows) {
   if (const char* wrong = kernel.need(call.args, reach)) throw range("kernel '", kernel.name, "': ", wrong);
   for (size_t i = 0; i < call.spans.size(); ++i) {
     const Span& span = call.spans[i];
+    const ElementType* const type = reach[i].type;
+    if (rows && type && type != rows[i].type)
+      throw argument(which(i), " is ", rows[i].type->name, ", its number of a dtype says ", type->name);
     if (rows)
       if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
     if (span.bytes < reach[i].bytes)
       throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
     if (!kernel.aligned(int(i), uintptr_t(span.address())))
       throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(kernel.widths[i]));
+    if (type && uintptr_t(span.address()) % type->bytes != 0)
+      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(type->bytes));
   }
 }
 
