@@ -208,7 +208,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
    * Typed arrays by column, dense; see docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
    * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
    */
-  sample<V extends View<S>>(options: {
+  sample<V extends View>(options: {
     view: V;
     seed: number | bigint;
     count: number;
@@ -226,7 +226,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
    * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal the row gets, −1 for its own.
    * Throws a RangeError naming the first id that is not drawable.
    */
-  transitionsAt<V extends View<S>>(options: {
+  transitionsAt<V extends View>(options: {
     view: V;
     ids: Float64Array | readonly number[];
     goalIds?: Float64Array | readonly number[];
