@@ -1,9 +1,10 @@
 /** Makes actors out of shared memory and handles alone, so that any thread can: a worker, a successor, the caller inline. */
-import { ReplayBuffer, type SharedReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import type { SharedWeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { openDevice } from '../src/device/open.ts';
+import { attachPacker } from '../src/pipeline/packer.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
+import type { SharedSource } from '../src/pipeline/source.ts';
 import { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring, RingShare } from '../src/ring/ring.ts';
 import { type Role, roles } from '../src/ring/slot.ts';
@@ -18,7 +19,7 @@ import { SubmitActor } from './submit.ts';
 /** Everything a thread needs to host its roles: shared memory and handles, no objects of the opener. */
 export interface ActorSetup {
   ring: RingShare;
-  buffer: SharedReplayBuffer;
+  source: SharedSource;
   /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
   packBell: number;
   mailbox: SharedWeightMailbox | null;
@@ -45,8 +46,8 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
   const mailbox = setup.mailbox && new WeightVersions(setup.mailbox);
   const attach = () => new AttachedTransferBackend(slots.backend);
   const make: Record<Role, () => Actor> = {
-    pack: () => new PackActor({ ring, buffer: ReplayBuffer.attach(setup.buffer), halves }),
-    submit: () => new SubmitActor({ ring, backend: attach(), rowBytes: setup.buffer.layout.rowBytes }),
+    pack: () => new PackActor({ ring, packer: attachPacker(setup.source, halves, ring.depth), halves }),
+    submit: () => new SubmitActor({ ring, backend: attach(), batchBytes: slots.host.batchBytes }),
     poll: () => {
       using device = openDevice(slots.backend.device); // the pipeline has it open for longer
       return new PollActor({

@@ -178,7 +178,7 @@ export class PollActor implements Actor {
       // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
       if ((record[Field.updateMs] as number) >= 0) {
         const home = slots.homes[slot];
-        if (home !== undefined) answered(native().copyOut(home, halves.outBytes(slot)));
+        if (home !== undefined) answered(native().copyOut(home, halves.homeBytes(slot)));
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
       }

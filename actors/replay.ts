@@ -84,7 +84,7 @@ export class ReplayActor implements Actor {
       at = place?.byteOffset ?? -1;
     }
     const home = this.#setup.slots.homes[slot];
-    if (this.#unsure && home !== undefined) answered(native().copyOut(home, this.#setup.halves.outBytes(slot)));
+    if (this.#unsure && home !== undefined) answered(native().copyOut(home, this.#setup.halves.homeBytes(slot)));
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
     const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;

@@ -3,22 +3,21 @@
  * The only writer of a Free slot's record.
  */
 
-import type { ReplayBuffer } from '../src/buffer/replay-buffer.ts';
+import { insideOfLimiter } from '../src/buffer/rate-limiter.ts';
 import { nowMs } from '../src/clock.ts';
+import type { Packer } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
-  readonly #buffer: ReplayBuffer;
-  /** rows were seen: a buffer never becomes empty again */
-  #filled = false;
+  readonly #source: Pick<Packer, 'filled' | 'limiter'>;
   #slot: number;
 
-  constructor(ring: Ring, buffer: ReplayBuffer) {
+  constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter'>) {
     this.#ring = ring;
-    this.#buffer = buffer;
+    this.#source = source;
     this.#slot = ring.seatOf(SlotState.Free);
   }
 
@@ -43,6 +42,23 @@ export class Requester {
     return made;
   }
 
+  /**
+   * Takes back the requests from the newest down to this slot's, which nobody has begun on: each slot is Free again for the same
+   * sequence. The newest first, so that those that are left are always the oldest. Pack's thread only, when requests are paused.
+   */
+  takeBack(slot: number): number {
+    const ring = this.#ring;
+    let taken = 0;
+    for (let last = -1; last !== slot; taken++) {
+      last = (this.#slot + ring.depth - 1) % ring.depth;
+      ring.takeBack(last);
+      this.#slot = last;
+      const { limiter } = this.#source;
+      if (limiter) insideOfLimiter(limiter).giveBack(ring.record(last)[Field.rows] as number);
+    }
+    return taken;
+  }
+
   #gate(sequence: number): Gate {
     const { header, run } = this.#ring;
     // The mode is read before the run fields it publishes.
@@ -56,10 +72,9 @@ export class Requester {
     } else {
       if (!run.holds(sequence)) return Gate.nothingAsked;
       // A run can be ended at any time, so its requests never wait for the first rows in a slot.
-      this.#filled ||= this.#buffer.ptr > 0;
-      if (!this.#filled) return Gate.rows;
+      if (!this.#source.filled()) return Gate.rows;
     }
-    const { limiter } = this.#buffer;
+    const { limiter } = this.#source;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
     return limiter === null || limiter.takeSamples(rows) ? Gate.open : Gate.limiter;
   }
@@ -76,6 +91,7 @@ export class Requester {
     record[Field.leastPtr] = manual ? run.leastPtr : 1;
     record[Field.publish] = !manual && run.publishes(sequence) ? 1 : 0;
     record[Field.version] = 0;
+    record[Field.beta] = this.#ring.beta;
     record[Field.requestedAt] = nowMs();
   }
 }

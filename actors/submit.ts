@@ -11,12 +11,12 @@ export class SubmitActor implements Actor {
   slot: number;
   readonly #ring: Ring;
   readonly #backend: AttachedTransferBackend;
-  readonly #rowBytes: number;
+  readonly #batchBytes: number;
 
-  constructor({ ring, backend, rowBytes }: { ring: Ring; backend: AttachedTransferBackend; rowBytes: number }) {
+  constructor({ ring, backend, batchBytes }: { ring: Ring; backend: AttachedTransferBackend; batchBytes: number }) {
     this.#ring = ring;
     this.#backend = backend;
-    this.#rowBytes = rowBytes;
+    this.#batchBytes = batchBytes;
     this.slot = ring.seatOf(SlotState.Packed);
   }
 
@@ -28,7 +28,7 @@ export class SubmitActor implements Actor {
       const record = ring.record(slot);
       record[Field.submitBegin] = nowMs();
       // A copy that a dead actor enqueued may still run: the same bytes once more change nothing (I8).
-      this.#backend.submitSlot(slot, PARAMS_BYTES + (record[Field.rows] as number) * this.#rowBytes);
+      this.#backend.submitSlot(slot, PARAMS_BYTES + this.#batchBytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');
       this.slot = (slot + 1) % ring.depth;

@@ -4,9 +4,9 @@
  */
 import { parentPort } from 'node:worker_threads';
 import { answered, ThreadEnding } from '../src/addon.ts';
-import { insideOfBuffer, ReplayBuffer } from '../src/buffer/replay-buffer.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
+import { bellsOf } from '../src/pipeline/source.ts';
 import { ThreadState } from '../src/ring/header.ts';
 import { Ring } from '../src/ring/ring.ts';
 import type { Role } from '../src/ring/slot.ts';
@@ -33,7 +33,7 @@ export class ActorThread {
   attach(setup: ThreadSetup): void {
     const ring = Ring.attach(setup.ring);
     const { threads } = ring.header;
-    ring.bells.adoptPackBell(insideOfBuffer(ReplayBuffer.attach(setup.buffer)).bells.at(setup.packBell));
+    ring.bells.adoptPackBell(bellsOf(setup.source).at(setup.packBell));
     this.#setup = setup;
     this.#ring = ring;
     this.#bell = ring.bells.of(setup.roles[0] as Role);

@@ -64,7 +64,7 @@ export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline
 export type { PipelineEvents, Tick } from './pipeline/history.ts';
 export type { SlotNow } from './pipeline/inspect.ts';
 export type { TransferManifest } from './pipeline/manifest.ts';
-export type { PipelineOptions, Placement, TraceOptions } from './pipeline/options.ts';
+export type { PipelineOptions, Placement, TraceOptions, TrajectoryPipelineOptions } from './pipeline/options.ts';
 export { ReplayPipeline } from './pipeline/replay-pipeline.ts';
 export type { Batch } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
@@ -79,7 +79,7 @@ export {
   prioritizedIndices,
 } from './trajectories/prioritized.ts';
 export type { PlacesRead } from './trajectories/reader.ts';
-export type { SampleOf, TransitionSample, WindowSample } from './trajectories/samples.ts';
+export type { BatchFields, SampleOf, TransitionSample, WindowSample } from './trajectories/samples.ts';
 export type { Flags, GivenOf, StepField, StepFieldSpec, StepFields, StepLayout, Steps } from './trajectories/schema.ts';
 export { type SharedTrajectoryBuffer, TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
 export type { TrajectoryWriter } from './trajectories/trajectory-writer.ts';

@@ -2,10 +2,12 @@
 #include <napi.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "device/addon/napi.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
+#include "rows/view_arguments.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot {
@@ -76,11 +78,117 @@ class Packer final : public Napi::ObjectWrap<Packer> {
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 
+// The same of a view. By priorities it owns the tree, and takes up what came home for the sequence that the slot had
+// before.
+class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
+ public:
+  // new ViewPacker(lanes' bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
+  // Float64Array(7), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
+  // slot, depth)
+  explicit ViewPacker(Info info) : ObjectWrap(info) {
+    const Bytes memory = bytes_of(info[0], "the trajectories"), report = bytes_of(info[4], "the report"),
+                rule = bytes_of(info[5], "the rule"), columns = bytes_of(info[6], "the columns"),
+                tree = bytes_if_any(info.Env(), info[7]);
+    slots_ = bytes_of(info[1], "the slots");
+    const rows::Lanes lanes = rows::open_lanes(memory.data, memory.size);
+    if (lanes.header == nullptr) throw_js(info.Env(), argument("the first argument is not trajectories' memory"));
+    if (report.size < 7 * sizeof(double)) throw_js(info.Env(), argument("the report needs seven float64"));
+    if (rule.size < rows::rule_numbers * sizeof(double)) throw_js(info.Env(), argument("the rule is too short"));
+    first_ = whole(info, 2);
+    stride_ = whole(info, 3);
+    report_ = reinterpret_cast<double*>(report.data);
+    view_ = std::make_unique<rows::View>(lanes, rows::rule_of(reinterpret_cast<const double*>(rule.data)),
+                                         rows::columns_of(reinterpret_cast<const double*>(columns.data),
+                                                          columns.size / (rows::column_numbers * sizeof(double))));
+    const uint64_t leaves = lanes.lanes * lanes.per_lane;
+    if (tree.data != nullptr) {
+      if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("the tree is too small"));
+      view_->follow(std::make_unique<rows::PriorityTree>(tree.data, leaves, lanes.lanes));
+    }
+    normalise_ = static_cast<rows::Weighing::Normalise>(whole(info, 8));
+    ids_at_ = whole(info, 9);
+    priorities_at_ = whole(info, 10);
+    depth_ = whole(info, 11);
+    for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
+    if (tree.data != nullptr) views_.push_back(Napi::Persistent(info[7].As<Napi::TypedArray>()));
+  }
+
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "ViewPacker",
+                       {InstanceMethod("pack", &ViewPacker::pack), InstanceMethod("filled", &ViewPacker::filled)});
+  }
+
+ private:
+  // Whether anything can be drawn now.
+  Napi::Value filled(Info info) {
+    view_->look_around();
+    const bool yes = view_->tree() ? view_->tree()->total() > 0 : view_->drawable().count() > 0;
+    return Napi::Boolean::New(info.Env(), yes);
+  }
+
+  // pack(slot, seed, rows, least ptr, beta, sequence): 0 until there is what is asked, 1 when the batch lies in the
+  // slot, 2 to be called again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn
+  // again, priorities that came too late, the largest priority.
+  Napi::Value pack(Info info) {
+    const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
+    uint8_t* const half = slots_.data + slot * stride_;
+    const uint64_t bytes = view_->batch_bytes(count);
+    if ((slot + 1) * stride_ > slots_.size || first_ + bytes > stride_)
+      throw_js(info.Env(), range("the batch does not fit the slot"));
+    if (!packing_) {
+      const double begin = double(now_ns()) / 1e6;
+      const uint64_t ptr = rows::count_steps_ever(view_->lanes());
+      if (double(ptr) < number(info, 3)) return Napi::Number::New(info.Env(), 0);
+      // The snapshot, and the largest priority for every step in it that has none; then the update of the batch that
+      // this slot held before. One native call does both and says so: a successor repeats neither.
+      view_->look_around();
+      take_up(half, sequence, count);
+      const rows::Request request{count, half + first_, number(info, 4), normalise_};
+      if (view_->draw(request, whole(info, 1)) == rows::View::Result::empty) return Napi::Number::New(info.Env(), 0);
+      report_[0] = double(ptr);
+      report_[1] = double(view_->drawable().count());
+      report_[2] = begin;
+      report_[6] = view_->tree() ? view_->tree()->header().largest : 0;
+      packing_ = true;
+    }
+    const auto result = view_->gather(now_ns() + slice_ns);
+    if (result == rows::View::Result::more) return Napi::Number::New(info.Env(), 2);
+    packing_ = false;
+    if (result == rows::View::Result::empty) return Napi::Number::New(info.Env(), 0);
+    report_[3] = double(now_ns()) / 1e6;
+    report_[4] = double(view_->drawn_again());
+    report_[5] = stale_;
+    stale_ = 0;
+    return Napi::Number::New(info.Env(), 1);
+  }
+
+  // Of each sequence once, in order: the tree says which ones were.
+  void take_up(const uint8_t* half, uint64_t sequence, uint64_t count) {
+    rows::PriorityTree* tree = view_->tree();
+    if (tree == nullptr || sequence < depth_ || tree->header().applied > sequence - depth_) return;
+    const uint64_t stale = tree->header().stale;
+    tree->update(view_->drawable(), reinterpret_cast<const double*>(half + first_ + ids_at_),
+                 reinterpret_cast<const float*>(half + priorities_at_), count);
+    tree->header().applied = sequence - depth_ + 1;
+    stale_ += double(tree->header().stale - stale);
+  }
+
+  Bytes slots_{};
+  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0;
+  double* report_ = nullptr;
+  double stale_ = 0;
+  std::unique_ptr<rows::View> view_;
+  rows::Weighing::Normalise normalise_ = rows::Weighing::tree;
+  bool packing_ = false;
+  std::vector<Napi::Reference<Napi::TypedArray>> views_;
+};
+
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
   exports.Set("Packer", Packer::define(env));
+  exports.Set("ViewPacker", ViewPacker::define(env));
   return exports;
 }
 NODE_API_MODULE(pack, init_addon)

@@ -99,6 +99,12 @@ LaneCounts count_steps(const Lanes& lanes) {
   return counts;
 }
 
+uint64_t count_steps_ever(const Lanes& lanes) {
+  uint64_t ptr = 0;
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane) ptr += lanes.steps[lane].load(std::memory_order_acquire);
+  return ptr;
+}
+
 void clear_lanes(const Lanes& lanes) {
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
     lanes.floor[lane].store(lanes.committed[lane].load(std::memory_order_acquire), std::memory_order_release);

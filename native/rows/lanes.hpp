@@ -82,6 +82,7 @@ struct LaneCounts {
   uint64_t ptr, size;
 };
 LaneCounts count_steps(const Lanes& lanes);
+uint64_t count_steps_ever(const Lanes& lanes);
 
 // L6 for every lane.
 void clear_lanes(const Lanes& lanes);

@@ -101,8 +101,8 @@ Napi::Value add_steps_js(Info info) {
   return Napi::Number::New(env, 1);
 }
 
-// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or the first id that is not
-// there
+// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or
+// the first id that is not there
 Napi::Value read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -203,6 +203,7 @@ Napi::Value sample_view(Info info) {
   View& here = view(info);
   const Request request{whole(info, 2), require_bytes(info, 3, 0).data, number(info, 4),
                         static_cast<Weighing::Normalise>(u32(info, 5))};
+  require_bytes(info, 3, here.batch_bytes(request.count));
   here.look_around();
   View::Result result = here.draw(request, u32(info, 1));
   if (result == View::Result::done) result = here.gather(0);
@@ -217,6 +218,7 @@ Napi::Value take_view(Info info) {
   const Bytes goals = bytes_if_any(info.Env(), info[2]);
   if (goals.data != nullptr && goals.size < count * 8) throw_js(info.Env(), range("rows addon: too few goals"));
   const Request request{count, require_bytes(info, 4, 0).data, 0, Weighing::tree};
+  require_bytes(info, 4, view(info).batch_bytes(count));
   const uint64_t taken = view(info).take(request, ids, reinterpret_cast<const double*>(goals.data));
   return Napi::Number::New(info.Env(), taken == count ? -1 : static_cast<double>(taken));
 }

@@ -288,6 +288,37 @@ uint64_t View::places_of(const Column& column) const {
   return column.frames * (window ? rule_.window() + (column.observation ? 1 : 0) : 1);
 }
 
+uint64_t View::batch_bytes(uint64_t count) const {
+  uint64_t end = 0;
+  for (const Column& column : columns_) end = std::max(end, column.at + count * row_bytes(column));
+  return end;
+}
+
+uint64_t View::row_bytes(const Column& column) const {
+  const uint64_t each = rule_.edges == ViewRule::transitions ? 1 : rule_.window();
+  switch (column.kind) {
+    case Column::now:
+    case Column::next:
+    case Column::achieved:
+      return places_of(column) * column.bytes;
+    case Column::terminated:
+    case Column::truncated:
+      return each;
+    case Column::rewards:
+    case Column::mask:
+    case Column::learn:
+      return each * 4;
+    case Column::relabelled:
+      return 1;
+    case Column::ids:
+    case Column::weights_wide:
+    case Column::probabilities:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
 uint64_t View::rows_per_block() const {
   uint64_t bytes = 1;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;

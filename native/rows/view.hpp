@@ -61,6 +61,8 @@ class View {
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
   void set_columns(std::vector<Column> columns) { columns_ = std::move(columns); }
+  // Bytes from a batch's start to the end of its last column.
+  uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
   const Lanes& lanes() const { return lanes_; }
 
@@ -109,6 +111,7 @@ class View {
   uint64_t kept(uint64_t from, uint64_t to) const;
   void weigh();
   uint64_t places_of(const Column& column) const;
+  uint64_t row_bytes(const Column& column) const;
   uint64_t rows_per_block() const;
   uint32_t index(const Row& row, const Extent& extent, uint64_t place) const;
   template <typename T>

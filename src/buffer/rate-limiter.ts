@@ -43,6 +43,8 @@ export let insideOfLimiter: (limiter: RateLimiter) => {
   readonly handle: LimiterHandle;
   /** After add() was told "not yet": throws a RangeError when `rows` at once could never be admitted. */
   checkAdd(rows: number): void;
+  /** rows that were taken, and never sampled */
+  giveBack(rows: number): void;
 };
 
 export class RateLimiter {
@@ -62,6 +64,7 @@ export class RateLimiter {
       bells: limiter.#bells,
       handle: limiter.#handle,
       checkAdd: (rows) => limiter.#checkAdd(rows),
+      giveBack: (rows) => rowsAddon().countSamples(limiter.#handle, -rows),
     });
   }
 

@@ -19,6 +19,12 @@ export interface CaptureContext {
   /** float32[48] on the device: what the learner writes here comes back with the tick */
   out: Tensor<'float32'>;
   slot: number;
+  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
+  weights?: Tensor<'float32'> | undefined;
+  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
+  priorities?: Tensor<'float32'> | undefined;
+  /** float64[rows]: which steps these are; only where the buffer is a TrajectoryBuffer */
+  ids?: Tensor<'float64'> | undefined;
   /** lends memory for what lives only inside the update; the device's graphs share it */
   pool: GraphPool;
 }
@@ -117,7 +123,8 @@ function captureSlot(
     // Closing it is refused.
     const lent = new OpenedStream(stream.device, stream.handle, stream.priority, 'pipeline', stream);
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
-    const result = slots.device.withStream(lent, () => fn(batch, { stream: lent, params, out, slot, pool }));
+    const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool };
+    const result = slots.device.withStream(lent, () => fn(batch, context));
     slots.finishCapture(slot, stream);
     return result;
   });

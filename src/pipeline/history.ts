@@ -23,6 +23,14 @@ export interface Tick<S extends string = string> {
   totalMs: number;
   /** mailbox version published behind it, 0 for none */
   version: number;
+  /** rows that writers overtook while they were copied, and that were drawn again */
+  drawnAgain: number;
+  /** by what its steps were drawn */
+  sampler: 'uniform' | 'prioritized';
+  /** of the priorities taken up before this draw, those of steps that were overwritten meanwhile */
+  stale: number;
+  /** the largest priority ever given, at the draw; 0 where drawn uniformly */
+  maxPriority: number;
 }
 
 /** What a pipeline emits. */
@@ -40,18 +48,24 @@ export interface PipelineEvents<S extends string = string> {
 /** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
 const SAMPLE = 256;
 
+/** A trace of every tick; `finish` answers what kept it from being whole. */
+interface Recorded {
+  add(entry: JournalEntry): void;
+  finish(): Promise<Error | null>;
+}
+
 export class History {
   readonly #ring: Ring;
   readonly #emitter: EventEmitter<PipelineEvents>;
   /** null without a trace */
-  readonly #trace: ((entry: JournalEntry) => void) | null;
+  readonly #trace: Recorded | null;
   #scalarNames: readonly string[] = [];
   readonly #oddTold = { scalars: false, weights: false };
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
   #lastSequence = -1;
 
-  constructor(ring: Ring, emitter: EventEmitter<PipelineEvents>, trace: ((entry: JournalEntry) => void) | null) {
+  constructor(ring: Ring, emitter: EventEmitter<PipelineEvents>, trace: Recorded | null) {
     this.#ring = ring;
     this.#emitter = emitter;
     this.#trace = trace;
@@ -78,6 +92,15 @@ export class History {
     if (!this.#emitter.emit('warning', text)) process.emitWarning(text, 'PipelineWarning');
   }
 
+  /** The last ticks, the trace's end, and that the pipeline is closed. */
+  async close(): Promise<void> {
+    this.tell(null);
+    const failed = await this.#trace?.finish();
+    if (failed) this.#emitter.emit('warning', `the trace is incomplete: ${failed.message}`);
+    // A listener that throws must not make closing fail.
+    queueMicrotask(() => this.#emitter.emit('close'));
+  }
+
   /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
   tell(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
@@ -93,7 +116,7 @@ export class History {
       if (sequence <= this.#lastSequence) return;
       this.#lastSequence = sequence;
       statistics?.add(entry);
-      trace?.(entry);
+      trace?.add(entry);
       if (!tick || failed) return;
       try {
         const told = this.#tick(entry);
@@ -143,6 +166,10 @@ export class History {
       scalars: Object.fromEntries(this.scalarNames.map((name, i) => [name, scalars[i] as number])),
       totalMs: at(Field.doneAt) - at(Field.requestedAt),
       version: at(Field.version),
+      drawnAgain: at(Field.drawnAgain),
+      sampler: at(Field.maxPriority) > 0 ? 'prioritized' : 'uniform',
+      stale: at(Field.stale),
+      maxPriority: at(Field.maxPriority),
     };
   }
 }

@@ -1,8 +1,8 @@
 /** A pipeline's state in words, for a person to read. */
-import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
+import type { BatchSource } from './source.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
 
@@ -21,16 +21,16 @@ export function slotsNow(ring: Ring): SlotNow[] {
 }
 
 /** What keeps the requester from asking for the next batch. */
-export function waitingFor(gate: Gate, buffer: ReplayBuffer, sampleCount: number): string {
+export function waitingFor(gate: Gate, source: BatchSource): string {
   switch (gate) {
     case Gate.open:
       return 'nothing';
     case Gate.limiter:
-      return buffer.limiter?.waitingFor(sampleCount) ?? 'nothing';
+      return source.buffer.limiter?.waitingFor(source.rows) ?? 'nothing';
     case Gate.slots:
       return 'the learner: every slot is in use';
     case Gate.rows:
-      return `rows: ${buffer.ptr} were ever added`;
+      return source.waitingFor();
     case Gate.nothingAsked:
       return 'somebody to ask for a tick';
     case Gate.paused:

@@ -128,6 +128,7 @@ export class ManualTicks {
     const record = this.#ring.record(slot);
     record[Field.updateMs] = -1;
     record[Field.replayBegin] = nowMs();
+    this.#slots.bringPriorities(slot, stream);
     stream.record(spent[slot] as DeviceEvent);
     record[Field.replayEnd] = nowMs();
     this.#hot = null;

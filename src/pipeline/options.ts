@@ -7,8 +7,13 @@ import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
+import type { PrioritizedSampler } from '../trajectories/prioritized.ts';
+import type { StepFields } from '../trajectories/schema.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { View } from '../trajectories/views.ts';
 import type { TransferMode } from '../transfer/native.ts';
 import { checkSignal } from '../wait/wait.ts';
+import { BatchSource } from './source.ts';
 
 /** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
 export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
@@ -20,8 +25,23 @@ export interface TraceOptions {
   deviceEvents?: boolean;
 }
 
-export interface PipelineOptions<F extends Fields = Fields> {
+export interface PipelineOptions<F extends Fields = Fields> extends CommonOptions {
   buffer: ReplayBuffer<F, object>;
+}
+
+/** Of trajectories: `S`, the buffer's fields; `V`, the view. */
+export interface TrajectoryPipelineOptions<S extends StepFields = StepFields, V extends View = View>
+  extends CommonOptions {
+  buffer: TrajectoryBuffer<S>;
+  /** what a batch is made of */
+  view: V;
+  /** by what its steps are drawn: uniformly when left out */
+  sampler?: PrioritizedSampler;
+  /** exponent of the importance weights, 0 to 1, until setBeta(); 0.4 by default */
+  beta?: number;
+}
+
+interface CommonOptions {
   /** 'auto', 'cpu', 'host:0', … */
   device: string;
   /** rows of one tick's batch */
@@ -89,16 +109,15 @@ function print(threads: readonly (readonly Role[])[]): string {
   return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
 }
 
-export type CheckedOptions<F extends Fields = Fields> = Required<
-  Omit<PipelineOptions<F>, 'mailbox' | 'trace' | 'placement' | 'signal'>
-> & {
+export type CheckedOptions = Required<Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal'>> & {
+  source: BatchSource;
   mailbox: WeightMailbox | null;
   trace: false | Required<TraceOptions>;
   placement: RolePlacement;
 };
 
 const known = [
-  'buffer',
+  ...['buffer', 'view', 'sampler', 'beta'],
   'device',
   'sampleCount',
   'depth',
@@ -112,12 +131,13 @@ const known = [
   'signal',
 ];
 
-export function checkOptions<F extends Fields>(options: PipelineOptions<F>): CheckedOptions<F> {
+export function checkOptions(options: PipelineOptions | TrajectoryPipelineOptions): CheckedOptions {
   checkKeys('ReplayPipeline.open', options, known);
   checkSignal(options.signal);
   options.signal?.throwIfAborted();
   const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
-  if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
+  if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
+    throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
   if (typeof device !== 'string')
     throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
   if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
@@ -134,12 +154,15 @@ export function checkOptions<F extends Fields>(options: PipelineOptions<F>): Che
   const restart = checkCount('restart', options.restart ?? 0, 0);
   if (restart > 0 && placement.threads.length === 0)
     throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
+  const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
+  const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
   return {
-    buffer,
+    // Last: it may bind a sampler.
+    source: new BatchSource({ ...(options as TrajectoryPipelineOptions), buffer, sampleCount }),
     device,
     sampleCount,
-    depth: checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS),
-    baseSeed: checkCount('baseSeed', options.baseSeed ?? 0, 0),
+    depth,
+    baseSeed,
     placement,
     restart,
     trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },

@@ -7,7 +7,6 @@ import { availableParallelism } from 'node:os';
 import type { Actor } from '../../actors/actor.ts';
 import { type ActorSetup, makeActors } from '../../actors/make.ts';
 import { ThreadEnding } from '../addon.ts';
-import { insideOfBuffer } from '../buffer/replay-buffer.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
 import type { HostMemory } from '../device/device.ts';
 import { homeFor, lendHost } from '../device/lend.ts';
@@ -67,7 +66,7 @@ export class PipelineParts {
   constructor(options: CheckedOptions, events: PartsEvents) {
     this.#options = options;
     this.#events = events;
-    const { buffer, depth, mailbox, placement } = options;
+    const { source, depth, mailbox, placement } = options;
     const inline = placement.threads.length === 0;
     this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
     this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
@@ -77,6 +76,7 @@ export class PipelineParts {
       inline ? CLIENT : placement.threads.findIndex((hosted) => hosted.includes(role)),
     );
     this.ring = Ring.create({ depth, hosts, journalCapacity: options.journal, baseSeed: options.baseSeed });
+    this.ring.setBeta(source.beta);
     this.mailbox = null;
     if (mailbox) {
       const warn = (text: string) => this.warnings.push(text);
@@ -86,11 +86,13 @@ export class PipelineParts {
       if (this.#home) this.#owned.own(this.#home);
       this.mailbox = this.#home ?? memory;
     }
-    const { bells } = insideOfBuffer(buffer);
+    const { bells } = source;
     const bell = bells.claim();
     if (!bell)
       throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
     this.#used.own({ close: () => bells.release(bell) });
+    source.take();
+    this.#owned.own({ close: () => source.release() });
     using taking = this.#used.making();
     this.ring.bells.adoptPackBell(bell);
     const setup = this.#setup(bell);
@@ -107,10 +109,10 @@ export class PipelineParts {
   }
 
   #setup(packBell: Bell): ActorSetup {
-    const { buffer, mailbox, placement } = this.#options;
+    const { source, mailbox, placement } = this.#options;
     return {
       ring: this.ring.share(),
-      buffer: buffer.share(),
+      source: source.share(),
       packBell: packBell.index,
       mailbox: mailbox?.share() ?? null,
       mailboxHome: this.#home?.handle ?? 0,
@@ -256,6 +258,7 @@ export class PipelineParts {
       this.#events.warning(`device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
       return;
     }
+    this.#options.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     more();
     this.#owned.close();
   }

@@ -9,6 +9,9 @@ import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
 import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
+import type { BatchFields } from '../trajectories/samples.ts';
+import type { StepFields } from '../trajectories/schema.ts';
+import type { View } from '../trajectories/views.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
@@ -17,7 +20,7 @@ import { History, type PipelineEvents, type Tick } from './history.ts';
 import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
-import { type CheckedOptions, checkOptions, type PipelineOptions } from './options.ts';
+import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
 import type { Batch, Slots } from './slots.ts';
 import type { Summary } from './summary.ts';
@@ -36,7 +39,6 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   readonly #parts: PipelineParts;
   readonly #manual: ManualTicks;
   readonly #history: History;
-  readonly #trace: TraceRecorder | null;
   #graphs: GraphExec[] = [];
   #running = false;
   #closed: Promise<void> | null = null;
@@ -44,13 +46,18 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   static {
     insideOf = (pipeline) => {
       const { threads, slots } = pipeline.#parts;
-      return { threads, slots, buffer: pipeline.#options.buffer };
+      return { threads, slots, buffer: pipeline.#options.source.buffer as ReplayBuffer };
     };
   }
 
   /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
-  static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>> {
-    const pipeline = new ReplayPipeline<F>(OURS, checkOptions(options));
+  static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>>;
+  /** Of trajectories: batches of a view, drawn uniformly or by priorities. */
+  static async open<S extends StepFields, V extends View>(
+    options: TrajectoryPipelineOptions<S, V>,
+  ): Promise<ReplayPipeline<BatchFields<S, V>>>;
+  static async open(options: PipelineOptions | TrajectoryPipelineOptions): Promise<ReplayPipeline> {
+    const pipeline = new ReplayPipeline(OURS, checkOptions(options));
     try {
       await pipeline.#parts.threads?.start();
       options.signal?.throwIfAborted();
@@ -67,7 +74,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     super();
     checkOurs(key, 'ReplayPipeline', 'ReplayPipeline.open()');
     this.#options = options;
-    this.#trace = options.trace ? new TraceRecorder(options.trace) : null;
+    const trace = options.trace ? new TraceRecorder(options.trace) : null;
     try {
       this.#parts = new PipelineParts(options, {
         error: (failure) => this.emit('error', failure),
@@ -75,14 +82,13 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
         warning: (message) => void this.emit('warning', message),
       });
     } catch (error) {
-      void this.#trace?.finish();
+      void trace?.finish();
       throw error;
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
-    const trace = this.#trace;
     const manifest = manifestOf(this.#parts.slots.backend, options);
     this.transferManifest = manifest;
-    this.#history = new History(this.#parts.ring, this, trace && ((entry) => trace.add(entry, manifest, options)));
+    this.#history = new History(this.#parts.ring, this, trace?.of(manifest, options) ?? null);
   }
 
   /**
@@ -92,14 +98,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     this.#check(tickId, sampleCount);
-    const { buffer } = this.#options;
-    const least = minSnapshotPtr === undefined ? buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
-    if (least === 0 && buffer.size === 0 && this.#manual.pending === null) {
-      throw stateError(
-        'EMPTY',
-        'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
-      );
-    }
+    const { source } = this.#options;
+    const least = minSnapshotPtr === undefined ? source.buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    if (this.#manual.pending === null) source.checkFilled(least);
     return this.#manual.start(tickId, Math.max(1, least));
   }
 
@@ -216,6 +217,12 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return tickStream(this, this.#options.journal, options.signal);
   }
 
+  /** The exponent of the importance weights, 0 to 1, from the next request on. Throws where steps are drawn uniformly. */
+  setBeta(beta: number): void {
+    this.#parts.checkRunning();
+    this.#options.source.setBeta(this.#parts.ring, beta);
+  }
+
   /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
   step(): number {
     this.#parts.checkRunning();
@@ -228,7 +235,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** What the next batch waits for, in words. */
   waitingFor(): string {
-    return waitingFor(this.#parts.ring.header.gate, this.#options.buffer, this.#options.sampleCount);
+    return waitingFor(this.#parts.ring.header.gate, this.#options.source);
   }
 
   /** The slots as they are, for a person to read. */
@@ -252,7 +259,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   closeSync(): void {
     if (this.#closed) return;
     this.#parts.closeSync(() => this.#closeGraphs());
-    this.#closed = this.#closeTrace();
+    this.#closed = this.#history.close();
   }
 
   async #close(): Promise<void> {
@@ -263,19 +270,11 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       this.#closed = null;
       throw error;
     }
-    await this.#closeTrace();
+    await this.#history.close();
   }
 
   #closeGraphs(): void {
     for (const graph of this.#graphs) graph.close();
-  }
-
-  async #closeTrace(): Promise<void> {
-    this.#history.tell(null);
-    const failed = await this.#trace?.finish();
-    if (failed) this.emit('warning', `the trace is incomplete: ${failed.message}`);
-    // A listener that throws must not make closing fail.
-    queueMicrotask(() => this.emit('close'));
   }
 
   #checkNotRunning(): void {

@@ -2,20 +2,23 @@
  * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
  * events. Made and freed by the opener only.
  */
+import { answered } from '../addon.ts';
 import type { DTypeIn, Fields } from '../buffer/fields.ts';
-import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { homeFor } from '../device/lend.ts';
+import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../device/storage.ts';
-import { dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
-import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from '../ring/slot.ts';
+import type { Ring } from '../ring/ring.ts';
+import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT, SlotState } from '../ring/slot.ts';
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
 import { buildReplayTransferBackend } from '../transfer/build.ts';
 import type { TransferMode } from '../transfer/native.ts';
+import type { CaptureContext } from './capture.ts';
+import type { BatchColumn, BatchSource } from './source.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch<F extends Fields = Fields> = {
@@ -51,22 +54,25 @@ export class Slots extends Owner {
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
+  /** where priorities come home to, and the batch's column of them; empty unless drawn by priorities */
+  readonly #hostPriorities: readonly Tensor[];
+  readonly #priorities: readonly Tensor[];
+  readonly #extras: readonly string[];
   readonly #homes: readonly PinnedHost[];
   readonly warnings: string[] = [];
 
   constructor(options: {
-    buffer: ReplayBuffer;
+    source: BatchSource;
     device: string;
     depth: number;
-    sampleCount: number;
     transfer: TransferMode;
     /** measure copies and updates on the device, where it can */
     timed: boolean;
   }) {
     super('this pipeline');
-    const { buffer, depth, sampleCount, timed } = options;
-    const batchBytes = sampleCount * buffer.layout.rowBytes;
-    const total = HostHalves.bytes(depth, batchBytes);
+    const { source, depth, timed } = options;
+    const { bytes: batchBytes, priorityBytes } = source;
+    const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
@@ -78,11 +84,12 @@ export class Slots extends Owner {
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
       throw rangeError(
-        `${depth} slots of ${sampleCount} rows × ${buffer.layout.rowBytes} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
+        `${depth} slots of ${source.rows} rows × ${batchBytes / source.rows} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
         'ERR_HOTSLOT_MEMORY',
       );
     }
-    this.host = HostHalves.allocate(depth, batchBytes);
+    this.#extras = source.extras;
+    this.host = HostHalves.allocate(depth, { batchBytes, priorityBytes });
     const halves = this.host.each();
     this.backend.registerHostSlots(halves);
     const bytes = PARAMS_BYTES + batchBytes;
@@ -96,25 +103,32 @@ export class Slots extends Owner {
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
-    this.batches = lent.map((storage) => batchOf(storage, buffer, sampleCount));
+    this.batches = lent.map((storage) => batchOf(storage, source));
     this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
     this.scalars = this.#outs.map(
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
     );
     const hosts = this.backend.share().hosts;
     const kind = this.backend.hostPinned ? 'registered' : 'pageable';
+    const homeBytes = OUT_BYTES + priorityBytes;
     const homes = halves
-      .map(() => homeFor(this.device, kind, OUT_BYTES, (text) => this.warnings.push(text)))
+      .map(() => homeFor(this.device, kind, homeBytes, (text) => this.warnings.push(text)))
       .filter((home) => home !== null);
     for (const home of homes) own(this, home);
     // All alike: one that could not be had makes all of them come straight home.
     this.#homes = homes.length === halves.length ? homes : [];
-    this.#hostOuts = hosts.map((handle, slot) => {
+    const coming = hosts.map((handle, slot) => {
       const home = this.#homes[slot];
-      if (home) return new Tensor(home, [OUT_BYTES], 'uint8');
+      if (home) return new Tensor(home, [homeBytes], 'uint8');
       const half = new MemoryStorage(this.device, handle, this.host.stride, { host: true, owner: 'pipeline' });
-      return new Tensor(half, [OUT_BYTES], 'uint8', this.host.out);
+      return new Tensor(half, [homeBytes], 'uint8', this.host.out);
     });
+    this.#hostOuts = coming.map((home) => home.view({ shape: [OUT_BYTES] }));
+    const back = source.prioritized ? coming : [];
+    this.#hostPriorities = back.map(
+      (home) => new Tensor(home.storage, [source.rows], 'float32', home.byteOffset + OUT_BYTES),
+    );
+    this.#priorities = back.map((_, slot) => this.batches[slot]!.priorities as Tensor);
     making.done();
   }
 
@@ -130,13 +144,42 @@ export class Slots extends Owner {
     };
   }
 
-  /** The graph's last two nodes: the sequence to the mark, then mark and scalars to the host half. */
+  /** The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and scalars: the mark says all of it. */
   finishCapture(slot: number, stream: Stream): void {
     const params = this.params[slot] as Tensor;
     const out = this.#outs[slot] as Tensor;
     const mark = new Tensor(out.storage, [1], 'float64');
     stream.copy(mark, params.view({ shape: [1], offset: 1 }));
+    this.bringPriorities(slot, stream);
     stream.copy(this.#hostOuts[slot] as Tensor, out);
+  }
+
+  /** The columns of a view that are no fields; none of rows. */
+  extras(slot: number): Pick<CaptureContext, 'weights' | 'priorities' | 'ids'> {
+    const batch = this.batches[slot] as Record<string, Tensor>;
+    const column = (key: string) => (this.#extras.includes(key) ? batch[key] : undefined);
+    return {
+      weights: column('weights') as Tensor<'float32'> | undefined,
+      priorities: column('priorities') as Tensor<'float32'> | undefined,
+      ids: column('ids') as Tensor<'float64'> | undefined,
+    };
+  }
+
+  /** What the learner wrote to the batch's priorities goes to the host half; nothing where it draws uniformly. */
+  bringPriorities(slot: number, stream: Stream): void {
+    const home = this.#hostPriorities[slot];
+    if (home) stream.copy(home, this.#priorities[slot] as Tensor);
+  }
+
+  /** Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home is brought. */
+  comeHome(ring: Ring): { slot: number; sequence: number }[] {
+    return this.host.each().map((_, slot) => {
+      const state = ring.state(slot);
+      const home = this.#homes[slot];
+      // Poll did so for every other one.
+      if (state === SlotState.Replaying && home) answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
+      return { slot, sequence: ring.sequence(slot) - (state === SlotState.Replaying ? 0 : ring.depth) };
+    });
   }
 
   /** The backend first: it refuses while copies run, and then nothing is closed. */
@@ -164,14 +207,11 @@ function missing(fields: readonly string[]): object {
   });
 }
 
-function batchOf(slot: Storage, buffer: ReplayBuffer, rows: number): Batch {
-  const { fields } = buffer.layout;
-  const batch = Object.create(missing(Object.values(fields).map(({ key }) => key))) as Record<string, Tensor>;
-  for (const field of Object.values(fields)) {
-    const { key, dtype, shape, offset } = field;
-    const step = buffer.layout.rowBytes / dtypes[dtype].bytes;
-    const inner = new Tensor(slot, shape, dtype, ROWS_AT + offset);
-    batch[key] = new Tensor(slot, [rows, ...shape], dtype, ROWS_AT + offset, [step, ...inner.strides]);
+function batchOf(slot: Storage, { columns, rows }: { columns: readonly BatchColumn[]; rows: number }): Batch {
+  const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;
+  for (const { key, dtype, shape, at, step } of columns) {
+    const inner = new Tensor(slot, shape, dtype, ROWS_AT + at);
+    batch[key] = new Tensor(slot, [rows, ...shape], dtype, ROWS_AT + at, [step, ...inner.strides]);
   }
   return Object.freeze(batch);
 }

@@ -22,6 +22,8 @@ const Word = {
   pauseSeen: 3 * LINE + 1,
   /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
   asked: 4 * LINE,
+  /** which of two places holds the exponent of importance weights; written by the client, after that place */
+  beta: 4 * LINE + 1,
   /** ThreadState per thread */
   threads: 5 * LINE,
   /** which thread hosts a role; written at set-up */
@@ -125,6 +127,13 @@ export class Header {
   /** Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's thread is rung by the caller. */
   ask(sequence: number): void {
     Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
+  }
+
+  get betaPlace(): number {
+    return Atomics.load(this.#words, Word.beta);
+  }
+  setBetaPlace(place: number): void {
+    Atomics.store(this.#words, Word.beta, place);
   }
 
   /** Client: wants its bell when every sequence before `sequence` is over; it looks at `finished` after this. */

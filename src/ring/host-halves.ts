@@ -11,7 +11,11 @@ export interface HostHalvesShare {
   readonly memory: Uint8Array;
   /** bytes that the rows of one slot take */
   readonly batchBytes: number;
+  /** bytes of the priorities that come home with a batch; 0 without */
+  readonly priorityBytes: number;
 }
+
+type HalfSizes = Pick<HostHalvesShare, 'batchBytes' | 'priorityBytes'>;
 
 export class HostHalves {
   readonly memory: Uint8Array;
@@ -19,16 +23,20 @@ export class HostHalves {
   readonly stride: number;
   /** where `out`, which the graph copies home, lies in a half */
   readonly out: number;
-  readonly #batchBytes: number;
+  /** where the priorities that come home lie in a half, behind `out` */
+  readonly prioritiesAt: number;
+  readonly #share: HostHalvesShare;
   readonly #params: Float64Array[] = [];
   readonly #marks: Float64Array[] = [];
   readonly #scalars: Float32Array[] = [];
 
-  constructor({ memory, batchBytes }: HostHalvesShare) {
+  constructor(share: HostHalvesShare) {
+    const { memory, batchBytes } = share;
+    this.#share = share;
     this.memory = memory;
-    this.#batchBytes = batchBytes;
     this.out = outAt(batchBytes);
-    this.stride = strideOf(batchBytes);
+    this.prioritiesAt = this.out + OUT_BYTES;
+    this.stride = strideOf(share);
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
       this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));
@@ -38,16 +46,16 @@ export class HostHalves {
   }
 
   /** Bytes that so many halves take. */
-  static bytes(depth: number, batchBytes: number): number {
-    return depth * strideOf(batchBytes);
+  static bytes(depth: number, sizes: HalfSizes): number {
+    return depth * strideOf(sizes);
   }
-  static allocate(depth: number, batchBytes: number): HostHalves {
-    const bytes = HostHalves.bytes(depth, batchBytes);
+  static allocate(depth: number, { batchBytes, priorityBytes }: HalfSizes): HostHalves {
+    const bytes = HostHalves.bytes(depth, { batchBytes, priorityBytes });
     const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, bytes, PAGE);
-    return new HostHalves({ memory: new Uint8Array(place.memory, place.offset, bytes), batchBytes });
+    return new HostHalves({ memory: new Uint8Array(place.memory, place.offset, bytes), batchBytes, priorityBytes });
   }
   share(): HostHalvesShare {
-    return { memory: this.memory, batchBytes: this.#batchBytes };
+    return this.#share;
   }
 
   /** Each half's bytes, slot by slot. */
@@ -62,9 +70,20 @@ export class HostHalves {
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;
   }
-  /** The whole of `out`. */
-  outBytes(slot: number): Uint8Array {
-    return this.memory.subarray(slot * this.stride + this.out, slot * this.stride + this.out + OUT_BYTES);
+  /** What comes home: the whole of `out`, and priorities where there are any. */
+  homeBytes(slot: number): Uint8Array {
+    const at = slot * this.stride + this.out;
+    return this.memory.subarray(at, at + OUT_BYTES + this.#share.priorityBytes);
+  }
+  /** float32, a row each, as they came home. */
+  priorities(slot: number): Float32Array {
+    const { buffer, byteOffset } = this.memory;
+    const { priorityBytes } = this.#share;
+    return new Float32Array(buffer, byteOffset + slot * this.stride + this.prioritiesAt, priorityBytes / 4);
+  }
+  /** The batch's column of ids, which lies `at` bytes from its start. */
+  ids(slot: number, at: number, rows: number): Float64Array {
+    return new Float64Array(this.memory.buffer, this.memory.byteOffset + slot * this.stride + ROWS_AT + at, rows);
   }
   /** What the learner wrote to `out`, as the graph copied it home. */
   scalars(slot: number): Float32Array {
@@ -76,6 +95,6 @@ function outAt(batchBytes: number): number {
   return roundUp(ROWS_AT + batchBytes, 64);
 }
 /** A device registers whole pages. */
-function strideOf(batchBytes: number): number {
-  return roundUp(outAt(batchBytes) + OUT_BYTES, PAGE);
+function strideOf({ batchBytes, priorityBytes }: HalfSizes): number {
+  return roundUp(outAt(batchBytes) + OUT_BYTES + priorityBytes, PAGE);
 }

@@ -148,6 +148,12 @@ export class Ring {
     this.bells.of(to).ring();
   }
 
+  /** Requested → Free for the same sequence: the request was never made. The client may wait for every slot to be Free. */
+  takeBack(slot: number): void {
+    Atomics.store(this.#slots, slot * LINE, packWord(this.sequence(slot), SlotState.Free));
+    this.bells.client.ring();
+  }
+
   /**
    * Where a role finds its place, whatever happened before it (I8): the slot of the lowest sequence that has not left
    * `state` yet. Slots go round in sequence order, so from there on it is simply the next slot.
@@ -192,6 +198,17 @@ export class Ring {
     this.run.setTick(request);
     this.header.ask(sequence + 1);
     this.bells.of('pack').ring();
+  }
+
+  /** Of requests from the next one on; at any time. */
+  setBeta(beta: number): void {
+    // The place that nobody reads, then the word that says which.
+    const place = 1 - this.header.betaPlace;
+    this.run.setBeta(place, beta);
+    this.header.setBetaPlace(place);
+  }
+  get beta(): number {
+    return this.run.beta(this.header.betaPlace);
   }
 
   startRun(run: RunRequest): void {

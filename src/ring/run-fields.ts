@@ -33,8 +33,10 @@ const Field = {
   oddWeight: 17,
   /** 1: weights are published also when they are no finite numbers */
   publishOdd: 18,
+  /** exponent of importance weights, two places: the header says which */
+  beta: 19,
   /** one graph per slot from here on */
-  graphs: 19,
+  graphs: 21,
 } as const;
 export const MOST_SLOTS = 64;
 const WORD = 2 ** 32;
@@ -86,6 +88,9 @@ export class RunFields {
 
   setBaseSeed(seed: number): void {
     this.#fields[Field.baseSeed] = seed % WORD;
+  }
+  setBeta(place: number, beta: number): void {
+    this.#fields[Field.beta + place] = beta;
   }
   setTick({ tick, rows, leastPtr }: TickRequest): void {
     this.#fields[Field.tick] = tick;
@@ -145,6 +150,9 @@ export class RunFields {
   publishes(sequence: number): boolean {
     const every = this.#at(Field.publishEvery);
     return every > 0 && (this.nthOf(sequence) + 1) % every === 0;
+  }
+  beta(place: number): number {
+    return this.#at(Field.beta + place);
   }
   seedOf(tick: number): number {
     return (this.#at(Field.baseSeed) + (tick % WORD)) % WORD;

@@ -92,6 +92,14 @@ export const Field = {
   /** milliseconds on the device by its own events: the copy, and the update; −1 when they were not measured */
   copyMs: 18,
   updateMs: 19,
+  /** exponent of the importance weights, by priorities */
+  beta: 20,
+  /** rows that writers overtook, and that were drawn again */
+  drawnAgain: 21,
+  /** of the priorities taken up before the draw, those of steps that were overwritten meanwhile */
+  stale: 22,
+  /** the largest priority that was ever given, at the draw; 0 where drawn uniformly */
+  maxPriority: 23,
 } as const;
 export const RECORD_FIELDS = 24;
 
@@ -104,5 +112,8 @@ export const OUT_BYTES = 256;
 export const OUT_SCALARS = 64;
 export const MOST_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
 
-/** Where the rows begin in a slot's host half, which is params │ rows │ out: params and rows move to the device in one copy. */
+/**
+ * Where the rows begin in a slot's host half, which is params │ rows │ out │ priorities: params and rows move to the device in one
+ * copy, out and priorities are what comes home.
+ */
 export const ROWS_AT = PARAMS_BYTES;

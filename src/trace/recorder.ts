@@ -13,7 +13,7 @@ interface Facts {
   h2dSubmitter: string;
 }
 interface Shape {
-  buffer: { layout: { rowBytes: number; fields: object } };
+  source: { bytes: number; names: readonly string[] };
   baseSeed: number;
 }
 
@@ -42,6 +42,11 @@ export class TraceRecorder {
     }
   }
 
+  /** The recorder of one pipeline's entries. */
+  of(facts: Facts, shape: Shape) {
+    return { add: (entry: JournalEntry) => this.add(entry, facts, shape), finish: () => this.finish() };
+  }
+
   add({ record, slot }: JournalEntry, facts: Facts, shape: Shape): void {
     const at = (field: number) => record[field] as number;
     const sequence = at(Field.sequence);
@@ -54,7 +59,7 @@ export class TraceRecorder {
     this.#span('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
       ...tick,
       rows,
-      bytes: rows * shape.buffer.layout.rowBytes,
+      bytes: shape.source.bytes,
     });
     this.#span('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
       ...tick,
@@ -62,15 +67,15 @@ export class TraceRecorder {
       snapshot_size: at(Field.snapshotSize),
       seed: shape.baseSeed + tick.tick,
       sample_count: rows,
-      bytes: rows * shape.buffer.layout.rowBytes,
+      bytes: shape.source.bytes,
       pinned: facts.hostPinned,
       shared: facts.directPinnedShared,
-      layout: Object.keys(shape.buffer.layout.fields).join(' '),
+      layout: shape.source.names.join(' '),
       executor: 'pack actor',
       submitter: facts.h2dSubmitter,
     });
     if (this.#deviceEvents) {
-      const bytes = rows * shape.buffer.layout.rowBytes;
+      const bytes = shape.source.bytes;
       const copy = { ...tick, bytes, pinned: facts.hostPinned };
       // A slot that was passed on before its copy was done began it when it was submitted.
       const copied = Math.max(at(Field.readyAt), at(Field.submitEnd) + at(Field.copyMs));

@@ -55,3 +55,22 @@ export type WindowSample<S extends StepFields = StepFields> = FieldColumns<S> &
 
 export type SampleOf<S extends StepFields, V> =
   V extends View<StepFields, 'windows'> ? WindowSample<S> : TransitionSample<S>;
+
+/** The dtypes of a batch's columns on a device. */
+export type BatchFields<S extends StepFields, V> = { readonly [K in keyof S]: DTypeOfStep<S[K]> } & {
+  readonly rewards: 'float32';
+  readonly terminated: 'bool';
+  readonly truncated: 'bool';
+  readonly steps: 'int32';
+  readonly ids: 'float64';
+  readonly weights?: 'float32';
+  readonly priorities?: 'float32';
+} & (V extends View<StepFields, 'windows'>
+    ? { readonly mask: 'float32'; readonly learn: 'float32' }
+    : {
+        readonly discounts: 'float32';
+        readonly relabelled?: 'bool';
+        readonly nextAchieved?: DType;
+      } & (string extends keyof S
+        ? unknown
+        : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: DTypeOfStep<S[K]> }));

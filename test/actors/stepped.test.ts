@@ -4,9 +4,10 @@ import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/make.ts';
 import { loadAddon, ThreadEnding } from '../../src/addon.ts';
 import { native } from '../../src/device/native.ts';
-import { openDevice, type ReplayBuffer } from '../../src/index.ts';
+import { openDevice } from '../../src/index.ts';
 import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
 import { Slots } from '../../src/pipeline/slots.ts';
+import { BatchSource } from '../../src/pipeline/source.ts';
 import { Ring } from '../../src/ring/ring.ts';
 import { CLIENT } from '../../src/ring/role-bells.ts';
 import { Field, roles, SlotState } from '../../src/ring/slot.ts';
@@ -15,7 +16,7 @@ import { TESTED } from '../rig/tested-device.ts';
 
 /** The real actors on the real host device, stepped by hand in whatever order a test wants. */
 class Bench {
-  readonly buffer: ReplayBuffer = filled();
+  readonly source = new BatchSource({ buffer: filled(), sampleCount: SAMPLE });
   readonly slots: Slots;
   readonly ring: Ring;
   actors: Actor[] = [];
@@ -29,10 +30,9 @@ class Bench {
 
   constructor(depth: number, ticks: number) {
     this.slots = new Slots({
-      buffer: this.buffer,
+      source: this.source,
       device: TESTED,
       depth,
-      sampleCount: SAMPLE,
       transfer: 'immediate',
       timed: true,
     });
@@ -51,7 +51,7 @@ class Bench {
     const [actor] = makeActors(
       {
         ring: this.ring.share(),
-        buffer: this.buffer.share(),
+        source: this.source.share(),
         packBell: -1,
         mailbox: null,
         slots: this.slots.share(),

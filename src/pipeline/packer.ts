@@ -1,0 +1,111 @@
+/** The native half of pack, for rows or for a view: what actors/pack.ts calls. Pack's thread only. */
+import { answered, loadAddon } from '../addon.ts';
+import type { RateLimiter } from '../buffer/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
+import type { HostHalves } from '../ring/host-halves.ts';
+import { Field, ROWS_AT } from '../ring/slot.ts';
+import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { SharedSource, SharedView } from './source.ts';
+
+/** What pack() answers. */
+export const Packing = { waits: 0, done: 1, more: 2 } as const;
+
+export interface Packer {
+  readonly limiter: RateLimiter | null;
+  /** whether there is anything to draw from now */
+  filled(): boolean;
+  /** draws and packs what the slot's record asks for, and completes the record; Packing */
+  pack(slot: number, record: Float64Array): number;
+}
+
+interface RowsPacker {
+  pack(slot: number, seed: number, rows: number, leastPtr: number): number;
+}
+interface ViewPacker {
+  filled(): boolean;
+  pack(slot: number, seed: number, rows: number, leastPtr: number, beta: number, sequence: number): number;
+}
+interface PackAddon {
+  Packer: new (
+    buffer: Float64Array,
+    slots: Uint8Array,
+    firstRow: number,
+    stride: number,
+    report: Float64Array,
+  ) => RowsPacker;
+  ViewPacker: new (
+    lanes: Float64Array,
+    slots: Uint8Array,
+    firstRow: number,
+    stride: number,
+    report: Float64Array,
+    rule: Float64Array,
+    columns: Float64Array,
+    tree: Float64Array | null,
+    normalise: number,
+    idsAt: number,
+    prioritiesAt: number,
+    depth: number,
+  ) => ViewPacker;
+}
+
+export function attachPacker(source: SharedSource, halves: HostHalves, depth: number): Packer {
+  return source.kind === 'rows'
+    ? rowsPacker(ReplayBuffer.attach(source.buffer), halves)
+    : viewPacker(source, halves, depth);
+}
+
+const asked = (record: Float64Array) =>
+  [record[Field.seed], record[Field.rows], record[Field.leastPtr]] as [number, number, number];
+
+function complete(record: Float64Array, report: Float64Array): void {
+  record[Field.snapshotPtr] = report[0]!;
+  record[Field.snapshotSize] = report[1]!;
+  record[Field.packBegin] = report[2]!;
+  record[Field.packEnd] = report[3]!;
+  record[Field.drawnAgain] = report[4]!;
+  record[Field.stale] = report[5]!;
+  record[Field.maxPriority] = report[6]!;
+}
+
+function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
+  const { Packer } = loadAddon<PackAddon>('pack');
+  // What a draw from whole rows leaves at zero.
+  const report = new Float64Array(7);
+  const packer = new Packer(insideOfBuffer(buffer).memory, halves.memory, ROWS_AT, halves.stride, report);
+  let filled = false;
+  return {
+    limiter: buffer.limiter,
+    // A buffer of rows never becomes empty again.
+    filled: () => {
+      filled ||= buffer.ptr > 0;
+      return filled;
+    },
+    pack: (slot, record) => {
+      const packing = answered(packer.pack(slot, ...asked(record)));
+      if (packing === Packing.done) complete(record, report);
+      return packing;
+    },
+  };
+}
+
+function viewPacker(source: SharedView, halves: HostHalves, depth: number): Packer {
+  const buffer = TrajectoryBuffer.attach(source.buffer);
+  const { ViewPacker } = loadAddon<PackAddon>('pack');
+  const report = new Float64Array(7);
+  const { rule, columns, tree, normalise, idsAt } = source;
+  const packer = new ViewPacker(
+    ...([insideOfTrajectories(buffer).memory, halves.memory, ROWS_AT, halves.stride, report] as const),
+    ...([rule, columns, tree, normalise, idsAt, halves.prioritiesAt, depth] as const),
+  );
+  return {
+    limiter: buffer.limiter,
+    filled: () => answered(packer.filled()),
+    pack: (slot, record) => {
+      const { beta, sequence } = Field;
+      const packing = answered(packer.pack(slot, ...asked(record), record[beta] as number, record[sequence] as number));
+      if (packing === Packing.done) complete(record, report);
+      return packing;
+    },
+  };
+}

@@ -1,0 +1,192 @@
+/**
+ * What batches are made from, rows of a replay buffer or a view of trajectories, and how they lie in a slot. The opener makes it;
+ * pack's thread takes up what it shares.
+ */
+import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
+import { shown } from '../checks.ts';
+import { type DType, dtypes, elementCount } from '../dtype.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
+import type { HostHalves } from '../ring/host-halves.ts';
+import type { Ring } from '../ring/ring.ts';
+import { columnsOf, placeColumns, viewNumbers } from '../trajectories/columns.ts';
+import { lanesAddon, type ViewHandle } from '../trajectories/lanes-addon.ts';
+import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
+import {
+  insideOfTrajectories,
+  type SharedTrajectoryBuffer,
+  TrajectoryBuffer,
+} from '../trajectories/trajectory-buffer.ts';
+import type { View } from '../trajectories/views.ts';
+import type { BellBoard } from '../wait/bell.ts';
+
+/** A batch's tensor: `rows` values of this shape, one every `step` elements. */
+export interface BatchColumn {
+  readonly key: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** bytes from the start of the batch */
+  readonly at: number;
+  readonly step: number;
+}
+
+/** Of a view: everything that native code draws and packs by. */
+export interface SharedView {
+  readonly kind: 'view';
+  readonly buffer: SharedTrajectoryBuffer;
+  readonly rule: Float64Array;
+  readonly columns: Float64Array;
+  /** null: uniform */
+  readonly tree: Float64Array | null;
+  readonly normalise: number;
+  /** where a batch's ids lie in it, in bytes */
+  readonly idsAt: number;
+}
+export type SharedSource = { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer } | SharedView;
+
+/** Bells that are rung behind every commit. */
+export function bellsOf(source: SharedSource): BellBoard {
+  return source.kind === 'rows'
+    ? insideOfBuffer(ReplayBuffer.attach(source.buffer)).bells
+    : insideOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
+}
+
+interface SourceOptions {
+  buffer: ReplayBuffer | TrajectoryBuffer;
+  view?: View | undefined;
+  sampler?: PrioritizedSampler | undefined;
+  beta?: number | undefined;
+  sampleCount: number;
+}
+
+export class BatchSource {
+  readonly buffer: ReplayBuffer | TrajectoryBuffer;
+  readonly bells: BellBoard;
+  readonly columns: readonly BatchColumn[];
+  /** of the fields, as the trace tells them */
+  readonly names: readonly string[];
+  readonly rows: number;
+  /** of a batch */
+  readonly bytes: number;
+  /** of the priorities that come back with a batch; 0 without */
+  readonly priorityBytes: number;
+  readonly beta: number;
+  readonly #view: View | null;
+  readonly #sampler: PrioritizedSampler | null;
+  readonly #share: SharedSource;
+  #handle: ViewHandle | null = null;
+
+  /** Checks what fits together; binds the sampler. */
+  constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
+    this.buffer = buffer;
+    this.rows = sampleCount;
+    this.beta = checkBeta(beta);
+    this.#view = view ?? null;
+    this.#sampler = sampler ?? null;
+    this.priorityBytes = 0;
+    if (buffer instanceof ReplayBuffer) {
+      for (const [name, value] of Object.entries({ view, sampler }))
+        if (value !== undefined)
+          throw rangeError(`${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`);
+      const { fields, rowBytes } = buffer.layout;
+      this.bells = insideOfBuffer(buffer).bells;
+      this.bytes = sampleCount * rowBytes;
+      this.names = Object.keys(fields);
+      this.columns = Object.values(fields).map(({ key, dtype, shape, offset }) => ({
+        ...{ key, dtype, shape, at: offset, step: rowBytes / dtypes[dtype].bytes },
+      }));
+      this.#share = { kind: 'rows', buffer: buffer.share() };
+      return;
+    }
+    if (!(buffer instanceof TrajectoryBuffer))
+      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+    if (view === undefined)
+      throw typeError('a TrajectoryBuffer needs a view: buffer.transitions({ … }) or buffer.windows({ … })');
+    const { bells, reader } = insideOfTrajectories(buffer as TrajectoryBuffer);
+    const spec = reader.checkView(view);
+    const bound = sampler === undefined ? null : reader.bind(sampler, view);
+    this.#handle = bound?.handle ?? null;
+    const weighted = sampler === undefined ? 'no' : 'device';
+    const layout = placeColumns(columnsOf(buffer.layout, spec, weighted), sampleCount);
+    this.bells = bells;
+    this.bytes = layout.bytes;
+    this.names = layout.columns.map(({ key }) => key);
+    this.columns = layout.columns.map(({ key, dtype, shape, at }) => ({
+      key,
+      dtype,
+      shape,
+      at,
+      step: elementCount(shape),
+    }));
+    if (sampler !== undefined) this.priorityBytes = 4 * sampleCount;
+    this.#share = {
+      ...{ kind: 'view', buffer: buffer.share(), ...viewNumbers(spec, layout), tree: bound?.tree ?? null },
+      normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
+      idsAt: layout.columns.find(({ key }) => key === 'ids')!.at,
+    };
+  }
+
+  /** Columns that are no fields and that a capture is given by themselves. */
+  get extras(): readonly string[] {
+    if (this.#view === null) return [];
+    return this.#sampler === null ? ['ids'] : ['ids', 'weights', 'priorities'];
+  }
+  get prioritized(): boolean {
+    return this.#sampler !== null;
+  }
+
+  /** What pack's thread needs. */
+  share(): SharedSource {
+    return this.#share;
+  }
+
+  /** The pipeline draws by the sampler from here on, and nobody else. Sequences begin at 0. */
+  take(): void {
+    if (this.#sampler === null) return;
+    insideOfSampler(this.#sampler).running = true;
+    lanesAddon().beginUpdates((this.#share as SharedView).tree!, 0);
+  }
+  /** Twice is fine. */
+  release(): void {
+    if (this.#sampler) insideOfSampler(this.#sampler).running = false;
+  }
+
+  /** Of requests from the next one on. Throws where steps are drawn uniformly. */
+  setBeta(ring: Ring, beta: number): void {
+    checkBeta(beta);
+    if (!this.prioritized)
+      throw rangeError('setBeta() is for importance weights: open the pipeline with a prioritized sampler');
+    ring.setBeta(beta);
+  }
+
+  /** What priorities came home and were not taken up by a later draw: applies them, in order. Pack has stopped. */
+  applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
+    if (this.#handle === null) return;
+    const { tree, idsAt } = this.#share as SharedView;
+    const facts = new Float64Array(6);
+    lanesAddon().inspectTree(this.#handle, false, new Float64Array(this.buffer.capacity), facts);
+    for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
+      if (sequence < facts[5]!) continue;
+      lanesAddon().updateTree(this.#handle, halves.ids(slot, idsAt, this.rows), halves.priorities(slot), this.rows);
+      lanesAddon().beginUpdates(tree!, sequence + 1);
+    }
+  }
+
+  /** What the next batch waits for where nothing can be drawn, in words. */
+  waitingFor(): string {
+    const { ptr } = this.buffer;
+    if (this.#view === null) return `rows: ${ptr} were ever added`;
+    const buffer = this.buffer as TrajectoryBuffer;
+    const drawable = buffer.drawable(this.#view);
+    if (drawable > 0 && this.#sampler) return `priorities: those of all ${drawable} drawable steps are zero`;
+    return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were ever added)`;
+  }
+
+  /** Throws where a manual tick could never be had without more steps. */
+  checkFilled(leastPtr: number): void {
+    if (leastPtr > 0 || this.buffer.size > 0) return;
+    throw stateError(
+      'EMPTY',
+      'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
+    );
+  }
+}
