@@ -17,6 +17,7 @@ export type {
   SchemaRowsOf,
   TransitionsOf,
 } from './buffer/fields.ts';
+export { type GoalRewardOptions, goalReward } from './buffer/goal-reward.ts';
 export type { FieldLayout, PackLayout } from './buffer/pack-layout.ts';
 export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './buffer/rate-limiter.ts';
 export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer } from './buffer/replay-buffer.ts';

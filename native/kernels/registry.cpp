@@ -109,6 +109,16 @@ void copy_every(const KernelArgs&, Check& check) {
   check.size(1, "every"), check.at_most(1, "every", INT32_MAX);
 }
 
+void goal_reward(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), n = check.size(1, "n"), d = check.size(2, "d");
+  const int64_t width = n <= INT64_MAX / std::max<int64_t>(d, 1) ? n * d : INT64_MAX;
+  check.column(0, rows, check.size(3, "reward_stride"));
+  check.matrix(1, rows, width, check.stride(4, "achieved_stride", width));
+  check.matrix(2, rows, d, check.stride(5, "goal_stride", d));
+  check.column(3, rows, check.size(6, "steps_stride"));
+  check.within(0, "gamma", 0, 1), check.within(1, "threshold", 0, 1e18);
+}
+
 void td_target(const KernelArgs&, Check& check) {
   static const char* const columns[] = {"reward_stride", "done_stride", "truncated_stride"};
   const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
@@ -193,6 +203,7 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(fill),
         HOTSLOT_KERNEL(axpby),
         HOTSLOT_KERNEL(copy_every),
+        HOTSLOT_KERNEL(goal_reward),
         HOTSLOT_KERNEL(td_target),
         HOTSLOT_KERNEL(td_loss),
         by_block(1, HOTSLOT_KERNEL(grad_norm)),

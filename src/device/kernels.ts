@@ -65,6 +65,12 @@ export const kernels = {
   fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
   axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
   copy_every: { writes: 1, keeps: true, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },
+  goal_reward: {
+    writes: 1,
+    tensors: ['reward', 'achieved', 'goal', 'steps'],
+    wholes: ['rows', 'n', 'd', 'rewardStride', 'achievedStride', 'goalStride', 'stepsStride'],
+    reals: ['gamma', 'threshold'],
+  },
   td_target: {
     writes: 1,
     tensors: ['y', 'value', 'choice', 'rewards', 'dones', 'truncated'],

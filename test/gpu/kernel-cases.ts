@@ -55,6 +55,22 @@ function convert(dtype: DType, reals: readonly number[]): LaunchCase {
   };
 }
 
+/** Windows in wider rows, some shorter and some of lengths that are none; every third step is at its goal, some just beside. */
+function goals(n: number, d: number, threshold: number): LaunchCase {
+  const [achieved, goal] = [awkward(rows * (n * d + 5), 25), awkward(rows * (d + 1), 26)];
+  for (let i = 0; i < rows; i++)
+    for (let at = 0; at < n * d; at++)
+      if ((i + Math.floor(at / d)) % 3 === 0) {
+        const off = i % 2 ? 0 : threshold / Math.sqrt(d);
+        achieved[i * (n * d + 5) + at] = (goal[i * (d + 1) + (at % d)] as number) + off;
+      }
+  return {
+    tensors: [stale(rows * 2), achieved, goal, Int32Array.from({ length: rows * 3 }, (_, i) => (i % (n + 3)) - 1)],
+    wholes: [rows, n, d, 2, n * d + 5, d + 1, 3],
+    reals: [0.97, threshold],
+  };
+}
+
 /** Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a grid is wide. */
 function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pack' | 'unpack'): LaunchCase {
   const numbers = new Random(31);
@@ -227,6 +243,13 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       ] as const
     ).map((reals) => [`${dtype} · ${reals[0]} + ${reals[1]}`, 'convert', convert(dtype, reals)] as const),
   ),
+  ...(
+    [
+      [1, 3, 0.05],
+      [3, 2, 0.9],
+      [5, 1, 0],
+    ] as const
+  ).map(([n, d, threshold]) => [`${n} steps of ${d}`, 'goal_reward', goals(n, d, threshold)] as const),
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [
     'at a step that counts',

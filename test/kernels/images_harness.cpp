@@ -263,6 +263,15 @@ void compare_all() {
   compare("axpby", {1031}, {0.005, 0.995});
   compare("axpby", {1031}, {0.005, 0});
   compare("copy_every", {1031, 4}, {}, [](Buffers& b) { b[2][0] = 8; });
+  for (const auto& s : {Words{1, 3}, {4, 2}, {7, 1}})
+    for (double threshold : {0.0, 0.7}) {
+      const int64_t n = s[0], d = s[1], apart = n * d + 2;
+      compare("goal_reward", {33, n, d, 2, apart, d + 1, 3}, {0.97, threshold}, [=](Buffers& b) {
+        for (size_t i = 0; i < b[3].size(); i++) b[3][i] = uint32_t(i % size_t(n + 3)) - 1;
+        for (size_t i = 0; i < b[1].size(); i += 3) b[1][i] = b[2][i / size_t(apart) * size_t(d + 1)];
+        b[1][4] = as_word(NAN);
+      });
+    }
   compare("td_target", {33, 5, 6, 5, 3, 2, 1}, {0.99});
   for (double delta : {0.0, 0.3})
     compare("td_loss", {33, 5, 6, 7, 2}, {delta, 1.0 / 33}, [](Buffers& b) {

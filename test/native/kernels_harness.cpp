@@ -485,6 +485,29 @@ void test_adam() {
   close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
 }
 
+void test_goal_reward() {
+  for (int64_t rows : {1, 5, 33})
+    for (int64_t n : {1, 3})
+      for (int64_t d : {1, 2, 5}) {
+        const int64_t as = n * d + 3, gs = d + 2;
+        const Floats achieved(matrix(rows, n * d, as)), goal(matrix(rows, d, gs)), reward(matrix(rows, 1, 2));
+        std::vector<int32_t> steps(size_t(matrix(rows, 1, 3)));
+        std::vector<double> want = as_double(reward);
+        for (int64_t i = 0; i < rows; i++) {
+          steps[size_t(3 * i)] = int32_t(i % (n + 3)) - 1;
+          want[size_t(2 * i)] = 0;
+          for (int64_t j = 0; j < std::min<int64_t>(n, steps[size_t(3 * i)]); j++) {
+            double squares = 0;
+            for (int64_t c = 0; c < d; c++)
+              squares += std::pow(double(achieved[i * as + j * d + c]) - goal[i * gs + c], 2);
+            if (std::sqrt(squares) > 0.8) want[size_t(2 * i)] -= std::pow(0.9, double(j));
+          }
+        }
+        launch("goal_reward", {reward, achieved, goal, steps}, {rows, n, d, 2, as, gs, 3}, {0.9, 0.8});
+        close("goal_reward", reward, want, 1e-6);
+      }
+}
+
 void test_td() {
   for (int64_t rows : {1, 5, 33})
     for (int64_t actions : {1, 2, 7}) {
@@ -698,6 +721,10 @@ void test_refusals() {
   refused("convert", {4, 3, 3, 3, 13}, {1, 0}, "dtype must be at most 12, got 13");
   refused("convert", {4, 3, 3, 2, 3}, {1, 0}, "x_stride must be at least the row's 3 elements, got 2");
   refused("convert", {4, 3, 3, 3, 3}, {INFINITY, 0}, "scale must be finite as a float, got inf");
+  refused("goal_reward", {4, 3, 2, 1, 5, 2, 1}, {1, 0}, "achieved_stride must be at least the row's 6 elements, got 5");
+  refused("goal_reward", {4, INT64_MAX, 2, 1, 6, 2, 1}, {1, 0},
+          "achieved_stride must be at least the row's 9223372036");
+  refused("goal_reward", {4, 3, 2, 1, 6, 2, 1}, {1, -1}, "threshold must be within [0, 1e+18], got -1");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
@@ -801,8 +828,8 @@ int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
-      test_flat(), test_adam(), test_td(), test_random(), test_idle_cores(), test_halo(), test_refusals(),
-      test_test_kernels();
+      test_flat(), test_adam(), test_goal_reward(), test_td(), test_random(), test_idle_cores(), test_halo(),
+      test_refusals(), test_test_kernels();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }
