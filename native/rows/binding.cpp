@@ -237,6 +237,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports["firstNotFinite"] = Napi::Function::New(env, find_not_finite);
   exports["mailboxRead"] = Napi::Function::New(env, mailbox_read);
   export_lanes(env, exports);
+  export_views(env, exports);
   exports["setCountersForTest"] = Napi::Function::New(env, set_counters_for_test);
   return exports;
 }

@@ -1,3 +1,4 @@
+// Keeps the list of a view's drawable steps: judges what was committed, and drops what was overwritten.
 #include "rows/drawable.hpp"
 
 #include <algorithm>

@@ -1,14 +1,13 @@
-// The part of rows.node that trajectories call: lanes, their writers, views and priorities. Thin: arguments were
+// The part of rows.node that lanes and their writers call. Thin: arguments were
 // checked in JavaScript, here only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
+#include "rows/copy.hpp"
 #include "rows/held.hpp"
 #include "rows/lanes.hpp"
-#include "rows/view_arguments.hpp"
 
 namespace hotslot::rows {
 namespace {
@@ -155,154 +154,6 @@ Napi::Value first_unwritten(Info info) {
   return Napi::Number::New(info.Env(), -1);
 }
 
-// ---- views ----------------------------------------------------------------------------------------------------------
-
-using ViewHandle = std::unique_ptr<View>;
-
-// (lanes, rule, columns, tree memory?)
-Napi::Value open_view(Info info) {
-  const Lanes& lanes = held<Lanes>(info, 0);
-  const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
-  auto view = std::make_unique<View>(
-      lanes, rule_of(reinterpret_cast<const double*>(rule.data)),
-      columns_of(reinterpret_cast<const double*>(columns.data), columns.size / (column_numbers * 8)));
-  const Bytes tree = bytes_if_any(info.Env(), info[3]);
-  if (tree.data != nullptr) {
-    const uint64_t leaves = lanes.lanes * lanes.per_lane;
-    if (tree.size < tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("rows addon: the tree is too small"));
-    view->follow(std::make_unique<PriorityTree>(tree.data, leaves, lanes.lanes));
-  }
-  return hold(info, 0, std::move(view));
-}
-
-View& view(Info info) { return *held<ViewHandle>(info, 0); }
-
-// (view, columns)
-void set_columns(Info info) {
-  const Bytes columns = require_bytes(info, 1, 0);
-  view(info).set_columns(
-      columns_of(reinterpret_cast<const double*>(columns.data), columns.size / (column_numbers * 8)));
-}
-
-// (view, out?): how many steps are drawable; their ids, as many as fit
-Napi::Value view_count(Info info) {
-  View& here = view(info);
-  here.look_around();
-  const uint64_t count = here.drawable().count();
-  const Bytes out = bytes_if_any(info.Env(), info[1]);
-  auto* ids = reinterpret_cast<double*>(out.data);
-  for (uint64_t i = 0; i < std::min<uint64_t>(count, out.size / 8); ++i) {
-    const Drawable::Step step = here.drawable().at(i);
-    ids[i] = static_cast<double>(step.place * here.lanes().lanes + step.lane);
-  }
-  return Napi::Number::New(info.Env(), static_cast<double>(count));
-}
-
-// (view, seed, count, out, beta, normalise) → rows drawn again, or −1 while nothing can be drawn
-Napi::Value sample_view(Info info) {
-  View& here = view(info);
-  const Request request{whole(info, 2), require_bytes(info, 3, 0).data, number(info, 4),
-                        static_cast<Weighing::Normalise>(u32(info, 5))};
-  require_bytes(info, 3, here.batch_bytes(request.count));
-  here.look_around();
-  View::Result result = here.draw(request, u32(info, 1));
-  if (result == View::Result::done) result = here.gather(0);
-  const double again = result == View::Result::empty ? -1 : static_cast<double>(here.drawn_again());
-  return Napi::Number::New(info.Env(), again);
-}
-
-// (view, ids, goals?, count, out) → −1, or the first that cannot be had
-Napi::Value take_view(Info info) {
-  const uint64_t count = whole(info, 3);
-  const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);
-  const Bytes goals = bytes_if_any(info.Env(), info[2]);
-  if (goals.data != nullptr && goals.size < count * 8) throw_js(info.Env(), range("rows addon: too few goals"));
-  const Request request{count, require_bytes(info, 4, 0).data, 0, Weighing::tree};
-  require_bytes(info, 4, view(info).batch_bytes(count));
-  const uint64_t taken = view(info).take(request, ids, reinterpret_cast<const double*>(goals.data));
-  return Napi::Number::New(info.Env(), taken == count ? -1 : static_cast<double>(taken));
-}
-
-// ---- priorities -----------------------------------------------------------------------------------------------------
-
-Napi::Value tree_bytes_js(Info info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(tree_bytes(whole(info, 0), whole(info, 1))));
-}
-
-// (memory, leaves, lanes, alpha, epsilon)
-void format_tree(Info info) {
-  const uint64_t leaves = whole(info, 1), lanes = whole(info, 2);
-  PriorityTree::format(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes, number(info, 3),
-                       number(info, 4));
-}
-
-// (view, ids, priorities: float64 or float32, count)
-void update_tree(Info info) {
-  View& here = view(info);
-  const uint64_t count = whole(info, 3);
-  const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);
-  const uint8_t* priorities = require_bytes(info, 2, count * 4).data;
-  here.look_around();
-  if (info[2].As<Napi::TypedArray>().TypedArrayType() == napi_float32_array) {
-    here.tree()->update(here.drawable(), ids, reinterpret_cast<const float*>(priorities), count);
-  } else {
-    require_bytes(info, 2, count * 8);
-    here.tree()->update(here.drawable(), ids, reinterpret_cast<const double*>(priorities), count);
-  }
-}
-
-// (view, whether to look around first, out of leaves, facts of six float64)
-void inspect_tree(Info info) {
-  View& here = view(info);
-  if (info[1].ToBoolean()) here.look_around();
-  PriorityTree& tree = *here.tree();
-  const TreeHeader& header = tree.header();
-  auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, header.leaves * 8).data);
-  for (uint64_t i = 0; i < header.leaves; ++i) leaves[i] = tree.leaf(i);
-  auto* facts = reinterpret_cast<double*>(require_bytes(info, 3, 48).data);
-  facts[0] = header.largest;
-  facts[1] = tree.total() + 0.0;
-  facts[2] = static_cast<double>(header.drawn_from);
-  facts[3] = static_cast<double>(header.stale);
-  facts[4] = static_cast<double>(header.odd);
-  facts[5] = static_cast<double>(header.applied);
-}
-
-// (memory, sequence): updates from this one on are not applied yet
-void begin_updates(Info info) {
-  reinterpret_cast<TreeHeader*>(require_bytes(info, 0, sizeof(TreeHeader)).data)->applied = whole(info, 1);
-}
-
-// (leaves, seed, count, beta, normalise, masses?, indices, probabilities, weights) → false where all leaves are zero
-Napi::Value draw_leaves(Info info) {
-  const Bytes given = require_bytes(info, 0, 8);
-  const uint64_t leaves = given.size / 8, count = whole(info, 2);
-  const auto* masses = reinterpret_cast<const double*>(bytes_if_any(info.Env(), info[5]).data);
-  auto* indices = reinterpret_cast<uint32_t*>(require_bytes(info, 6, count * 4).data);
-  auto* probabilities = reinterpret_cast<double*>(require_bytes(info, 7, count * 8).data);
-  auto* weights = reinterpret_cast<double*>(require_bytes(info, 8, count * 8).data);
-  std::vector<double> memory(tree_bytes(leaves, 1) / 8 + 8);
-  void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) & ~uintptr_t{63});
-  PriorityTree::format(aligned, leaves, 1, 1, 0);
-  PriorityTree tree(aligned, leaves, 1);
-  tree.set_all(reinterpret_cast<const double*>(given.data));
-  Weighing how{static_cast<Weighing::Normalise>(u32(info, 4)), number(info, 3), tree.total(), tree.least(),
-               static_cast<double>(tree.header().drawn_from)};
-  if (!(how.total > 0)) return Napi::Boolean::New(info.Env(), false);
-  Generator generator(u32(info, 1));
-  std::vector<double> values(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    const double mass = masses != nullptr ? masses[i] : generator.next_double() * how.total;
-    const PriorityTree::Drawn drawn = tree.find(mass);
-    indices[i] = static_cast<uint32_t>(drawn.leaf);
-    values[i] = drawn.value;
-    probabilities[i] = drawn.value / how.total;
-  }
-  if (how.normalise == Weighing::batch && count > 0) how.least = *std::min_element(values.begin(), values.end());
-  for (uint64_t i = 0; i < count; ++i) weights[i] = weight_of(how, values[i]);
-  return Napi::Boolean::New(info.Env(), true);
-}
-
 }  // namespace
 
 void export_lanes(Napi::Env env, Napi::Object exports) {
@@ -314,18 +165,7 @@ void export_lanes(Napi::Env env, Napi::Object exports) {
   exports["openWriter"] = Napi::Function::New(env, open_writer);
   exports["addSteps"] = Napi::Function::New(env, add_steps_js);
   exports["readPlaces"] = Napi::Function::New(env, read_places);
-  exports["openView"] = Napi::Function::New(env, open_view);
-  exports["setColumns"] = Napi::Function::New(env, set_columns);
   exports["firstUnwritten"] = Napi::Function::New(env, first_unwritten);
-  exports["viewCount"] = Napi::Function::New(env, view_count);
-  exports["sampleView"] = Napi::Function::New(env, sample_view);
-  exports["takeView"] = Napi::Function::New(env, take_view);
-  exports["treeBytes"] = Napi::Function::New(env, tree_bytes_js);
-  exports["formatTree"] = Napi::Function::New(env, format_tree);
-  exports["updateTree"] = Napi::Function::New(env, update_tree);
-  exports["inspectTree"] = Napi::Function::New(env, inspect_tree);
-  exports["beginUpdates"] = Napi::Function::New(env, begin_updates);
-  exports["drawLeaves"] = Napi::Function::New(env, draw_leaves);
 }
 
 }  // namespace hotslot::rows

@@ -1,3 +1,4 @@
+// The tree of priorities: leaves, parents made of their children, and the way down.
 #include "rows/priority_tree.hpp"
 
 #include <algorithm>

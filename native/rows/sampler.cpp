@@ -1,3 +1,4 @@
+// Uniform indices by one generator.
 #include "rows/sampler.hpp"
 
 #include "rows/generator.hpp"

@@ -1,3 +1,4 @@
+// Draws a view's steps and makes its batches.
 #include "rows/view.hpp"
 
 #include <algorithm>

@@ -17,6 +17,8 @@ const BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
 
 const KIND = 'hotslot.RateLimiter';
 
+export type { LimiterHandle };
+
 export interface RateLimiterOptions {
   /** rows sampled per row inserted, on average; more than 0 */
   samplesPerInsert: number;

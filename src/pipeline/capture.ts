@@ -9,9 +9,9 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
 import type { Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
-import type { Batch, Slots } from './slots.ts';
+import type { Batch, Extras, Slots } from './slots.ts';
 
-export interface CaptureContext {
+export interface CaptureContext extends Extras {
   /** enqueue here; it is also the device's current stream while the function runs */
   stream: Stream;
   /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
@@ -19,12 +19,6 @@ export interface CaptureContext {
   /** float32[48] on the device: what the learner writes here comes back with the tick */
   out: Tensor<'float32'>;
   slot: number;
-  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
-  weights?: Tensor<'float32'> | undefined;
-  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
-  priorities?: Tensor<'float32'> | undefined;
-  /** float64[rows]: which steps these are; only where the buffer is a TrajectoryBuffer */
-  ids?: Tensor<'float64'> | undefined;
   /** lends memory for what lives only inside the update; the device's graphs share it */
   pool: GraphPool;
 }

@@ -17,13 +17,22 @@ import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT, SlotState 
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
 import { buildReplayTransferBackend } from '../transfer/build.ts';
 import type { TransferMode } from '../transfer/native.ts';
-import type { CaptureContext } from './capture.ts';
 import type { BatchColumn, BatchSource } from './source.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch<F extends Fields = Fields> = {
   readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
 };
+
+/** Columns of trajectories that are no fields, as a capture is given them. */
+export interface Extras {
+  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
+  weights?: Tensor<'float32'> | undefined;
+  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
+  priorities?: Tensor<'float32'> | undefined;
+  /** float64[rows]: which steps these are */
+  ids?: Tensor<'float64'> | undefined;
+}
 
 /** What actors need of the slots: shared memory and handles, no objects. */
 export interface SharedSlots {
@@ -155,7 +164,7 @@ export class Slots extends Owner {
   }
 
   /** The columns of a view that are no fields; none of rows. */
-  extras(slot: number): Pick<CaptureContext, 'weights' | 'priorities' | 'ids'> {
+  extras(slot: number): Extras {
     const batch = this.batches[slot] as Record<string, Tensor>;
     const column = (key: string) => (this.#extras.includes(key) ? batch[key] : undefined);
     return {

@@ -1,6 +1,6 @@
 /** The part of rows.node that trajectories call. Arguments are checked in this room before, and memory safety there. */
 import { loadAddon } from '../addon.ts';
-import type { LimiterHandle } from '../buffer/rows-addon.ts';
+import type { LimiterHandle } from '../buffer/rate-limiter.ts';
 import type { TypedArray } from '../dtype.ts';
 
 /** Native objects over shared memory; each keeps its memory alive. */

@@ -39,7 +39,7 @@ describe('opening a pipeline', () => {
     [{ placement: [['pack']] }, /role 'submit' once, it names it 0 times/],
     [{ placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] }, /role 'pack' once, it names it 2 times/],
     [{ placement: [['pack', 'dance']] }, /unknown role 'dance'/],
-    [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, device/],
+    [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, view, sampler, beta, device/],
     [{ sampleCount: 2 ** 30 }, /ask for \d+ bytes in all, \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
   ];
   for (const [options, reason, code] of wrong) {
