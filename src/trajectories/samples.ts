@@ -8,12 +8,13 @@ export type FieldColumns<S extends StepFields> = string extends keyof S
   ? Readonly<Record<string, ArrayOf<DType>>>
   : { readonly [K in keyof S]: ArrayOf<DTypeOfStep<S[K]>> };
 
-interface Weights {
+/** No interface: those are not taken for records of columns. */
+type Weights = {
   /** count: with a prioritized sampler */
   readonly weights?: Float64Array;
   /** count: of each draw, with a prioritized sampler */
   readonly probabilities?: Float64Array;
-}
+};
 
 /** Rows of transitions; `count` of each. */
 export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S> &

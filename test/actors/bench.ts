@@ -1,0 +1,121 @@
+/** The four actors in one thread, stepped in whatever order a test wants, checked after every step. */
+import { expect } from 'chai';
+import type { Actor } from '../../actors/actor.ts';
+import { makeActors } from '../../actors/make.ts';
+import { native } from '../../src/device/native.ts';
+import { type CaptureFunction, openDevice } from '../../src/index.ts';
+import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
+import { Slots } from '../../src/pipeline/slots.ts';
+import { BatchSource } from '../../src/pipeline/source.ts';
+import { Ring } from '../../src/ring/ring.ts';
+import { CLIENT } from '../../src/ring/role-bells.ts';
+import { Field, roles, SlotState } from '../../src/ring/slot.ts';
+import { filled, SAMPLE } from '../pipeline/fixture.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+/** The real actors on the real host device, stepped by hand in whatever order a test wants. */
+export class Bench {
+  readonly source: BatchSource;
+  readonly slots: Slots;
+  readonly ring: Ring;
+  actors: Actor[] = [];
+  readonly #graphs;
+  readonly #count = openDevice(TESTED).allocate({ shape: [1] });
+  readonly #one = openDevice(TESTED)
+    .allocate({ shape: [1] })
+    .write(Float32Array.of(1));
+  #seen = 0;
+  journal: { sequence: number; count: number }[] = [];
+
+  /** `update` is captured beside the counting of updates. */
+  constructor(
+    depth: number,
+    ticks: number,
+    source = new BatchSource({ buffer: filled(), sampleCount: SAMPLE }),
+    update: CaptureFunction = () => {},
+  ) {
+    this.source = source;
+    source.take();
+    this.slots = new Slots({
+      source: this.source,
+      device: TESTED,
+      depth,
+      transfer: 'immediate',
+      timed: true,
+    });
+    this.ring = Ring.create({ depth, hosts: [CLIENT, CLIENT, CLIENT, CLIENT], journalCapacity: 1024 });
+    this.#graphs = captureSlots(this.slots, (batch, context) => {
+      const { stream, out } = context;
+      update(batch, context);
+      stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
+      stream.copy(out.view({ shape: [1] }), this.#count);
+    });
+    this.ring.setBeta(source.beta);
+    this.ring.run.setLearner(learnerOf(this.#graphs, {}, null));
+    this.ring.startRun({ firstSequence: 0, firstTick: 0, ticks, rows: source.rows, publishEvery: 0 });
+    for (const role of roles) this.actors.push(this.make(role));
+  }
+
+  /** A fresh actor of a role, as a successor would start. */
+  make(role: (typeof roles)[number]): Actor {
+    const [actor] = makeActors(
+      {
+        ring: this.ring.share(),
+        source: this.source.share(),
+        packBell: -1,
+        mailbox: null,
+        slots: this.slots.share(),
+        spins: 0,
+        coresFree: false,
+        mailboxHome: 0,
+      },
+      [role],
+      this.ring,
+      null,
+    );
+    return actor as Actor;
+  }
+
+  /** Steps a role and checks what must hold after every step. */
+  step(role: number): number {
+    const done = (this.actors[role] as Actor).work();
+    this.#check();
+    return done;
+  }
+
+  #check(): void {
+    const { ring } = this;
+    const { next } = ring.journal.read(this.#seen, ({ record, scalars }) => {
+      this.journal.push({ sequence: record[Field.sequence] as number, count: scalars[0] as number });
+    });
+    this.#seen = next;
+    // I3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
+    const lives = Array.from({ length: ring.depth }, (_, slot) => ({
+      sequence: ring.sequence(slot),
+      state: ring.state(slot),
+    }));
+    const active = lives.filter(({ state }) => state !== SlotState.Free).sort((a, b) => a.sequence - b.sequence);
+    for (let i = 1; i < active.length; i++) {
+      expect(active[i]?.sequence).to.equal((active[i - 1]?.sequence as number) + 1);
+      expect(active[i]?.state).to.be.at.most(active[i - 1]?.state as number);
+    }
+    // I5: whatever is Free has been journalled, each sequence once.
+    expect(this.journal.map(({ sequence }) => sequence)).to.deep.equal(
+      Array.from({ length: ring.finished }, (_, i) => i),
+    );
+    expect(this.journal.map(({ count }) => count)).to.deep.equal(
+      Array.from({ length: ring.finished }, (_, i) => i + 1),
+    );
+  }
+
+  close(): void {
+    for (const actor of this.actors) actor.close();
+    native().waitEvent(this.slots.device.handle, (this.slots.spent[0] as { handle: number }).handle, 1000);
+    this.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
+    this.source.release();
+    for (const graph of this.#graphs) graph.close();
+    this.slots.close();
+    this.#count.close();
+    this.#one.close();
+  }
+}

@@ -1,0 +1,111 @@
+/** Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the actors are stepped in and whoever dies. */
+import { expect } from 'chai';
+import type { Actor } from '../../actors/actor.ts';
+import { prioritized } from '../../src/index.ts';
+import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
+import { roles, SlotState } from '../../src/ring/slot.ts';
+import { addSteps, replica, stepsBuffer, VIEW } from '../pipeline/steps.ts';
+import { Bench } from './bench.ts';
+
+const ROWS = 8;
+const TICKS = 60;
+
+/** A bench whose update gives every row its reward; what it draws is held against the replica. */
+class Priorities {
+  readonly sampler = prioritized();
+  readonly bench: Bench;
+  readonly #source: BatchSource;
+  readonly #want;
+  #drawn = 0;
+
+  constructor(depth: number) {
+    const { buffer } = stepsBuffer();
+    this.#want = replica({ ticks: TICKS, depth, rows: ROWS, seed: 0 });
+    this.#source = new BatchSource({
+      buffer,
+      view: buffer.transitions(VIEW),
+      sampler: this.sampler,
+      sampleCount: ROWS,
+    });
+    this.bench = new Bench(depth, TICKS, this.#source, (batch, { stream, priorities }) =>
+      stream.copy(priorities!, batch.rewards!),
+    );
+  }
+
+  step(role: number): void {
+    this.bench.step(role);
+    const { ring, slots } = this.bench;
+    const { idsAt } = this.#source.share() as SharedView;
+    for (let slot = 0; slot < ring.depth; slot++) {
+      if (ring.state(slot) < SlotState.Packed || ring.sequence(slot) < this.#drawn) continue;
+      const ids = slots.host.ids(slot, idsAt, ROWS);
+      expect([...ids], `draw ${ring.sequence(slot)}`).to.deep.equal([...this.#want.draws[ring.sequence(slot)]!.ids]);
+      this.#drawn = ring.sequence(slot) + 1;
+    }
+  }
+
+  replace(role: number): void {
+    (this.bench.actors[role] as Actor).close();
+    this.bench.actors[role] = this.bench.make(roles[role]!);
+  }
+
+  /** Closing takes up what is pending: then all of them were, each once. */
+  end(): void {
+    this.bench.close();
+    expect(this.sampler.inspect()).to.deep.equal(this.#want.leaves);
+  }
+}
+
+describe('priorities, stepped', () => {
+  for (const depth of [2, 3]) {
+    it(`each draw sees the updates up to its own less ${depth}, in any order of steps`, () => {
+      const priorities = new Priorities(depth);
+      for (let order = 0; priorities.bench.journal.length < TICKS; order = (order + 1) % 4 ** 6)
+        for (let step = 0, rest = order; step < 6; step++, rest >>= 2) priorities.step(rest & 3);
+      priorities.end();
+    });
+  }
+
+  it('I8: no update is lost or repeated when any role is replaced between any two steps', () => {
+    const priorities = new Priorities(3);
+    for (let n = 0; priorities.bench.journal.length < TICKS; n++) {
+      expect(n, 'the walk goes on for ever').to.be.lessThan(5000);
+      priorities.replace((n * 7 + 3) % 4);
+      priorities.step((n * 5 + (n >> 2)) % 4);
+    }
+    priorities.end();
+  });
+
+  it('a request that waits for steps is taken back when the run is paused, and made again by the next one', () => {
+    const { buffer, writer } = stepsBuffer(0);
+    const source = new BatchSource({ buffer, view: buffer.transitions(VIEW), sampleCount: ROWS });
+    const bench = new Bench(3, 10, source);
+    const [pack] = [0];
+    bench.step(pack);
+    expect(bench.ring.idle, 'nothing is asked for while nothing is there').to.equal(true);
+    addSteps(writer, 20);
+    bench.step(pack);
+    for (let n = 0; bench.ring.finished < 10 && n < 1000; n++) for (let role = 0; role < 4; role++) bench.step(role);
+    expect(bench.ring.finished).to.equal(10);
+    bench.ring.endRun();
+    bench.ring.startRun({ firstSequence: 10, firstTick: 10, ticks: 10, rows: ROWS, publishEvery: 0 });
+    // Three requests, and then the steps are gone.
+    const packer = bench.actors[pack] as Actor;
+    buffer.clear();
+    writer.close();
+    const begun = bench.ring.next;
+    addSteps(buffer.writer(), 20);
+    packer.work();
+    buffer.clear();
+    packer.work();
+    const asked = [0, 1, 2].map((slot) => bench.ring.state(slot));
+    expect(asked.filter((state) => state === SlotState.Requested).length, String(asked)).to.be.at.least(1);
+    const kept = asked.filter((state) => state > SlotState.Requested).length;
+    bench.ring.header.pause();
+    packer.work();
+    expect([0, 1, 2].filter((slot) => bench.ring.state(slot) === SlotState.Requested)).to.deep.equal([]);
+    expect(bench.ring.next).to.equal(begun + kept);
+    for (let n = 0; !bench.ring.idle && n < 1000; n++) for (let role = 0; role < 4; role++) bench.step(role);
+    bench.close();
+  });
+});
