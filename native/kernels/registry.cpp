@@ -129,6 +129,15 @@ void td_target(const KernelArgs&, Check& check) {
   check.within(0, "gamma", 0, 1);
 }
 
+void td_target_discounts(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.vector(0, rows);
+  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
+  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
+  check.column(3, rows, check.size(4, "reward_stride"));
+  check.column(4, rows, check.size(5, "discount_stride"));
+}
+
 void td_loss(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
   check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
@@ -136,6 +145,18 @@ void td_loss(const KernelArgs&, Check& check) {
   check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
   check.vector(3, rows);
   check.column(4, rows, check.size(4, "action_stride"));
+  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+}
+
+void td_loss_weighted(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
+  check.vector(1, doubled(rows));
+  check.column(2, rows, check.size(3, "priority_stride"));
+  check.matrix(3, rows, actions, check.stride(4, "q_stride", actions));
+  check.vector(4, rows);
+  check.column(5, rows, check.size(5, "action_stride"));
+  check.column(6, rows, check.at_least(6, "weight_stride", 0));
   check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
 }
 
@@ -205,7 +226,9 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(copy_every),
         HOTSLOT_KERNEL(goal_reward),
         HOTSLOT_KERNEL(td_target),
+        HOTSLOT_KERNEL(td_target_discounts),
         HOTSLOT_KERNEL(td_loss),
+        HOTSLOT_KERNEL(td_loss_weighted),
         by_block(1, HOTSLOT_KERNEL(grad_norm)),
         by_block(4, HOTSLOT_KERNEL(clip_scale)),
         HOTSLOT_KERNEL(adam_advance),

@@ -77,10 +77,22 @@ export const kernels = {
     wholes: ['rows', 'actions', 'valueStride', 'choiceStride', 'rewardStride', 'doneStride', 'truncatedStride'],
     reals: ['gamma'],
   },
+  td_target_discounts: {
+    writes: 1,
+    tensors: ['y', 'value', 'choice', 'rewards', 'discounts'],
+    wholes: ['rows', 'actions', 'valueStride', 'choiceStride', 'rewardStride', 'discountStride'],
+    reals: [],
+  },
   td_loss: {
     writes: 2,
     tensors: ['dq', 'terms', 'q', 'y', 'action'],
     wholes: ['rows', 'actions', 'dqStride', 'qStride', 'actionStride'],
+    reals: ['delta', 'scale'],
+  },
+  td_loss_weighted: {
+    writes: 3,
+    tensors: ['dq', 'terms', 'priorities', 'q', 'y', 'action', 'weights'],
+    wholes: ['rows', 'actions', 'dqStride', 'priorityStride', 'qStride', 'actionStride', 'weightStride'],
     reals: ['delta', 'scale'],
   },
   grad_norm: { writes: 1, tensors: ['partial', 'g'], wholes: ['n'], reals: [] },

@@ -1,7 +1,8 @@
 /** What the learner checks at its door: float32 tensors as the kernels take them (rows with a stride), and numbers. */
 
 import { shown } from '../checks.ts';
-import type { Tensor } from '../device/device.ts';
+import { Tensor } from '../device/device.ts';
+import type { DType } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 
 /** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
@@ -34,6 +35,12 @@ export function checkMatrix(
 /** Throws unless `tensor` is float32 [rows] or [rows, 1]; gives a view of shape [rows, 1]. */
 export function checkColumn(name: string, tensor: Tensor<'float32'>, rows: number): Tensor<'float32'> {
   checkFloats(name, tensor);
+  return checkRows(name, tensor, rows);
+}
+
+/** The same for a tensor of any dtype. */
+export function checkRows<D extends DType>(name: string, tensor: Tensor<D>, rows: number): Tensor<D> {
+  tensor.checkOpen();
   const [r, c = 1] = tensor.shape;
   if (tensor.shape.length < 1 || tensor.shape.length > 2 || r !== rows || c !== 1) {
     throw rangeError(`${name} must be ${rows} or ${rows}×1, got ${tensor.shape.join('×') || 'a scalar'}`);
@@ -45,7 +52,7 @@ export function checkColumn(name: string, tensor: Tensor<'float32'>, rows: numbe
 }
 
 /** Rows [start, start + rows) of a checked matrix, as a view. */
-export function rowsOf(tensor: Tensor<'float32'>, start: number, rows: number): Tensor<'float32'> {
+export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: number): Tensor<D> {
   const stride = tensor.strides[0] as number;
   return tensor.view({ shape: [rows, tensor.shape[1] as number], offset: start * stride, strides: tensor.strides });
 }
@@ -62,8 +69,10 @@ export function checkVector(name: string, tensor: Tensor<'float32'>, length: num
 }
 
 function checkFloats(name: string, tensor: Tensor<'float32'>): void {
-  if (tensor?.dtype !== 'float32')
-    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}`);
+  if (tensor?.dtype !== 'float32') {
+    const instead = tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
+    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}${instead}`);
+  }
   if (tensor.byteOffset % 4 !== 0)
     throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
   tensor.checkOpen();

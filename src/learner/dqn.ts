@@ -7,13 +7,15 @@ import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Activation } from './activation.ts';
 import { Adam, type AdamOptions, adamOptions } from './adam.ts';
-import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride, rowsOf } from './checks.ts';
+import { checkVector, checkWithin, rowStride } from './checks.ts';
+import { convert } from './convert.ts';
+import { checkBatch, checkFields, type DqnBatch, type DqnColumns, sliced } from './dqn-batch.ts';
 import { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 
 export interface DqnOptions extends AdamOptions {
   /** floats of an observation */
   obsDim: number;
-  /** number of actions; the batch stores an action as its index, a float */
+  /** number of actions; the batch stores an action as its index */
   actions: number;
   /** neurons of the hidden layers, e.g. [120, 84] */
   hidden: readonly number[];
@@ -21,10 +23,8 @@ export interface DqnOptions extends AdamOptions {
   activation?: Activation;
   /** rows of one minibatch; an update of K × batchSize rows makes K steps */
   batchSize: number;
-  /** discount of one step; default 0.99 */
+  /** discount of one step, for batches without `discounts` of their own; default 0.99 */
   gamma?: number;
-  /** steps that a row's reward sums up; the bootstrap is discounted by gamma^nStep; default 1 */
-  nStep?: number;
   /** the online network chooses the next action, the target network values it; default true */
   doubleDqn?: boolean;
   /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
@@ -37,22 +37,8 @@ export interface DqnOptions extends AdamOptions {
   seed?: number;
 }
 
-/** Float32 columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
-export interface DqnBatch {
-  /** [rows, obsDim] */
-  obs: Tensor<'float32'>;
-  nextObs: Tensor<'float32'>;
-  /** [rows] or [rows, 1]: indices of the actions taken */
-  actions: Tensor<'float32'>;
-  rewards: Tensor<'float32'>;
-  /** 1 where the episode ended, terminated or truncated */
-  dones: Tensor<'float32'>;
-  /** 1 where it ended by a time limit: such rows still bootstrap */
-  truncated: Tensor<'float32'>;
-}
-
 const known = [
-  ...['obsDim', 'actions', 'hidden', 'activation', 'batchSize', 'gamma', 'nStep', 'doubleDqn', 'huberDelta', 'tau'],
+  ...['obsDim', 'actions', 'hidden', 'activation', 'batchSize', 'gamma', 'doubleDqn', 'huberDelta', 'tau'],
   ...['targetEvery', 'seed', 'learningRate', 'beta1', 'beta2', 'epsilon', 'maxGradNorm'],
 ];
 
@@ -70,7 +56,6 @@ export class DqnLearner extends Owner {
   /** resolves when the initial weights are in place; await it before capturing an update */
   readonly ready: Promise<void>;
   readonly #options: DqnOptions;
-  readonly #discount: number;
   readonly #gradient: Tensor<'float32'>;
   readonly #online: LayerTensors[];
   readonly #targetLayers: LayerTensors[];
@@ -81,21 +66,27 @@ export class DqnLearner extends Owner {
   readonly #choicePass: MlpWorkspace | undefined;
   readonly #goal: Tensor<'float32'>;
   readonly #terms: Tensor<'float32'>;
+  /** indices of actions that are stored as something else than floats */
+  readonly #actions: Tensor<'float32'>;
+  /** the weight of all rows of a batch without weights, and where priorities go that nobody asked for */
+  readonly #one: Tensor<'float32'>;
+  readonly #unread: Tensor<'float32'>;
   readonly #written: DeviceEvent;
   #settled = false;
 
   /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
   constructor(device: Device, options: DqnOptions) {
     super('this learner');
+    refuseSteps(options);
     checkKeys('DqnLearner', options, known);
-    const { obsDim, actions, hidden, activation = 'relu', gamma = 0.99, nStep = 1, seed = 0 } = options;
+    const { obsDim, actions, hidden, activation = 'relu', seed = 0 } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined) {
       throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
     }
     checkWithin('tau', options.tau ?? 0, 0, 1);
     checkWithin('huberDelta', options.huberDelta ?? 1, 0, 1e30);
     checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
-    this.#discount = checkWithin('gamma', gamma, 0, 1) ** checkCount('nStep', nStep);
+    checkWithin('gamma', options.gamma ?? 0, 0, 1);
     const rows = checkCount('batchSize', options.batchSize);
     if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
     const sizes = [checkCount('obsDim', obsDim), ...hidden, checkCount('actions', actions)];
@@ -119,6 +110,9 @@ export class DqnLearner extends Owner {
     this.#choicePass = (options.doubleDqn ?? true) ? workspace() : undefined;
     this.#goal = allocate(rows);
     this.#terms = allocate(rows, 2);
+    this.#actions = allocate(rows, 1);
+    this.#one = allocate(1).write(Float32Array.of(1));
+    this.#unread = allocate(rows, 1);
     this.#written = own(this, device.createEvent());
     device.currentStream.record(this.#written);
     making.done();
@@ -131,14 +125,15 @@ export class DqnLearner extends Owner {
 
   /**
    * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
-   * `scalars`) the means over all rows. Launches only: nothing is allocated, so it may be captured once `ready`.
+   * `scalars`) the means over all rows; of weighted losses where the batch has `weights`. What it has as `priorities` is
+   * written. Launches only: nothing is allocated, so it may be captured once `ready`. Throws TypeError for a field that is
+   * missing or of another dtype, RangeError for other shapes, naming both.
    */
   update(stream: Stream, batch: DqnBatch, out: Tensor<'float32'>): void {
     checkOpen(this);
     checkStream('update', stream);
-    checkColumns(batch);
+    const total = checkFields(batch);
     this.#settle(stream);
-    const total = batch.obs?.shape?.[0] ?? 0;
     const { batchSize } = this;
     if (total < batchSize || total % batchSize !== 0) {
       throw rangeError(`an update needs a multiple of batchSize ${batchSize} rows, got ${total}`);
@@ -148,7 +143,7 @@ export class DqnLearner extends Owner {
     if (out.size < count)
       throw rangeError(`out needs at least ${count} floats for ${this.scalars.join(', ')}, got ${out.size}`);
     const scalars = checkVector('out', out.view({ shape: [count] }), count);
-    const checked = this.#check(batch, total);
+    const checked = checkBatch(batch, total, this.mlp.inputs);
     for (let start = 0; start < total; start += batchSize) {
       this.#step(stream, sliced(checked, start, batchSize));
       const reals = [1 / total, start === 0 ? 0 : 1] as const;
@@ -156,39 +151,59 @@ export class DqnLearner extends Owner {
     }
   }
 
-  #check(batch: DqnBatch, rows: number): DqnBatch {
-    const { inputs } = this.mlp;
-    return {
-      obs: checkMatrix('obs', batch.obs, rows, inputs),
-      nextObs: checkMatrix('nextObs', batch.nextObs, rows, inputs),
-      actions: checkColumn('actions', batch.actions, rows),
-      rewards: checkColumn('rewards', batch.rewards, rows),
-      dones: checkColumn('dones', batch.dones, rows),
-      truncated: checkColumn('truncated', batch.truncated, rows),
-    };
-  }
-
   /** One gradient step on one minibatch; leaves (loss, chosen value) of each row in the terms. */
-  #step(stream: Stream, { obs, nextObs, actions, rewards, dones, truncated }: DqnBatch): void {
-    const { mlp, batchSize: rows } = this;
-    const n = mlp.outputs;
-    const { huberDelta = 1 } = this.#options;
-    const value = mlp.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
-    const choice = this.#choicePass ? mlp.forward(stream, this.#online, nextObs, this.#choicePass) : value;
-    stream.launch('td_target', {
-      tensors: [this.#goal, value, choice, rewards, dones, truncated],
-      wholes: [rows, n, n, n, rowStride(rewards), rowStride(dones), rowStride(truncated)],
-      reals: [this.#discount],
-    });
-    const q = mlp.forward(stream, this.#online, obs, this.#pass);
-    stream.launch('td_loss', {
-      tensors: [this.#pass.outputGradient, this.#terms, q, this.#goal, actions],
-      wholes: [rows, n, n, n, rowStride(actions)],
-      reals: [huberDelta, 1 / rows],
-    });
-    mlp.backward(stream, this.#online, obs, this.#pass, this.#gradientLayers);
+  #step(stream: Stream, batch: DqnColumns): void {
+    const { mlp } = this;
+    this.#aim(stream, batch);
+    const q = mlp.forward(stream, this.#online, batch.obs, this.#pass);
+    this.#miss(stream, batch, q);
+    mlp.backward(stream, this.#online, batch.obs, this.#pass, this.#gradientLayers);
     this.optimiser.step(stream, this.#gradient);
     this.#follow(stream);
+  }
+
+  /** What each row's value should be, into the goal. */
+  #aim(stream: Stream, { nextObs, rewards, dones, truncated, discounts }: DqnColumns): void {
+    const { mlp, batchSize: rows } = this;
+    const n = mlp.outputs;
+    const value = mlp.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
+    const choice = this.#choicePass ? mlp.forward(stream, this.#online, nextObs, this.#choicePass) : value;
+    if (discounts) {
+      stream.launch('td_target_discounts', {
+        tensors: [this.#goal, value, choice, rewards, discounts],
+        wholes: [rows, n, n, n, rowStride(rewards), rowStride(discounts)],
+      });
+    } else if (dones && truncated) {
+      stream.launch('td_target', {
+        tensors: [this.#goal, value, choice, rewards, dones, truncated],
+        wholes: [rows, n, n, n, rowStride(rewards), rowStride(dones), rowStride(truncated)],
+        reals: [this.#options.gamma ?? 0.99],
+      });
+    }
+  }
+
+  /** Loss and gradient of what was missed, and by how much where that is asked. */
+  #miss(stream: Stream, { actions, weights, priorities }: DqnColumns, q: Tensor<'float32'>): void {
+    const { batchSize: rows } = this;
+    const n = this.mlp.outputs;
+    const dq = this.#pass.outputGradient;
+    let chosen = actions as Tensor<'float32'>;
+    if (actions.dtype !== 'float32') {
+      convert(stream, this.#actions, actions);
+      chosen = this.#actions;
+    }
+    const reals = [this.#options.huberDelta ?? 1, 1 / rows] as const;
+    if (!weights && !priorities) {
+      const tensors = [dq, this.#terms, q, this.#goal, chosen] as const;
+      stream.launch('td_loss', { tensors, wholes: [rows, n, n, n, rowStride(chosen)], reals });
+      return;
+    }
+    const [off, weight] = [priorities ?? this.#unread, weights ?? this.#one];
+    stream.launch('td_loss_weighted', {
+      tensors: [dq, this.#terms, off, q, this.#goal, chosen, weight],
+      wholes: [rows, n, n, rowStride(off), n, rowStride(chosen), weights ? rowStride(weights) : 0],
+      reals,
+    });
   }
 
   /** Moves the target network after a step. */
@@ -212,24 +227,10 @@ export class DqnLearner extends Owner {
   }
 }
 
-/** A pipeline's batch is a record of whatever its buffer holds; DQN needs these. */
-function checkColumns(batch: DqnBatch): void {
-  for (const key of ['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']) {
-    if (Object.hasOwn(batch ?? {}, key) && (batch as unknown as Record<string, unknown>)[key] instanceof Tensor)
-      continue;
-    const own = Object.keys(batch ?? {});
-    throw typeError(`a DQN batch needs a tensor '${key}'; this one has ${own.length > 0 ? own.join(', ') : 'none'}`);
-  }
-}
-
-function sliced(batch: DqnBatch, start: number, rows: number): DqnBatch {
-  const { obs, nextObs, actions, rewards, dones, truncated } = batch;
-  return {
-    obs: rowsOf(obs, start, rows),
-    nextObs: rowsOf(nextObs, start, rows),
-    actions: rowsOf(actions, start, rows),
-    rewards: rowsOf(rewards, start, rows),
-    dones: rowsOf(dones, start, rows),
-    truncated: rowsOf(truncated, start, rows),
-  };
+/** Throws for an option that there was once, saying what stands in its place. */
+function refuseSteps(options: object): void {
+  if (typeof options !== 'object' || options === null || !('nStep' in options)) return;
+  throw typeError(
+    "DqnLearner: there is no option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
+  );
 }

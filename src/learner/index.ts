@@ -2,7 +2,8 @@
 export type { Activation } from './activation.ts';
 export { Adam, type AdamOptions } from './adam.ts';
 export { type ConvertOptions, convert } from './convert.ts';
-export { type DqnBatch, DqnLearner, type DqnOptions } from './dqn.ts';
+export { DqnLearner, type DqnOptions } from './dqn.ts';
+export type { DqnBatch } from './dqn-batch.ts';
 export { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 export { type DenseLayer, MlpLayout, type MlpOptions } from './mlp-layout.ts';
 export { firstNonFinite, type NonFinite } from './non-finite.ts';

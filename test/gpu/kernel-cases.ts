@@ -180,6 +180,41 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         },
       ] as const,
   ),
+  [
+    'a discount for each row',
+    'td_target_discounts',
+    {
+      tensors: [
+        stale(rows),
+        awkward(rows * 5, 11),
+        awkward(rows * 5, 12),
+        awkward(rows, 13),
+        random(rows * 2, 27).map(Math.abs),
+      ],
+      wholes: [rows, 5, 5, 5, 1, 2],
+    },
+  ],
+  ...(
+    [
+      [0, 1],
+      [1, 3],
+      [1, 0],
+    ] as const
+  ).map(
+    ([delta, apart]) =>
+      [
+        `${delta ? 'Huber' : 'squared'}, weights ${apart} apart`,
+        'td_loss_weighted',
+        {
+          tensors: [
+            ...[stale(rows * 5), stale(rows * 2), stale(rows * 2), awkward(rows * 5, 14), awkward(rows, 15)],
+            ...[wholeFloats(rows, 5), random(rows * 3, 28)],
+          ],
+          wholes: [rows, 5, 5, 2, 5, 1, apart],
+          reals: [delta, 1 / rows],
+        },
+      ] as const,
+  ),
   ...(
     [
       [37, 53, 61],

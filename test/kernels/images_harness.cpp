@@ -277,6 +277,12 @@ void compare_all() {
     compare("td_loss", {33, 5, 6, 7, 2}, {delta, 1.0 / 33}, [](Buffers& b) {
       for (size_t i = 0; i < b[4].size(); i++) b[4][i] = as_word(float(i % 14) / 2 - 1);
     });
+  compare("td_target_discounts", {33, 5, 6, 5, 3, 2}, {});
+  for (double delta : {0.0, 0.3})
+    for (int64_t apart : {0, 1, 4})
+      compare("td_loss_weighted", {33, 5, 6, 2, 7, 2, apart}, {delta, 1.0 / 33}, [](Buffers& b) {
+        for (size_t i = 0; i < b[5].size(); i++) b[5][i] = as_word(float(i % 14) / 2 - 1);
+      });
   for (int64_t n : {1, 256, 1031, 2048, 2049, 530001}) compare("grad_norm", {n}, {});
   for (double most : {0.5, 50.0})
     compare("clip_scale", {}, {most}, [](Buffers& b) {

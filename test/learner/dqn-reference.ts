@@ -1,6 +1,6 @@
 /** Batches for the DQN tests and one DQN step in float64. */
-import type { Device, Stream } from '../../src/device/device.ts';
-import type { DqnBatch, DqnOptions } from '../../src/learner/dqn.ts';
+import type { Device, Stream, Tensor } from '../../src/device/device.ts';
+import type { DqnOptions } from '../../src/learner/dqn.ts';
 import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
 import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
 
@@ -11,6 +11,9 @@ export interface Batch {
   rewards: number[];
   dones: number[];
   truncated: number[];
+  /** in place of the learner's gamma and of what ended */
+  discounts?: number[];
+  weights?: number[];
 }
 
 /** Random rows in which every fourth is terminated and every fourth truncated. */
@@ -39,7 +42,7 @@ export function columns(device: Device, stream: Stream, batch: Batch) {
   ]);
   packed.write(Float32Array.from(values), stream);
   const column = (offset: number, n: number) => packed.view({ shape: [rows, n], offset, strides: [width, 1] });
-  const tensors: DqnBatch = {
+  const tensors: Record<'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated', Tensor<'float32'>> = {
     obs: column(0, obsDim),
     nextObs: column(obsDim, obsDim),
     actions: column(2 * obsDim, 1),
@@ -60,8 +63,8 @@ export function referenceStep(
   target: number[],
   adam: ReferenceAdam,
   batch: Batch,
-): { loss: number; meanQ: number } {
-  const { gamma = 0.99, nStep = 1, huberDelta = 1, doubleDqn = true, tau = 0.005, maxGradNorm } = options;
+): { loss: number; meanQ: number; errors: number[] } {
+  const { gamma = 0.99, huberDelta = 1, doubleDqn = true, tau = 0.005, maxGradNorm } = options;
   const rows = batch.obs.length;
   const value = forward(layout, target, batch.nextObs).at(-1) as Rows;
   const choice = doubleDqn ? (forward(layout, online, batch.nextObs).at(-1) as Rows) : value;
@@ -69,18 +72,22 @@ export function referenceStep(
   const q = passes.at(-1) as Rows;
   let loss = 0;
   let meanQ = 0;
+  const errors: number[] = [];
   const dq = q.map((row, i) => {
     const bootstraps = batch.dones[i] === 0 || batch.truncated[i] === 1;
     const next = value[i]?.[argmax(choice[i] as number[])] as number;
-    const goal = (batch.rewards[i] as number) + (bootstraps ? gamma ** nStep * next : 0);
+    const discount = batch.discounts?.[i] ?? (bootstraps ? gamma : 0);
+    const weight = batch.weights?.[i] ?? 1;
+    const goal = (batch.rewards[i] as number) + discount * next;
     const a = batch.actions[i] as number;
     const d = (row[a] as number) - goal;
     const near = Math.abs(d) <= huberDelta;
     const far = huberDelta * (Math.abs(d) - 0.5 * huberDelta);
-    loss += (huberDelta === 0 ? d * d : near ? 0.5 * d * d : far) / rows;
+    loss += (weight * (huberDelta === 0 ? d * d : near ? 0.5 * d * d : far)) / rows;
+    errors.push(Math.abs(d));
     meanQ += (row[a] as number) / rows;
     const slope = huberDelta === 0 ? 2 * d : near ? d : huberDelta * Math.sign(d);
-    return row.map((_, j) => (j === a ? slope / rows : 0));
+    return row.map((_, j) => (j === a ? (weight * slope) / rows : 0));
   });
   const { gradient } = backward(layout, online, passes, dq);
   const norm = Math.sqrt(gradient.reduce((s, g) => s + g * g, 0));
@@ -90,5 +97,5 @@ export function referenceStep(
   online.forEach((p, i) => {
     target[i] = tau * p + (1 - tau) * (target[i] as number);
   });
-  return { loss, meanQ };
+  return { loss, meanQ, errors };
 }

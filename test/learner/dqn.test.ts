@@ -44,7 +44,7 @@ describe('learner/dqn', () => {
     ['plain DQN', { doubleDqn: false }],
     ['the mean squared error', { huberDelta: 0 }],
     ['a small Huber threshold', { huberDelta: 0.1 }],
-    ['tanh and three-step returns', { activation: 'tanh', nStep: 3 }],
+    ['tanh', { activation: 'tanh' }],
     ['clipped gradients', { maxGradNorm: 0.05 }],
   ];
   for (const [name, variant] of variants) {
@@ -178,6 +178,7 @@ describe('learner/dqn', () => {
     const row = (n: number, width: number) => tensors.obs.view({ shape: [n, width], strides: tensors.obs.strides });
     expect(make({ tau: 0.1, targetEvery: 3 })).to.throw(RangeError, 'tau (0.1) or targetEvery (3)');
     expect(make({ gamma: 1.5 })).to.throw(RangeError, 'gamma must be within [0, 1], got 1.5');
+    expect(make({ nStep: 3 })).to.throw(TypeError, /no option 'nStep'.*Give the batch `discounts`, gamma\^k/);
     expect(make({ hidden: [0] })).to.throw(RangeError, 'sizes[1]');
     expect(make({ batchSize: 2.5 })).to.throw(RangeError, '2.5');
     expect(update({ obs: row(15, 3) })).to.throw(RangeError, 'a multiple of batchSize 16 rows, got 15');

@@ -508,6 +508,27 @@ void test_goal_reward() {
       }
 }
 
+// The weighted loss is the plain one times its row's weight, bit by bit, and says how far off each row was.
+void weighted(const Floats& q, const Floats& y, const Floats& action, const std::array<int64_t, 4>& sizes, double delta,
+              const Floats& plain_dq, const Floats& plain_terms) {
+  const auto [rows, actions, qs, stride] = sizes;
+  for (int64_t apart : {0, 1, 3}) {
+    const Floats dq(plain_dq), terms(2 * rows), weights(matrix(rows, 1, apart)), off(matrix(rows, 1, 2));
+    if (apart == 0) weights[0] = 1;
+    launch("td_loss_weighted", {dq, terms, off, q, y, action, weights}, {rows, actions, qs, 2, qs, stride, apart},
+           {delta, 0.5});
+    bool same = true;
+    for (int64_t i = 0; i < rows; i++) {
+      const float weight = weights[i * apart];
+      for (int64_t j = 0; j < actions; j++)
+        same &= dq[i * qs + j] == (j == i % actions ? weight * plain_dq[i * qs + j] : 0);
+      same &= same_bits(terms[2 * i], weight * plain_terms[2 * i]) && terms[2 * i + 1] == plain_terms[2 * i + 1];
+      same &= same_bits(off[2 * i], std::fabs(terms[2 * i + 1] - y[i]));
+    }
+    check(same, "td_loss_weighted");
+  }
+}
+
 void test_td() {
   for (int64_t rows : {1, 5, 33})
     for (int64_t actions : {1, 2, 7}) {
@@ -527,6 +548,12 @@ void test_td() {
       launch("td_target", {y, value, choice, reward, done, truncated},
              {rows, actions, qs, actions, stride, stride, stride}, {0.99});
       close("td_target", y, want, 1e-6);
+      // The same as discounts, bit by bit.
+      const Floats discount(matrix(rows, 1, 2)), same(rows);
+      for (int64_t i = 0; i < rows; i++) discount[2 * i] = i % 2 == 1 && i % 4 != 3 ? 0.0f : 0.99f;
+      launch("td_target_discounts", {same, value, choice, reward, discount}, {rows, actions, qs, actions, stride, 2},
+             {});
+      for (int64_t i = 0; i < rows; i++) check(same_bits(same[i], y[i]), "td_target_discounts");
 
       for (double delta : {0.0, 0.3}) {
         const Floats dq(matrix(rows, actions, qs)), terms(2 * rows);
@@ -541,6 +568,7 @@ void test_td() {
         }
         launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
         close("td_loss dq", dq, slopes, 1e-6), close("td_loss terms", terms, losses, 1e-6);
+        weighted(value, y, action, {rows, actions, qs, stride}, delta, dq, terms);
         action[0] = float(actions);
         launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
         check(std::isnan(terms[0]) && dq[0] == 0, "an action outside the row gives a NaN term and no gradient");
@@ -725,6 +753,8 @@ void test_refusals() {
   refused("goal_reward", {4, INT64_MAX, 2, 1, 6, 2, 1}, {1, 0},
           "achieved_stride must be at least the row's 9223372036");
   refused("goal_reward", {4, 3, 2, 1, 6, 2, 1}, {1, -1}, "threshold must be within [0, 1e+18], got -1");
+  refused("td_target_discounts", {2, 2, 2, 2, 1, 0}, {}, "discount_stride must be at least 1, got 0");
+  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1}, {1, 1}, "weight_stride must be at least 0, got -1");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");

@@ -22,7 +22,7 @@ import {
 } from 'hotslot';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
 import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
-import { Adam, DqnLearner, Mlp, MlpPolicy } from 'hotslot/learner';
+import { Adam, convert, DqnLearner, Mlp, MlpPolicy } from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
@@ -220,6 +220,21 @@ export async function learn(): Promise<void> {
   const images = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 64 });
   // @ts-expect-error these rows are no transitions
   images.capture((batch, { stream, out }) => learner.update(stream, batch, out));
+  const floats = device.allocate({ shape: [16] });
+  const taken = device.allocate({ shape: [16], dtype: 'int64' });
+  const windows = { obs: floats, nextObs: floats, actions: taken, rewards: floats, discounts: floats };
+  learner.update(device.currentStream, windows, floats);
+  learner.update(device.currentStream, { ...windows, weights: floats, priorities: floats }, floats);
+  const { discounts, ...endless } = windows;
+  // @ts-expect-error neither what ended nor discounts
+  learner.update(device.currentStream, endless, discounts);
+  // @ts-expect-error weights are floats
+  learner.update(device.currentStream, { ...windows, weights: taken }, floats);
+  // @ts-expect-error batches bring discounts
+  new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [8], batchSize: 16, nStep: 3 });
+  convert(device.currentStream, floats, taken, { scale: 0.5 });
+  // @ts-expect-error into floats
+  convert(device.currentStream, taken, floats);
   // @ts-expect-error the option is called learningRate
   new Adam(device, learner.parameters, { lr: 1e-3 });
   // @ts-expect-error no such activation
