@@ -175,10 +175,12 @@ export class PollActor implements Actor {
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
       if (record[Field.copyMs] === UNMEASURED)
         record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
-      // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
-      if ((record[Field.updateMs] as number) >= 0) {
-        const home = slots.homes[slot];
-        if (home !== undefined) answered(native().copyOut(home, halves.homeBytes(slot)));
+      // Manual updates are the caller's: their begin was not recorded, and they write no scalars. Both may write priorities.
+      const updated = (record[Field.updateMs] as number) >= 0;
+      const home = slots.homes[slot];
+      if (home !== undefined && (updated || slots.host.priorityBytes > 0))
+        answered(native().copyOut(home, halves.homeBytes(slot)));
+      if (updated) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
       }
