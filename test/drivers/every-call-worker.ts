@@ -9,8 +9,9 @@ import { join } from 'node:path';
 import { openParts } from '../../examples/cartpole-dqn/parts.ts';
 import { defaults } from '../../examples/cartpole-dqn/settings.ts';
 import { getSharedCaptureStream } from '../../src/graph/index.ts';
-import { type Device, DeviceError, openDevice, type Placement } from '../../src/index.ts';
+import { type Device, DeviceError, openDevice, type Placement, prioritized, ReplayPipeline } from '../../src/index.ts';
 import { rows } from '../pipeline/fixture.ts';
+import { stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -37,6 +38,7 @@ export interface Outcome {
 }
 
 const [most, placement] = process.argv.slice(2) as [string, string];
+const at = (placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement) as Placement;
 const driver = await software();
 const trace = join(tmpdir(), `hotslot-every-call-${process.pid}.json`);
 const TICKS = 6;
@@ -52,7 +54,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
   const parts = await openParts({
     seed: 1,
     device: TESTED,
-    placement: (placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement) as Placement,
+    placement: at,
     trace,
     settings: { ...defaults, capacity: 256, batchSize: 16, minibatches: 2, hidden: [8] },
     limited: false,
@@ -68,6 +70,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
     const { device } = learner;
     recaptured(device);
     await learner.parameters.toArray();
+    await byPriorities(closing);
   } finally {
     try {
       await parts[Symbol.asyncDispose]();
@@ -75,6 +78,39 @@ async function train(closing: (error: unknown) => void): Promise<void> {
       closing(error);
     }
   }
+}
+
+/** The same over trajectories, where priorities come home. */
+async function byPriorities(closing: (error: unknown) => void): Promise<void> {
+  const { buffer, writer } = stepsBuffer(20, 80);
+  const sampler = prioritized();
+  const view = buffer.transitions(VIEW);
+  const pipeline = await ReplayPipeline.open({
+    buffer,
+    view,
+    sampler,
+    device: TESTED,
+    sampleCount: 8,
+    depth: 2,
+    placement: at,
+  });
+  try {
+    pipeline.on('warning', (text) => warnings.push(text));
+    pipeline.capture((batch, { stream, priorities }) => stream.copy(priorities!, batch.rewards));
+    await pipeline.run({ ticks: 3 });
+    const batch = await pipeline.sampleLargeBatch(3, 8);
+    await batch.pixels.toArray();
+    pipeline.afterTick();
+  } finally {
+    writer.close();
+    try {
+      await pipeline.close();
+    } catch (error) {
+      closing(error);
+    }
+  }
+  // The sampler is free again, whatever came of it.
+  buffer.updatePriorities([0], [1]);
 }
 
 /** A graph made, changed twice and run: what a training run does when it captures again. */
