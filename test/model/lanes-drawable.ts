@@ -1,0 +1,122 @@
+/**
+ * What a reader makes of the notes that it believes: the list of drawable steps, kept up as native/rows/drawable.cpp does it, and
+ * held against brute force over the episodes as they were. None of it looks at shared memory.
+ */
+import { type State, Violation } from './checker.ts';
+import type { LanesMutation, LanesSetup } from './lanes.ts';
+import * as memory from './lanes-memory.ts';
+import { NOW_FROM, NOW_TO, SEEN_FROM, SEEN_TO } from './lanes-memory.ts';
+import type { Life, Version } from './lanes-writer.ts';
+
+const UNWRITTEN: Version = { place: -1, final: false, ends: false, step: 0, before: 0, episode: 0 };
+
+export class Drawable {
+  readonly #setup: LanesSetup;
+  readonly #lifeOf: (state: State) => Life;
+  readonly #back: number;
+  readonly #n: number;
+
+  constructor(setup: LanesSetup, lifeOf: (state: State) => Life) {
+    this.#setup = setup;
+    this.#lifeOf = lifeOf;
+    this.#back = (setup.frames ?? 1) - 1;
+    this.#n = setup.n ?? 1;
+  }
+
+  #broken(how: LanesMutation): boolean {
+    return this.#setup.broken === how;
+  }
+
+  /** What a note or a place says that holds this version. */
+  versionOf(state: State, version: number | undefined): Version {
+    return (version && this.#lifeOf(state).versions[version - 1]) || UNWRITTEN;
+  }
+
+  /** A new span: what is not in it any more is dropped. */
+  drop(state: State): void {
+    const from = state[NOW_FROM]!;
+    const lapped = from > state[SEEN_TO]!;
+    if (lapped) {
+      state[memory.LIST] = state[memory.LIST + 1] = 0;
+      state[memory.RUNNING] = 0;
+      if (!this.#broken('a reader goes on where it was lapped')) state[SEEN_TO] = from;
+    }
+    for (const place of memory.list(state)) {
+      // The note says how far it reaches; here the note that it had then.
+      const { step } = this.versionOf(state, this.#lifeOf(state).truth[place]);
+      const reach = this.#broken('a stack dropped with its last frame') ? 0 : Math.min(step, this.#back);
+      if (place - reach >= from) break;
+      memory.put(state, place, false);
+    }
+    state[SEEN_FROM] = from;
+  }
+
+  /** The next note, which is believed and so is what it should be. */
+  take(state: State, place: number): void {
+    const note = this.versionOf(state, this.#lifeOf(state).truth[place]);
+    if (note.final) {
+      if (state[memory.RUNNING]) this.#judge(state, place, 1, true);
+      state[memory.RUNNING] = 0;
+      return;
+    }
+    const first = note.step === 0 && !this.#broken('a first step taken for the next one');
+    if (!state[memory.RUNNING] || first) {
+      state[memory.RUNNING] = 1;
+      state[memory.START] = place - Math.min(note.step, place);
+      state[memory.PENDING] = place;
+    }
+    this.#judge(state, place, this.#n, false);
+  }
+
+  /** Steps that have `needed` places of their episode before `end` behind them are drawable now. */
+  #judge(state: State, end: number, needed: number, ended: boolean): void {
+    for (; state[memory.PENDING]! + needed <= end; state[memory.PENDING]!++) {
+      const place = state[memory.PENDING]!;
+      const reach = Math.min(place - state[memory.START]!, this.#back);
+      if (place >= state[NOW_FROM]! + reach) memory.put(state, place, true);
+    }
+    if (ended) state[memory.PENDING] = end;
+  }
+
+  /** By brute force over the episodes as they were: the steps of which everything that their view needs is in [from, to). */
+  checkList(state: State): void {
+    const life = this.#lifeOf(state);
+    const [from, to] = [state[SEEN_FROM]!, state[SEEN_TO]!];
+    const at = (place: number) => (place < to ? this.versionOf(state, life.truth[place]) : UNWRITTEN);
+    const drawable = Array.from({ length: to - from }, (_, i) => from + i).filter((place) => {
+      const { final, step, episode } = at(place);
+      if (final || place - Math.min(step, this.#back) < from) return false;
+      const whole = (end: number) => at(end).episode === episode;
+      const ended = Array.from({ length: to - place }, (_, i) => place + i).some((end) => at(end).final && whole(end));
+      return ended || whole(place + this.#n);
+    });
+    const listed = memory.list(state);
+    if (`${listed}` !== `${drawable}`)
+      throw new Violation('list', `of places ${from} to ${to} it lists [${listed}], drawable are [${drawable}]`);
+  }
+
+  /** Of the words alone: a span is no longer than the ring, never goes back, and parts no step from its final observation. */
+  checkSpan(state: State): void {
+    const [from, to] = [state[NOW_FROM]!, state[NOW_TO]!];
+    const { truth, versions } = this.#lifeOf(state);
+    if (to - from > this.#setup.places) throw new Violation('L2', `places ${from} to ${to} are more than there are`);
+    if (from < state[SEEN_FROM]!) throw new Violation('L6', `place ${from} is there again`);
+    if (to < state[SEEN_TO]!) throw new Violation('L1', `place ${to} is not committed any more`);
+    if (to > 0 && versions[truth[to - 1]! - 1]?.ends)
+      throw new Violation('L3', `step ${to - 1} ends its episode, and its final observation is not there`);
+  }
+
+  /** Behind the last look: nothing is lost of what was committed and is kept, and the steps are counted. */
+  checkEnd(state: State): void {
+    const { begun, committed, steps, truth } = this.#lifeOf(state);
+    const floor = state[memory.FLOORS] ? state[memory.FLOOR + state[memory.FLOORS]! - 1]! : 0;
+    const from = Math.min(Math.max(0, begun - this.#setup.places, floor), committed);
+    if (state[SEEN_FROM] !== from || state[SEEN_TO] !== committed)
+      throw new Violation(
+        'list',
+        `${state[SEEN_FROM]} to ${state[SEEN_TO]} are seen, there are ${from} to ${committed}`,
+      );
+    const counted = truth.filter((version) => !this.versionOf(state, version).final).length;
+    if (steps >= 0 && steps !== counted) throw new Violation('count', `${counted} steps are counted as ${steps}`);
+  }
+}

@@ -1,0 +1,93 @@
+/** A lane of trajectories under every order of its loads and stores, and its rules broken one by one. */
+import { itAll } from '../rig/setting.ts';
+import { type LanesMutation, type LanesSetup, lanesProtocol } from './lanes.ts';
+import { proofsOf } from './proofs.ts';
+
+function inWords(setup: LanesSetup): string {
+  const { places, writer, successor, n = 1, frames = 1, clears = 0, rounds = 1 } = setup;
+  const then = successor ? `dies anywhere, then '${successor}'` : 'dies anywhere, and none follows';
+  const view = `n = ${n}, ${frames} ${frames > 1 ? 'frames' : 'frame'}`;
+  const others = `${clears > 0 ? `, cleared ${clears} ×` : ''}${rounds > 1 ? `, ${rounds} samples` : ''}`;
+  return `${places} places, '${writer}'${successor === undefined ? '' : ` ${then}`}, ${view}${others}`;
+}
+
+const { holds, caught, explored } = proofsOf(lanesProtocol, inWords);
+
+describe("a lane's writers, readers and clearers", function () {
+  this.timeout(60_000);
+
+  describe('hold while the writer lives', () => {
+    for (const places of [2, 3]) for (const writer of ['sssss', 'sesse']) holds({ places, writer });
+    holds({ places: 3, writer: 'ssssses', n: 2, rounds: 2 });
+    holds({ places: 3, writer: 'ssssses', frames: 2, rounds: 2, atOnce: 1 });
+    holds({ places: 4, writer: 'sessssse', n: 2, frames: 2, rounds: 2 });
+    holds({ places: 4, writer: 'sesssssesss', n: 2, frames: 3, rounds: 3, atOnce: 2 }, itAll);
+  });
+
+  describe('hold when it dies between any two stores', () => {
+    for (const successor of ['', 'ss', 'ese']) holds({ places: 2, writer: 'sse', successor });
+    holds({ places: 3, writer: 'sses', successor: 'sses', rounds: 2 });
+    holds({ places: 4, writer: 'sssses', successor: 'ses', n: 2, frames: 2 });
+    holds({ places: 4, writer: 'sssse', successor: 'ssesss', n: 2, frames: 2, rounds: 2 }, itAll);
+  });
+
+  describe('hold when it is cleared', () => {
+    for (const clears of [1, 2]) holds({ places: 3, writer: 'sess', clears });
+    holds({ places: 3, writer: 'ssse', clears: 1, rounds: 2, frames: 2 });
+    holds({ places: 3, writer: 'sse', successor: 'ses', clears: 1 });
+    holds({ places: 4, writer: 'sse', successor: 'sses', clears: 2, n: 2 }, itAll);
+  });
+});
+
+describe("a lane's rules, broken on purpose, are caught", function () {
+  this.timeout(60_000);
+
+  after(() => console.log(`      ${explored()} of a lane`));
+
+  const living = { places: 3, writer: 'sesse' } as const;
+  /** of which nothing but the last frame lies in what is left */
+  const stacked = { places: 3, writer: 'sssses', frames: 2 } as const;
+  const dead = { places: 3, writer: 'sses', successor: '' } as const;
+  const followed = { places: 3, writer: 'sses', successor: 'ses' } as const;
+  const proves = (rule: string, setup: LanesSetup, ...broken: LanesMutation[]) => {
+    for (const each of broken) caught(each, rule, setup);
+  };
+
+  describe('by the writer', () => {
+    proves('L4', living, 'begun stored after the bytes', 'no fence behind begun');
+    proves('L4', living, 'committed stored before the bytes', 'committed stored without release');
+    proves('L4', dead, 'a final observation not begun');
+    proves('L3', living, 'a step committed without its final observation');
+  });
+
+  describe('by a successor', () => {
+    proves('L4', followed, 'begun lowered to committed', 'no fence where begun is there already');
+    proves('L4', followed, "places counted on from the dead writer's begun");
+    proves('list', followed, "the dead writer's episode continued");
+    proves('count', followed, 'the count of steps taken over as it is');
+  });
+
+  describe('by who clears', () => {
+    proves('L6', { places: 3, writer: 'sess', clears: 2 }, 'the floor stored as it was found');
+  });
+
+  describe('by the reader, as it looks what there is', () => {
+    proves('L4', living, 'committed loaded without acquire or fence');
+    proves('L2', living, 'committed loaded behind begun');
+    // A writer that lives stores committed in the end; a dead one never does.
+    proves('livelock', dead, 'span taken from committed alone');
+    proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'floor ignored');
+    proves('L4', living, 'notes copied behind the look at begun', 'notes believed though overtaken');
+    proves('L4', living, 'the last note looked at alone');
+    proves('livelock', living, 'a reader goes on where it was lapped');
+    proves('list', followed, 'a first step taken for the next one');
+    proves('list', { ...stacked, rounds: 2 }, 'a stack dropped with its last frame');
+  });
+
+  describe('by the reader, as it makes a sample', () => {
+    proves('L4', living, 'no fence before begun is looked at');
+    proves('L4', living, 'begun not looked at behind the copy', 'begun looked at before the copy');
+    proves('L4', { ...stacked, rounds: 2 }, 'begun looked at for the step alone');
+    proves('livelock', living, 'drawn again from the same list');
+  });
+});
