@@ -180,14 +180,19 @@ export class Slots extends Owner {
     if (home) stream.copy(home, this.#priorities[slot] as Tensor);
   }
 
-  /** Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home is brought. */
+  /**
+   * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home is brought. A replay actor that
+   * died behind its launch left the slot Ready: the mark tells.
+   */
   comeHome(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
+      const sequence = ring.sequence(slot);
       const home = this.#homes[slot];
       // Poll did so for every other one.
-      if (state === SlotState.Replaying && home) answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
-      return { slot, sequence: ring.sequence(slot) - (state === SlotState.Replaying ? 0 : ring.depth) };
+      if (home && state >= SlotState.Ready) answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
+      const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
+      return { slot, sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth) };
     });
   }
 

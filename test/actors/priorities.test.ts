@@ -76,6 +76,19 @@ describe('priorities, stepped', () => {
     priorities.end();
   });
 
+  it('closing takes up the update of a launch whose actor died before it could say so', () => {
+    const priorities = new Priorities(2);
+    const { bench } = priorities;
+    const [pack, submit, poll] = [0, 1, 2];
+    while (bench.ring.state(0) !== SlotState.Ready) for (const role of [pack, submit, poll]) bench.step(role);
+    bench.slots.compute.replay(bench.captured(0));
+    bench.slots.compute.record(bench.slots.spent[0]!);
+    bench.close();
+    const { leaves } = priorities.sampler.inspect();
+    const one = replica({ ticks: 1, depth: 2, rows: ROWS, seed: 0 });
+    expect(leaves).to.deep.equal(one.leaves.leaves);
+  });
+
   it('a request that waits for steps is taken back when the run is paused, and made again by the next one', () => {
     const { buffer, writer } = stepsBuffer(0);
     const source = new BatchSource({ buffer, view: buffer.transitions(VIEW), sampleCount: ROWS });

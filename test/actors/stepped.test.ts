@@ -103,7 +103,7 @@ describe('the actors, stepped', () => {
     bench.step(submit);
     stepTo(poll, SlotState.Ready);
     // The launch without the hand-over: what an actor that dies between the two leaves behind.
-    bench.slots.compute.replay(captured(bench));
+    bench.slots.compute.replay(bench.captured(0));
     bench.actors[replay]?.close();
     bench.actors[replay] = bench.make('replay');
     stepTo(replay, SlotState.Replaying);
@@ -112,8 +112,3 @@ describe('the actors, stepped', () => {
     bench.close();
   });
 });
-
-function captured(bench: Bench) {
-  const handle = bench.ring.run.learner.graphs[0] as number;
-  return { handle, update: () => false, close() {}, [Symbol.dispose]() {} };
-}
