@@ -201,8 +201,8 @@ View::Extent View::look(const Row& row, uint64_t i) {
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that was written over may say anything.
-    extent.first = std::max(extent.first, drawable_.seen(row.lane).from);
+    // A note that was written over may say anything; so may a row that was drawn before the last look around.
+    extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
   extent.before = rule_.edges == ViewRule::anchor ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first) : 0;
   const uint32_t most = window ? static_cast<uint32_t>(rule_.window()) - extent.before : rule_.n;
