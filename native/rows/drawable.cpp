@@ -37,6 +37,8 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   const uint64_t capacity = lanes_.per_lane;
   Span now = span(lanes_, lane);
   if (now.to == state.seen.to && now.from == state.seen.from) return;
+  // Fewer where the writer was faster: it begins where who comes late does, at the oldest place.
+  uint64_t most = notes_.size();
   while (true) {
     // Lapped since the last look: nothing that is known holds any more.
     if (now.from > state.seen.to) {
@@ -54,15 +56,17 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     state.oldest = now.from % capacity;
     bool overtaken = false;
     while (state.seen.to < now.to && !overtaken) {
-      const uint64_t some = std::min<uint64_t>(notes_.size(), now.to - state.seen.to);
+      const uint64_t some = std::min<uint64_t>(most, now.to - state.seen.to);
       for (uint64_t i = 0; i < some; ++i) notes_[i] = note_at(lanes_, lane, state.seen.to + i);
       // L4: none of them is believed unless all are what they were.
       overtaken = lowest_kept(lanes_, lane) > state.seen.to;
       if (overtaken) break;
       for (uint64_t i = 0; i < some; ++i) take(lane, state, state.seen.to + i, notes_[i], now.from, listener);
       state.seen.to += some;
+      most = std::min<uint64_t>(notes_.size(), 2 * most);
     }
     if (!overtaken) break;
+    most = (most + 3) / 4;
     now = span(lanes_, lane);
   }
   // Entries go round the ring as places do.
