@@ -66,10 +66,12 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
 }
 
 Span span(const Lanes& lanes, uint64_t lane) {
+  // First, or a reader that stood still between the two loads while the writer went round would find nothing there.
+  const uint64_t kept = lowest_kept(lanes, lane);
   // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed count once.
   const uint64_t to = lanes.committed[lane].load(std::memory_order_acquire);
-  const uint64_t kept = lowest_kept(lanes, lane);
-  return {kept < to ? kept : to, to};
+  const uint64_t from = to > kept + lanes.per_lane ? to - lanes.per_lane : kept;
+  return {from < to ? from : to, to};
 }
 
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane) {
@@ -83,16 +85,15 @@ uint64_t lowest_kept(const Lanes& lanes, uint64_t lane) {
 LaneCounts count_steps(const Lanes& lanes) {
   LaneCounts counts{0, 0};
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane) {
-    const uint64_t steps = lanes.steps[lane].load(std::memory_order_acquire);
-    counts.ptr += steps;
     while (true) {
       const Span now = span(lanes, lane);
-      if (now.from == now.to) break;
       const uint32_t before = note_at(lanes, lane, now.from).before;
-      if (lowest_kept(lanes, lane) > now.from) continue;
-      const uint64_t live = static_cast<uint32_t>(steps) - before;
-      // Steps may have been committed since they were counted: as many as there are places, at most.
-      counts.size += static_cast<uint32_t>(live) <= lanes.per_lane ? static_cast<uint32_t>(live) : 0;
+      const uint64_t steps = lanes.steps[lane].load(std::memory_order_acquire);
+      const bool none = now.from == now.to;
+      // Where the oldest place is still there behind it, so is every step that was counted.
+      if (!none && lowest_kept(lanes, lane) > now.from) continue;
+      counts.ptr += steps;
+      if (!none) counts.size += static_cast<uint32_t>(steps) - before;
       break;
     }
   }
