@@ -127,7 +127,8 @@ View::Result View::gather(uint64_t deadline_ns) {
     const uint64_t to = std::min(count, next_row_ + block);
     block_from_ = next_row_;
     if (!make_rows(next_row_, to, stream)) {
-      // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of them.
+      // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of
+      // them.
       for (uint64_t i = kept(next_row_, to); i < to; i = kept(i + 1, to))
         if (!make_again(i)) return Result::empty;
     }
