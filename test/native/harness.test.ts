@@ -42,11 +42,13 @@ describe('native harnesses', function () {
   });
   describe('under the thread sanitizer', () => {
     finds('rows', 'thread');
+    finds('lanes', 'thread');
     it(title(host), core(host, 'thread'));
     for (const rig of [cuda, ...others]) itAll(title(rig), core(rig, 'thread'));
   });
   describeAll('under the address and undefined-behaviour sanitizers', () => {
     finds('rows', 'address,undefined');
+    finds('lanes', 'address,undefined');
     finds('kernels', 'address,undefined');
     for (const rig of [host, cuda, ...others]) it(title(rig), core(rig, 'address,undefined'));
   });

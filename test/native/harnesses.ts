@@ -48,6 +48,7 @@ const sources = {
     ...cpp('native/kernels/generated'),
   ],
   rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
+  lanes: ['test/native/lanes_harness.cpp', 'native/rows/all.cpp'],
   kernels: ['test/native/kernels_harness.cpp', ...kernels],
 } as const;
 export type Harness = keyof typeof sources;

@@ -12,7 +12,9 @@ import { buildSanitizedAddons } from './sanitized.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const specs = process.argv.slice(2);
 const chosen =
-  specs.length > 0 ? specs : ['device', 'transfer', 'buffer', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`);
+  specs.length > 0
+    ? specs
+    : ['device', 'transfer', 'buffer', 'trajectories', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`);
 
 const why = missing('address,undefined');
 if (why) {

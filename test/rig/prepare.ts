@@ -18,13 +18,13 @@ export function buildForTests(setting: string): void {
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
   parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
   if (missing('thread') === null) {
-    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer: 'thread' });
+    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows'), ...unitsOf('lanes')], sanitizer: 'thread' });
     if (setting !== 'short')
       parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, 'thread')));
   }
   if (setting !== 'short' && missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
-    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows')], sanitizer }, ...partsOfAddons());
+    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows'), ...unitsOf('lanes')], sanitizer }, ...partsOfAddons());
     parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, sanitizer)));
   }
   const begin = performance.now();

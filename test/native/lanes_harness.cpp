@@ -1,0 +1,212 @@
+// Stress of trajectories without JavaScript, for the sanitizers: writers at full speed over small rings, readers of
+// every kind beside them, writers that die in the middle of a step. Says what is wrong and returns 1. From the project
+// root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/lanes_harness.cpp native/rows/all.cpp
+//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+#include <thread>
+
+#include "lanes_stress.hpp"
+
+using namespace lanes_stress;
+
+namespace {
+
+ViewRule transitions(uint32_t n, uint32_t frames = 1) {
+  ViewRule rule;
+  rule.n = n;
+  rule.gamma = 0.5;
+  rule.frames = frames;
+  return rule;
+}
+ViewRule windows(ViewRule::Edges edges, uint32_t burn_in, uint32_t length, uint32_t frames = 1) {
+  ViewRule rule;
+  rule.edges = edges;
+  rule.burn_in = burn_in;
+  rule.length = length;
+  rule.frames = frames;
+  return rule;
+}
+
+struct Buffer {
+  Shape shape;
+  Memory memory;
+  Lanes lanes;
+  explicit Buffer(const Shape& of) : shape(of), memory(lanes_bytes(of.lanes, of.per_lane, of.place_bytes())) {
+    format_lanes(memory.data, of.lanes, of.per_lane, of.place_bytes());
+    lanes = open_lanes(memory.data, memory.bytes);
+  }
+};
+struct Tree {
+  Memory memory;
+  Tree(const Buffer& buffer, double alpha) : memory(tree_bytes(leaves(buffer), buffer.shape.lanes)) {
+    PriorityTree::format(memory.data, leaves(buffer), buffer.shape.lanes, alpha, 0.25);
+  }
+  static uint64_t leaves(const Buffer& buffer) { return buffer.shape.lanes * buffer.shape.per_lane; }
+};
+
+// Two writers and three readers until the time is over. Every so often a writer dies, or all is forgotten.
+void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uint64_t rows, int milliseconds) {
+  Buffer buffer(shape);
+  Tree tree(buffer, 0.5);
+  std::atomic<int> reading{3};
+  std::atomic<uint64_t> deaths{0};
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000, half = (shape.lanes + 1) / 2;
+  uint64_t drawn[3] = {}, again[3] = {}, longest[3] = {};
+  std::vector<std::thread> threads;
+  const auto writer = [&](uint64_t first, uint64_t count) {
+    Pen pen(buffer.lanes, shape, first, count, first + 1);
+    for (uint64_t i = 1; reading.load() > 0; ++i) {
+      pen.add();
+      if (i % 997 == 0) {
+        pen.die();
+        ++deaths;
+      }
+      if (first == 0 && i % 20'011 == 0) clear_lanes(buffer.lanes);
+    }
+  };
+  const auto reader = [&](int i, const ViewRule& rule, void* priorities) {
+    Reader with(buffer.lanes, shape, rule, rows, priorities);
+    for (uint32_t seed = 0; now_ns() < end && failures == 0; ++seed) {
+      const uint64_t begin = now_ns();
+      with.sample(seed);
+      const uint64_t took = now_ns() - begin;
+      if (took > longest[i]) longest[i] = took;
+    }
+    drawn[i] = with.drawn;
+    again[i] = with.again;
+    --reading;
+  };
+  threads.emplace_back(reader, 0, one, nullptr);
+  threads.emplace_back(reader, 1, other, nullptr);
+  threads.emplace_back(reader, 2, one, tree.memory.data);
+  threads.emplace_back(writer, 0, half);
+  if (half < shape.lanes) threads.emplace_back(writer, half, shape.lanes - half);
+  for (auto& thread : threads) thread.join();
+  for (const uint64_t each : drawn) {
+    if (each == 0) wrong("a reader never got a sample");
+  }
+  const LaneCounts counts = count_steps(buffer.lanes);
+  std::printf("%u lanes of %llu: %llu steps, %llu deaths;", shape.lanes, (unsigned long long)shape.per_lane,
+              (unsigned long long)counts.ptr, (unsigned long long)deaths.load());
+  for (int i = 0; i < 3; ++i)
+    std::printf(" %llu rows, %llu again, at most %.1f ms;", (unsigned long long)drawn[i], (unsigned long long)again[i],
+                static_cast<double>(longest[i]) / 1e6);
+  std::puts("");
+}
+
+// A reader beside a writer that goes on without pause: a batch that is longer than the ring comes to an end, a look
+// from the start too, and the ring is never found empty.
+void without_pause(uint64_t per_lane, int milliseconds) {
+  const Shape shape{1, per_lane, 8};
+  constexpr uint64_t rows = 1024;
+  Buffer buffer(shape);
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    for (Pen pen(buffer.lanes, shape, 0, 1, 1); !over;) pen.add();
+  });
+  while (count_steps(buffer.lanes).ptr < 2 * per_lane) {}
+  Reader reader(buffer.lanes, shape, transitions(1), rows, nullptr);
+  uint64_t looks = 0, most = 0;
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
+  while (now_ns() < end && failures == 0) {
+    // At most every other place is a final observation.
+    const uint64_t size = count_steps(buffer.lanes).size;
+    if (size + 3 < per_lane / 2 || size > per_lane) wrong("steps of a full ring", size, per_lane);
+    Drawable drawable(buffer.lanes, transitions(1));
+    drawable.sync();
+    const uint64_t before = reader.again;
+    if (drawable.count() == 0 || !reader.sample(static_cast<uint32_t>(looks++)))
+      wrong("a full ring is empty", per_lane);
+    if (reader.again - before > most) most = reader.again - before;
+  }
+  over = true;
+  writer.join();
+  // Each row may have bad luck; not all of them again because one had.
+  if (most > 8 * rows) wrong("rows drawn again for one batch", most);
+  std::printf("1 lane of %llu: %llu batches, %llu rows again at most\n", (unsigned long long)per_lane,
+              (unsigned long long)looks, (unsigned long long)most);
+}
+
+// One tree after the other over the same memory: the leaves stay those of their steps.
+void successors() {
+  const Shape shape{3, 37, 3};
+  Buffer buffer(shape);
+  Tree tree(buffer, 1);
+  const uint64_t leaves = Tree::leaves(buffer);
+  Pen pen(buffer.lanes, shape, 0, 3, 9);
+  std::vector<double> before(leaves, 0);
+  std::vector<uint64_t> known(leaves, 0);
+  double largest = 1;
+  for (uint64_t round = 1; round < 400; ++round) {
+    for (uint64_t i = mix(round) % (round % 50 == 0 ? 90 : 9); i > 0; --i) pen.add();
+    if (round % 23 == 0) pen.die();
+    if (round % 91 == 0) clear_lanes(buffer.lanes);
+    Drawable drawable(buffer.lanes, transitions(2, 2));
+    PriorityTree next(tree.memory.data, leaves, shape.lanes);
+    next.follow(drawable);
+    if (round % 3 == 0) next.follow(drawable);
+    std::vector<double> now(leaves, 0), ids;
+    std::vector<float> priorities;
+    for (uint64_t o = 0; o < drawable.count(); ++o) {
+      const Drawable::Step step = drawable.at(o);
+      const uint64_t leaf = step.lane * shape.per_lane + step.place % shape.per_lane;
+      const bool same = known[leaf] == step.place + 1;
+      now[leaf] = same ? before[leaf] : largest + 0.25;
+      known[leaf] = step.place + 1;
+      if (mix(round * 1000 + o) % 3 != 0) continue;
+      ids.push_back(static_cast<double>(step.place * shape.lanes + step.lane));
+      priorities.push_back(static_cast<float>(mix(o + round) % 40));
+    }
+    double sum = 0;
+    for (uint64_t i = 0; i < leaves; ++i) {
+      if (next.leaf(i) != now[i]) wrong("leaf, round", i, round);
+      if (now[i] == 0) known[i] = 0;
+      sum += now[i];
+    }
+    if (next.total() != sum) wrong("total, round", round);
+    next.update(drawable, ids.data(), priorities.data(), ids.size());
+    for (uint64_t i = 0; i < ids.size(); ++i) {
+      const auto id = static_cast<uint64_t>(ids[i]);
+      now[id % shape.lanes * shape.per_lane + id / shape.lanes % shape.per_lane] = priorities[i] + 0.25;
+      if (priorities[i] > largest) largest = priorities[i];
+    }
+    if (next.header().largest != largest) wrong("largest, round", round);
+    before = now;
+  }
+}
+
+// A writer that died leaves no step, no gap, and what it wrote over is gone.
+void death() {
+  const Shape shape{1, 8, 3};
+  Buffer buffer(shape);
+  Pen pen(buffer.lanes, shape, 0, 1, 77);
+  for (int i = 0; i < 40; ++i) pen.add();
+  const uint64_t committed = buffer.lanes.committed[0].load();
+  pen.die();
+  const Span there = span(buffer.lanes, 0);
+  if (there.to != committed || there.from != committed + 2 - shape.per_lane) wrong("what is there behind a death");
+  Drawable drawable(buffer.lanes, transitions(1));
+  drawable.sync();
+  for (int i = 0; i < 4; ++i) pen.add();
+  drawable.sync();
+  Drawable::Step step;
+  if (drawable.find(0, committed - 1, step) && note_at(buffer.lanes, 0, committed).step == 0 &&
+      note_at(buffer.lanes, 0, committed).final == 0 && !note_at(buffer.lanes, 0, committed - 1).terminated)
+    wrong("an episode goes on behind its writer's death");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ms = argc > 1 ? std::atoi(argv[1]) : 250;
+  death();
+  successors();
+  for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
+  torture({1, 4, 16}, transitions(3), transitions(1, 2), 16, ms);
+  torture({4, 8, 16}, transitions(3, 2), windows(ViewRule::anchor, 2, 3), 97, ms);
+  // In several blocks.
+  torture({2, 16, 24}, transitions(1), windows(ViewRule::anchor, 4, 4, 3), 300, ms);
+  torture({3, 32, 16}, transitions(2), windows(ViewRule::full, 1, 4), 300, ms);
+  torture({2, 12, 24}, windows(ViewRule::tail, 2, 3, 2), windows(ViewRule::tail, 0, 4), 40, ms);
+  return failures > 0;
+}
