@@ -93,6 +93,9 @@ export function stepLayout(fields: StepFields): StepLayout {
       throw rangeError(`fields.${name}: every step has '${name}' by itself, or a batch makes it: take another name`);
     for (const made of observation ? [nextKey(name), finalKey(name)] : [])
       if (names.includes(made)) throw rangeError(`fields.${made}: observation '${name}' makes a column of that name`);
+    const twin = names.find((other) => other !== name && nextKey(other) === nextKey(name));
+    if (observation && twin !== undefined && (fields[twin] as StepFieldSpec | null)?.observation)
+      throw rangeError(`fields.${twin}: observation '${name}' makes ${nextKey(name)} and ${finalKey(name)} too`);
   }
   const observes = (name: string) => (fields[name] as StepFieldSpec).observation === true;
   if (!names.some(observes))
