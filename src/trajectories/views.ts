@@ -65,7 +65,7 @@ export class View<S extends StepFields = StepFields, K extends ViewSpec['kind'] 
   constructor(key: unknown, spec: ViewSpec & { kind: K }) {
     checkOurs(key, 'View', 'buffer.transitions() or buffer.windows()');
     this.kind = spec.kind;
-    this.#spec = Object.freeze({ ...spec, stack: Object.freeze({ ...spec.stack }) });
+    this.#spec = Object.freeze({ ...spec });
     Object.freeze(this);
   }
 }
@@ -113,16 +113,18 @@ function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
 }
 
 function checkStack(stack: unknown, layout: StepLayout): Stack {
-  if (stack === undefined) return {};
+  // A field may have any name, those that every object inherits among them.
+  const frames: Record<string, number> = Object.create(null);
+  if (stack === undefined) return Object.freeze(frames);
   if (typeof stack !== 'object' || stack === null)
     throw typeError(`stack must be an object of frames by field, e.g. { obs: 4 }, got ${shown(stack)}`);
   const known = layout.fields.filter(({ observation }) => observation).map(({ key }) => key);
-  for (const [name, frames] of Object.entries(stack)) {
+  for (const [name, count] of Object.entries(stack)) {
     if (!known.includes(name))
       throw rangeError(`stack.${name}: only observations can be stacked; these are ${known.join(', ')}`);
-    checkCount(`stack.${name}`, frames);
+    frames[name] = checkCount(`stack.${name}`, count);
   }
-  return stack as Stack;
+  return Object.freeze(frames);
 }
 
 /** The steps, the frames before them and the observation behind them must have room in a lane's ring. */
