@@ -214,7 +214,13 @@ export class BufferReader {
       lanesAddon().setColumns(open.handle, viewNumbers(specOf(view), open.layout).columns);
       open.rows = rows;
     }
-    return new ArrayBuffer(open.layout.bytes);
+    const { bytes } = open.layout;
+    try {
+      return new ArrayBuffer(bytes);
+    } catch (error) {
+      const what = `a batch of ${rows} rows asks for ${bytes} bytes`;
+      throw rangeError(`${what}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+    }
   }
 
   #checkIds(name: string, given: unknown, least: number): Float64Array {
