@@ -129,11 +129,12 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   static attach<S extends StepFields = StepFields>(shared: SharedTrajectoryBuffer<S>): TrajectoryBuffer<S> {
     checkShared(KIND, shared, shared?.memory, 'TrajectoryBuffer.attach() needs what share() of one returned');
     // Written once, before the buffer was first shared.
-    const [, , lanes, placeBytes] = new Uint32Array(shared.memory, shared.offset, 4);
-    if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes)
+    const [, , lanes = 0, placeBytes, perLane = 0] = new Uint32Array(shared.memory, shared.offset, 5);
+    const capacity = lanes * perLane;
+    if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
       throw typeError(
-        `the shared memory holds ${lanes} lanes with places of ${placeBytes} bytes, ` +
-          `its description says ${shared.lanes} and ${shared.layout?.placeBytes}`,
+        `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +
+          `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,
       );
     return new TrajectoryBuffer<S>(OURS, shared);
   }
