@@ -124,6 +124,17 @@ Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
   return note;
 }
 
+void take_over(const Lanes& lanes, uint64_t lane) {
+  const uint64_t committed = lanes.committed[lane].load(std::memory_order_acquire);
+  if (committed == 0) return;
+  const Note last = note_at(lanes, lane, committed - 1);
+  const uint64_t begun = lanes.begun[lane].load(std::memory_order_acquire);
+  if (begun > committed - 1 + lanes.per_lane) return;
+  const uint64_t steps = lanes.steps[lane].load(std::memory_order_relaxed);
+  const uint32_t missed = last.before + (last.final ? 0 : 1) - static_cast<uint32_t>(steps);
+  lanes.steps[lane].store(steps + missed, std::memory_order_release);
+}
+
 void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
   Backoff courtesy;
   while (lanes.header->readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)

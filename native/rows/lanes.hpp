@@ -90,6 +90,9 @@ void clear_lanes(const Lanes& lanes);
 // Copies a note out of shared memory; L4 is the caller's.
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
 
+// A new writer's first act: one that died behind its store of `committed` left its last step uncounted.
+void take_over(const Lanes& lanes, uint64_t lane);
+
 // A field of the steps to add: an element per lane, one after the other.
 struct StepField {
   const uint8_t* from;

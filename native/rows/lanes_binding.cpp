@@ -65,6 +65,7 @@ Napi::Value open_writer(Info info) {
     writer.observation.push_back(row[2] != 0);
   }
   writer.episode.resize(writer.count);
+  for (uint64_t lane = writer.first; lane < writer.first + writer.count; ++lane) take_over(lanes, lane);
   // The lanes' memory is kept alive by the handle of the lanes.
   return hold(info, 0, std::move(writer));
 }

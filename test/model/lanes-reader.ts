@@ -122,26 +122,23 @@ export class Reader {
 
   /** `span`: into NOW_FROM and NOW_TO. */
   #span(): void {
-    // The fence behind it would do alone.
-    const relaxed = this.#broken('committed loaded without acquire or fence');
-    const committed = () =>
-      this.#load(
-        'loads committed',
-        () => At.committed,
-        relaxed ? 'relaxed' : 'acquire',
-        (state, value) => {
-          state[NOW_TO] = value;
-        },
-      );
-    const late = this.#broken('committed loaded behind begun');
-    if (!late) committed();
-    this.#lowestKept(!relaxed);
-    if (late) committed();
+    const { places } = this.#setup;
+    const relaxed = this.#broken('committed loaded without acquire');
+    this.#lowestKept();
+    this.#load(
+      'loads committed',
+      () => At.committed,
+      relaxed ? 'relaxed' : 'acquire',
+      (state, value) => {
+        state[NOW_TO] = value;
+      },
+    );
     this.#local((state) => {
       const to = state[NOW_TO]!;
-      if (this.#broken('span taken from committed alone')) state[KEPT] = Math.max(0, to - this.#setup.places);
-      const from = Math.min(state[KEPT]!, to);
-      state[NOW_FROM] = from;
+      if (this.#broken('span taken from committed alone')) state[KEPT] = Math.max(0, to - places);
+      // The writer may have gone on between the two loads.
+      const held = this.#broken('a span longer than the ring') ? 0 : to - places;
+      state[NOW_FROM] = Math.min(Math.max(state[KEPT]!, held), to);
       state[KEPT] = 0;
       this.#list.checkSpan(state);
     });

@@ -41,8 +41,8 @@ export type LanesMutation =
   | "the dead writer's episode continued"
   | 'the count of steps taken over as it is'
   | 'the floor stored as it was found'
-  | 'committed loaded without acquire or fence'
-  | 'committed loaded behind begun'
+  | 'committed loaded without acquire'
+  | 'a span longer than the ring'
   | 'span taken from committed alone'
   | 'floor ignored'
   | 'no fence before begun is looked at'
