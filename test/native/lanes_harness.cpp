@@ -195,11 +195,29 @@ void death() {
     wrong("an episode goes on behind its writer's death");
 }
 
+// A writer that died behind its store of `committed` counted one step less: its successor's first act counts it.
+void uncounted() {
+  for (const int steps : {1, 5, 40}) {
+    Buffer buffer({1, 8, 3});
+    Pen pen(buffer.lanes, buffer.shape, 0, 1, 77);
+    for (int i = 0; i < steps; ++i) pen.add();
+    const uint64_t counted = buffer.lanes.steps[0].load();
+    take_over(buffer.lanes, 0);
+    if (buffer.lanes.steps[0].load() != counted) wrong("a step counted twice", steps);
+    buffer.lanes.steps[0].store(counted - 1);
+    take_over(buffer.lanes, 0);
+    if (buffer.lanes.steps[0].load() != counted) wrong("a step that is not counted", steps);
+    const LaneCounts counts = count_steps(buffer.lanes);
+    if (counts.ptr != counted || counts.size > 8) wrong("counts behind a death", counts.ptr, counts.size);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int ms = argc > 1 ? std::atoi(argv[1]) : 250;
   death();
+  uncounted();
   successors();
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
   torture({1, 4, 16}, transitions(3), transitions(1, 2), 16, ms);
