@@ -183,7 +183,7 @@ export class BufferReader {
     if (inside.binding !== null) {
       if (inside.binding.memory !== memory || this.#sampler !== sampler)
         throw rangeError('this sampler belongs to another buffer: a sampler is of the first that used it');
-      if (inside.binding.view !== view)
+      if (specOf(inside.binding.view) !== specOf(view) && !equal(specOf(inside.binding.view), specOf(view)))
         throw rangeError(
           'this sampler belongs to another view of this buffer: a sampler is of the first that it drew by',
         );
@@ -233,8 +233,14 @@ export class BufferReader {
   /** Why an id cannot be had, in words. */
   #whyNot(id: number): string {
     const { lanes, perLane } = this.#source;
-    const [lane, place] = [id % lanes, Math.floor(id / lanes)];
-    return `place ${place} of lane ${lane} was overwritten (a lane has ${perLane} places), was never written, or lacks what the view needs`;
+    const where = `place ${Math.floor(id / lanes)} of lane ${id % lanes}`;
+    const ids = Float64Array.of(id);
+    if (lanesAddon().firstUnwritten(this.#handle, ids) >= 0) return `${where} was never written`;
+    const flags = new Uint8Array(3);
+    const [rewards, steps, none] = [new Float32Array(1), new Uint32Array(1), new Uint8Array(0)];
+    const gone = lanesAddon().readPlaces(this.#handle, ids, 1, new Float64Array(0), none, rewards, steps, flags) >= 0;
+    if (gone) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
+    return flags[2] === 1 ? `${where} is a final observation` : `${where} lacks what the view needs around it`;
   }
 
   #why(open: Open): string {
@@ -243,6 +249,9 @@ export class BufferReader {
     return 'no step is drawable by this view yet: add more, or take a view that needs fewer';
   }
 }
+
+/** Two views that ask for the same are one. */
+const equal = (one: ViewSpec, other: ViewSpec): boolean => JSON.stringify(one) === JSON.stringify(other);
 
 function checkId(name: string, i: number, id: unknown, least: number): void {
   if (Number.isSafeInteger(id) && (id as number) >= least) return;
