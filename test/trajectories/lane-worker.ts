@@ -1,0 +1,126 @@
+/** A thread of the stress of trajectories: writes steps that tell where they are from, or samples and checks them. */
+import {
+  type PrioritizedSampler,
+  prioritized,
+  type SharedTrajectoryBuffer,
+  TrajectoryBuffer,
+} from '../../src/index.ts';
+import { givenTask, perform } from '../rig/test-thread.ts';
+import { endAt, fault, type fields, LANES, rewardAt, tell } from './telling.ts';
+
+export interface LaneWork {
+  shared: SharedTrajectoryBuffer<ReturnType<typeof fields>>;
+  /** threads that are ready; readers that still read */
+  control: SharedArrayBuffer;
+  together: number;
+  words: number;
+  role: 'write' | 'uniform' | 'by priority' | 'windows' | 'windows by priority';
+  /** lanes of a writer */
+  firstLane: number;
+  lanes: number;
+  /** samples of a reader, and rows of each */
+  samples: number;
+  rows: number;
+}
+export interface Told {
+  samples: number;
+  wrong: string | null;
+  /** chosen steps that were gone meanwhile */
+  gone: number;
+  longest: number;
+}
+
+const work = givenTask<LaneWork>();
+const buffer = TrajectoryBuffer.attach(work.shared);
+const control = new Int32Array(work.control);
+const READY = 0;
+const READING = 1;
+
+function startTogether(): void {
+  Atomics.add(control, READY, 1);
+  Atomics.notify(control, READY);
+  for (let ready = Atomics.load(control, READY); ready < work.together; ready = Atomics.load(control, READY))
+    Atomics.wait(control, READY, ready);
+}
+
+/** Until the last reader is done; how many steps. */
+function write(): number {
+  const { firstLane, lanes, words } = work;
+  using writer = buffer.writer({ firstLane, lanes });
+  const [obs, finalObs] = [new Float64Array(lanes * words), new Float64Array(lanes * words)];
+  const [id, rewards] = [new Float64Array(lanes), new Float32Array(lanes)];
+  const [terminated, truncated, skip] = [new Uint8Array(lanes), new Uint8Array(lanes), new Uint8Array(lanes)];
+  const places = new Array<number>(lanes).fill(0);
+  const steps = new Array<number>(lanes).fill(0);
+  let written = 0;
+  for (let round = 0; Atomics.load(control, READING) > 0; round++) {
+    for (let i = 0; i < lanes; i++) {
+      // Lanes fall out of step.
+      skip[i] = lanes > 1 && (round * 7 + i) % 5 === 0 ? 1 : 0;
+      id[i] = places[i]! * LANES + firstLane + i;
+      rewards[i] = rewardAt(places[i]!);
+      const end = endAt(id[i]!);
+      terminated[i] = end === 'terminated' ? 1 : 0;
+      truncated[i] = end === 'truncated' ? 1 : 0;
+      tell(obs, i, words, id[i]!, steps[i]!);
+      if (end !== 'no') tell(finalObs, i, words, id[i]! + LANES, steps[i]! + 1);
+    }
+    writer.add({ obs, finalObs, id, rewards, terminated, truncated, skip });
+    for (let i = 0; i < lanes; i++) {
+      if (skip[i]) continue;
+      const ended = terminated[i] || truncated[i];
+      places[i]! += ended ? 2 : 1;
+      steps[i] = ended ? 0 : steps[i]! + 1;
+      written++;
+    }
+  }
+  return written;
+}
+
+function read(): Told {
+  const { role, words, rows, samples } = work;
+  const windows = role.startsWith('windows');
+  const view = windows
+    ? buffer.windows({ length: 3, burnIn: 2, edges: 'anchor' })
+    : buffer.transitions({ nStep: 3, gamma: 0.5 });
+  const sampler: PrioritizedSampler | undefined = role.endsWith('by priority') ? prioritized({ alpha: 1 }) : undefined;
+  const checked = (sample: object) => fault(sample, words, 3, windows ? 5 : 0);
+  const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
+  for (let seed = 0; result.samples < samples && result.wrong === null; seed++) {
+    const begin = performance.now();
+    try {
+      const sample = buffer.sample({ view, seed, count: rows, ...(sampler ? { sampler } : {}) });
+      result.longest = Math.max(result.longest, performance.now() - begin);
+      result.samples++;
+      result.wrong = checked(sample);
+      if (sampler)
+        buffer.updatePriorities(
+          sample.ids,
+          Float64Array.from(sample.ids, (id) => 1 + ((id + seed) % 50)),
+        );
+    } catch (error) {
+      // Nothing is there at first; from then on something always is.
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_EMPTY' || result.samples > 0) throw error;
+      continue;
+    }
+    // The oldest are where writers are.
+    const ids = buffer.drawableIds(view).slice(0, 2);
+    try {
+      result.wrong ??= checked(buffer.transitionsAt({ view, ids }));
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_RANGE') throw error;
+      result.gone++;
+    }
+  }
+  return result;
+}
+
+startTogether();
+await perform(() => {
+  if (work.role === 'write') return write();
+  try {
+    return read();
+  } finally {
+    Atomics.sub(control, READING, 1);
+  }
+});
