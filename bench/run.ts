@@ -8,6 +8,8 @@ import { record, refusal } from './record.ts';
 const names = [
   'pack',
   'sample',
+  'trajectories',
+  'priorities',
   'ring',
   'graph',
   'prefetch',
@@ -26,6 +28,8 @@ type Name = (typeof names)[number];
 const seconds: Readonly<Record<Name, string>> = {
   pack: '6 s',
   sample: '1 s',
+  trajectories: '20 s',
+  priorities: '20 s',
   ring: '11 s',
   graph: '1 s',
   prefetch: '3 s',
@@ -41,7 +45,7 @@ const seconds: Readonly<Record<Name, string>> = {
   long: '30 s',
 };
 /** Without a device of their own. */
-const processor: readonly Name[] = ['pack', 'sample', 'ring'];
+const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'ring'];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 

@@ -1,0 +1,182 @@
+/** Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline that draws by priority. */
+import { Worker } from 'node:worker_threads';
+import { native } from '../src/device/native.ts';
+import {
+  openDevice,
+  prioritized,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Stream,
+  type Tensor,
+  TrajectoryBuffer,
+  uniformIndices,
+} from '../src/index.ts';
+import { Batches, filledSteps } from './batches.ts';
+import { type Benchmark, beside, filledRows, inTurn, median, type Report, speedBeside } from './harness.ts';
+import type { Writing } from './trajectories-worker.ts';
+
+const floats = (n: number) => ({ shape: [n] });
+const observed = (...shape: number[]) => ({ shape, observation: true });
+
+/** Beside gather of the same bytes a row, from buffers that no cache holds. */
+async function transitions(report: Report, quick: boolean): Promise<void> {
+  const [rows, rowBytes] = [32_768, 1720];
+  const capacity = quick ? 131_072 : 1_048_576;
+  const buffer = filledSteps(
+    { capacity, lanes: 64, fields: { obs: observed(210), actions: floats(4), legal: { shape: [2], dtype: 'bool' } } },
+    1000,
+  );
+  const packed = filledRows(capacity, rowBytes / 4);
+  const draws = Array.from(
+    { length: 8 },
+    (_, i) => uniformIndices({ seed: i, size: packed.size, count: rows }) as Uint32Array,
+  );
+  const out = new Float32Array((rows * rowBytes) / 4);
+  const [one, three] = [1, 3].map((nStep) => new Batches(buffer, { view: buffer.transitions({ nStep }), rows }));
+  let seed = 0;
+  const times = await inTurn(quick ? 5 : 21, {
+    gather: () => packed.gather(draws[seed++ % draws.length]!, out),
+    one: () => one!.make(seed++),
+    three: () => three!.make(seed++),
+  });
+  for (const [nStep, goal, ours] of [[1, 0.9, times.one] as const, [3, 0.75, times.three] as const])
+    report({
+      case: `${rows} transitions × ${rowBytes} B, n = ${nStep} (goal ${goal} ×); gather`,
+      metric: 'drawn and made',
+      ...speedBeside(rows * rowBytes, ours.caller, times.gather.caller),
+    });
+  packed.close();
+  buffer.close();
+}
+
+/** Beside memcpy of the bytes written. */
+async function stacks(report: Report, quick: boolean): Promise<void> {
+  const rows = 256;
+  const obs = { ...observed(84, 84), dtype: 'uint8' } as const;
+  const buffer = filledSteps({ capacity: quick ? 16_384 : 98_304, lanes: 32, fields: { obs } }, 1000);
+  const batches = new Batches(buffer, { view: buffer.transitions({ stack: { obs: 4 } }), rows });
+  using source = openDevice('host:0').allocate({ shape: [batches.bytes], dtype: 'uint8' });
+  const target = new Uint8Array(batches.bytes);
+  let seed = 0;
+  const { memcpy, stacked } = await inTurn(quick ? 20 : 100, {
+    memcpy: () => native().copyOut(source.handle, target),
+    stacked: () => batches.make(seed++),
+  });
+  report({
+    case: `${rows} × (4 + 4) frames of 84 × 84 bytes (goal 0.5 ×); memcpy`,
+    metric: 'drawn and made',
+    ...speedBeside(batches.bytes, stacked.caller, memcpy.caller),
+  });
+  buffer.close();
+}
+
+/** Places of 172 bytes, written by worker threads for a while, each way in turn. */
+async function writing(report: Report, quick: boolean): Promise<void> {
+  const fields = { obs: observed(40), actions: floats(3) };
+  const capacity = 16 * (quick ? 4096 : 65_536);
+  const words = new Int32Array(new SharedArrayBuffer(4 * 16 * 4));
+  const packed = ReplayBuffer.create({ capacity, fields: { obs: floats(40), actions: floats(2), rewards: floats(1) } });
+  const workers: Worker[] = [];
+  const start = (turn: number, writers: number, work: Omit<Writing, 'turn' | 'words' | 'counts'>) => {
+    const counts = new BigInt64Array(new SharedArrayBuffer(8));
+    const workerData: Writing = { ...work, turn, words, counts };
+    workers.push(new Worker(new URL('./trajectories-worker.js', import.meta.url), { workerData }));
+    return { turn, writers, counts };
+  };
+  const lanesOf = (writers: number, turn: number, lanes = 16) => {
+    const shared = TrajectoryBuffer.create({ capacity: (capacity / 16) * lanes, lanes, fields }).share();
+    const each = lanes / writers;
+    return Array.from({ length: writers }, (_, i) =>
+      start(turn, writers, { fields, shared, firstLane: i * each, lanes: each }),
+    );
+  };
+  const ways = {
+    rows: [start(1, 1, { fields, packed: packed.share(), firstLane: 0, lanes: 16 })],
+    one: lanesOf(1, 2),
+    four: lanesOf(4, 3),
+    more: lanesOf(4, 4, 64),
+  };
+  const rates = { rows: [] as number[], one: [] as number[], four: [] as number[], more: [] as number[] };
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+  const steps = (way: { counts: BigInt64Array }[]) =>
+    way.reduce((sum, { counts }) => sum + Number(Atomics.load(counts, 0)), 0);
+  await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))));
+  for (let round = -1; round < (quick ? 3 : 15); round++) {
+    for (const [name, way] of Object.entries(ways)) {
+      Atomics.store(words, 0, way[0]!.turn);
+      Atomics.notify(words, 0);
+      await pause(10);
+      const [before, begin] = [steps(way), performance.now()];
+      await pause(round < 0 ? 500 : 100);
+      const rate = (steps(way) - before) / (performance.now() - begin) / 1000;
+      Atomics.store(words, 0, 0);
+      Atomics.notify(words, 0);
+      await pause(5);
+      if (round >= 0) rates[name as keyof typeof rates].push(rate);
+    }
+  }
+  Atomics.store(words, 0, -1);
+  Atomics.notify(words, 0);
+  await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('exit', resolve))));
+  const told = (name: string, ours: number[], others: number[]) => {
+    const { value, quartiles, baseline, baselineQuartiles } = beside(ours, others);
+    report({
+      ...{ case: name, metric: 'steps written', value, quartiles, unit: 'M/s', baseline, baselineQuartiles },
+      ratio: median(ours) / median(others),
+    });
+  };
+  told('16 lanes × 172 B, 1 thread (goal 5 M/s); ReplayBuffer.add of 16 rows', rates.one, rates.rows);
+  told('the same 16 lanes by 4 threads, 4 each (goal 1 ×); 1 thread', rates.four, rates.one);
+  told('4 threads, 16 lanes each; 1 thread', rates.more, rates.one);
+}
+
+/** What open() makes of a trajectory buffer, as far as it is used here. */
+interface Ticking extends AsyncDisposable {
+  capture(record: (batch: Record<string, Tensor>, handles: { stream: Stream; out: Tensor }) => void): void;
+  run(options: { ticks: number }): Promise<{ ticksPerSecond: number }>;
+}
+const openOver = (options: object) =>
+  (ReplayPipeline as unknown as { open(options: object): Promise<Ticking> }).open(options);
+
+/** Small batches through a pipeline, by priority beside uniform. */
+async function ticks(report: Report, quick: boolean): Promise<void> {
+  const fields = { obs: observed(16), actions: floats(5), legal: { shape: [2], dtype: 'bool' } } as const;
+  const buffer = filledSteps({ capacity: 131_072, lanes: 16, fields }, 1000);
+  const view = buffer.transitions();
+  const sampler = prioritized();
+  const count = quick ? 5000 : 50_000;
+  const rate = async (options: object) => {
+    await using pipeline = await openOver({ buffer, view, device: 'host:0', sampleCount: 256, ...options });
+    pipeline.capture((batch, { stream, out }) => {
+      stream.copy(out.view({ shape: [1] }), batch.rewards!.view({ shape: [1] }));
+    });
+    await pipeline.run({ ticks: Math.ceil(count / 10) });
+    return 1e6 / (await pipeline.run({ ticks: count })).ticksPerSecond;
+  };
+  const times = { uniform: [] as number[], prioritized: [] as number[] };
+  try {
+    for (let round = 0; round < (quick ? 1 : 5); round++) {
+      times.uniform.push(await rate({}));
+      times.prioritized.push(await rate({ sampler }));
+    }
+    report({
+      case: '256 transitions × 172 B by priority (goal 0.4 ×); uniformly',
+      metric: 'ticks per second',
+      ...beside(times.prioritized, times.uniform, (us) => 1e6 / us),
+      unit: '1/s',
+    });
+  } catch (error) {
+    // Any other error is one.
+    if (!/buffer must be a ReplayBuffer|unknown option/.test((error as Error).message)) throw error;
+    console.error(`trajectories: no ticks, the pipeline does not take trajectories yet: ${(error as Error).message}`);
+  }
+  buffer.close();
+}
+
+export const run: Benchmark = async (report, { quick }) => {
+  for (const part of [transitions, stacks, writing, ticks]) {
+    await part(report, quick);
+    // The buffers of a part are larger than what the next one may have beside them.
+    globalThis.gc?.();
+  }
+};
