@@ -5,4 +5,6 @@
 #include "rows/priority_tree.cpp"
 #include "rows/rows.cpp"
 #include "rows/sampler.cpp"
+#include "rows/tree_kernels.cpp"
 #include "rows/view.cpp"
+#include "rows/view_rows.cpp"

@@ -3,11 +3,22 @@
 
 #include <algorithm>
 
+#include "rows/memory.hpp"
+
 namespace hotslot::rows {
 namespace {
 
 // Notes that are copied between two looks at what the writer has begun.
 constexpr uint64_t notes_at_once = 512;
+// Ordinals that wait for memory side by side.
+constexpr uint64_t ordinals_at_once = 32;
+
+// Of numbers that are read at random.
+void make_room(std::vector<uint32_t>& numbers, uint64_t count) {
+  numbers.reserve(count);
+  ask_huge_pages(numbers.data(), count * sizeof(uint32_t));
+  numbers.resize(count);
+}
 
 }  // namespace
 
@@ -15,11 +26,12 @@ Drawable::Drawable(const Lanes& lanes, const ViewRule& rule)
     : lanes_(lanes),
       rule_(rule),
       states_(lanes.lanes),
-      at_(lanes.lanes * lanes.per_lane),
       first_(lanes.lanes + 1),
       notes_(std::min(notes_at_once, lanes.per_lane)) {
-  if (rule.back() > 0 || rule.relabel != ViewRule::own) reach_.resize(at_.size());
-  if (rule.relabel != ViewRule::own) rest_.resize(at_.size());
+  const uint64_t places = lanes.lanes * lanes.per_lane;
+  make_room(at_, places);
+  if (rule.back() > 0 || rule.relabel != ViewRule::own) make_room(reach_, places);
+  if (rule.relabel != ViewRule::own) make_room(rest_, places);
 }
 
 void Drawable::sync(Listener* listener) {
@@ -43,12 +55,12 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     // Lapped since the last look: nothing that is known holds any more.
     if (now.from > state.seen.to) {
       for (; state.head < state.tail; ++state.head)
-        if (listener) listener->went(lane, entry(lane, state, state.head).place);
+        if (listener) listener->went(lane, entry(lane, state.head).place);
       state.running = false;
       state.seen.to = now.from;
     }
     for (; state.head < state.tail; ++state.head) {
-      const Step oldest = entry(lane, state, state.head);
+      const Step oldest = entry(lane, state.head);
       if (oldest.place - oldest.reach >= now.from) break;
       if (listener) listener->went(lane, oldest.place);
     }
@@ -113,20 +125,51 @@ void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed,
   if (ended) state.pending = end;
 }
 
-Drawable::Step Drawable::entry(uint64_t lane, const State& state, uint64_t at) const {
+// Where entry e of a lane's list lies in the lists of all.
+uint64_t Drawable::index_of(uint64_t lane, uint64_t entry) const {
+  const uint64_t per_lane = lanes_.per_lane;
   // Less than three laps, and mostly less than two.
-  while (at >= lanes_.per_lane) at -= lanes_.per_lane;
-  const uint64_t i = lane * lanes_.per_lane + at;
-  // Places from seen.from on are in the ring, so the place in the ring tells which lap it is of.
-  const uint64_t ahead = at_[i] >= state.oldest ? at_[i] - state.oldest : at_[i] + lanes_.per_lane - state.oldest;
-  return {lane, state.seen.from + ahead, reach_.empty() ? 0 : reach_[i], rest_.empty() ? 0 : rest_[i]};
+  if (entry >= 2 * per_lane) entry -= 2 * per_lane;
+  return lane * per_lane + (entry >= per_lane ? entry - per_lane : entry);
+}
+
+// Places from seen.from on are in the ring, so the place in the ring tells which lap it is of.
+Drawable::Step Drawable::step_of(uint64_t lane, uint64_t i) const {
+  return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i], rest_.empty() ? 0 : rest_[i]};
+}
+
+// The last lane that begins at or before it: empty lanes begin where the next one does. Without branches: nobody can
+// foresee them.
+uint64_t Drawable::lane_of(uint64_t ordinal) const {
+  uint64_t lane = 0;
+  for (uint64_t lanes = lanes_.lanes; lanes > 1;) {
+    const uint64_t half = lanes / 2;
+    lane += half * uint64_t{first_[lane + half] <= ordinal};
+    lanes -= half;
+  }
+  return lane;
 }
 
 Drawable::Step Drawable::at(uint64_t ordinal) const {
-  // Behind the last lane that begins at or before it: empty lanes begin where the next one does.
-  const uint64_t lane = std::upper_bound(first_.begin(), first_.end() - 1, ordinal) - first_.begin() - 1;
-  const State& state = states_[lane];
-  return entry(lane, state, state.head + ordinal - first_[lane]);
+  const uint64_t lane = lane_of(ordinal);
+  return entry(lane, states_[lane].head + ordinal - first_[lane]);
+}
+
+void Drawable::at(const uint32_t* ordinals, uint64_t count, Step* steps) const {
+  uint64_t index[ordinals_at_once];
+  for (uint64_t from = 0; from < count; from += ordinals_at_once) {
+    const uint64_t to = std::min(count, from + ordinals_at_once);
+    for (uint64_t i = from; i < to; ++i) {
+      const uint64_t lane = lane_of(ordinals[i]);
+      const uint64_t at = index_of(lane, states_[lane].head + ordinals[i] - first_[lane]);
+      __builtin_prefetch(&at_[at]);
+      if (!reach_.empty()) __builtin_prefetch(&reach_[at]);
+      if (!rest_.empty()) __builtin_prefetch(&rest_[at]);
+      steps[i].lane = lane;
+      index[i - from] = at;
+    }
+    for (uint64_t i = from; i < to; ++i) steps[i] = step_of(steps[i].lane, index[i - from]);
+  }
 }
 
 bool Drawable::find(uint64_t lane, uint64_t place, Step& step) const {
@@ -134,7 +177,7 @@ bool Drawable::find(uint64_t lane, uint64_t place, Step& step) const {
   uint64_t low = state.head, high = state.tail;
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    step = entry(lane, state, middle);
+    step = entry(lane, middle);
     if (step.place == place) return true;
     if (step.place < place) {
       low = middle + 1;
@@ -149,7 +192,7 @@ void Drawable::tell(Listener& listener) const {
   for (uint64_t lane = 0; lane < lanes_.lanes; ++lane) {
     const State& state = states_[lane];
     listener.forget(lane);
-    for (uint64_t at = state.head; at < state.tail; ++at) listener.came(lane, entry(lane, state, at).place);
+    for (uint64_t at = state.head; at < state.tail; ++at) listener.came(lane, entry(lane, at).place);
     listener.reached(lane, state.seen);
   }
 }

@@ -36,6 +36,8 @@ class Drawable {
  public:
   struct Step {
     uint64_t lane, place;
+    // Its place in the lane's ring.
+    uint64_t at;
     // Places before it that its view needs; and, for hindsight, steps behind it to the end of its episode.
     uint32_t reach, rest;
   };
@@ -58,6 +60,18 @@ class Drawable {
 
   uint64_t count() const { return first_.back(); }
   Step at(uint64_t ordinal) const;
+  // The same for many.
+  void at(const uint32_t* ordinals, uint64_t count, Step* steps) const;
+  // Of the places that the lane's ring has, by the snapshot: where one lies, and which one lies there.
+  uint64_t ring_place(uint64_t lane, uint64_t place) const {
+    const State& state = states_[lane];
+    const uint64_t at = state.oldest + (place - state.seen.from);
+    return at >= lanes_.per_lane ? at - lanes_.per_lane : at;
+  }
+  uint64_t place_at(uint64_t lane, uint64_t at) const {
+    const State& state = states_[lane];
+    return state.seen.from + (at >= state.oldest ? at - state.oldest : at + lanes_.per_lane - state.oldest);
+  }
   // The step of that place; false where it is not drawable.
   bool find(uint64_t lane, uint64_t place, Step& step) const;
   Span seen(uint64_t lane) const { return states_[lane].seen; }
@@ -77,7 +91,10 @@ class Drawable {
   void sync_lane(uint64_t lane, Listener* listener);
   void take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from, Listener* listener);
   void judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from, Listener* listener);
-  Step entry(uint64_t lane, const State& state, uint64_t at) const;
+  uint64_t index_of(uint64_t lane, uint64_t entry) const;
+  Step step_of(uint64_t lane, uint64_t index) const;
+  Step entry(uint64_t lane, uint64_t entry) const { return step_of(lane, index_of(lane, entry)); }
+  uint64_t lane_of(uint64_t ordinal) const;
 
   Lanes lanes_;
   ViewRule rule_;

@@ -8,33 +8,24 @@
 #include <limits>
 
 #include "rows/memory.hpp"
+#include "rows/tree_kernels.hpp"
 
 namespace hotslot::rows {
 namespace {
 
-constexpr uint64_t fan = 8;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 // No step: undrawable, or none was ever there. It adds up like zero, and is told from the leaf of a priority of zero by
 // its sign.
 constexpr double nobody = -0.0;
 
+// Of leaves, for an id that is not to be followed.
+constexpr uint64_t left_out = ~uint64_t{0};
+// Nodes of a level whose children are worth fetching.
+constexpr uint64_t nodes_to_fetch = 512;
+// Leaves that wait for memory side by side.
+constexpr uint64_t leaves_at_once = 64;
+
 uint64_t pad(uint64_t count) { return (count + fan - 1) / fan * fan; }
-
-double sum_of(const double* c) { return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7])); }
-
-// Which half the mass lies in. Never one without any: rounding may leave more mass than there is on the left.
-bool goes_right(double left, double right, double& mass) {
-  if (!(right > 0 && (mass > left || left == 0))) return false;
-  mass -= left;
-  return true;
-}
-
-uint64_t child_of(const double* c, double& mass) {
-  uint64_t at = 0;
-  if (goes_right((c[0] + c[1]) + (c[2] + c[3]), (c[4] + c[5]) + (c[6] + c[7]), mass)) at = 4;
-  if (goes_right(c[at] + c[at + 1], c[at + 2] + c[at + 3], mass)) at += 2;
-  return at + goes_right(c[at], c[at + 1], mass);
-}
 
 // Sizes of the levels above the leaves, from below.
 std::vector<uint64_t> nodes_of(uint64_t leaves) {
@@ -74,6 +65,7 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
 
 void PriorityTree::format(void* memory, uint64_t leaves, uint64_t lanes, double alpha, double epsilon) {
   auto* header = static_cast<TreeHeader*>(memory);
+  ask_huge_pages(memory, tree_bytes(leaves, lanes));
   *header = {alpha, epsilon, 1, leaves, 0, 0, 0, 0, 0, 0, {}};
   auto* first = reinterpret_cast<double*>(static_cast<uint8_t*>(memory) + sizeof(TreeHeader) + line_up(lanes * 8));
   std::fill(first, first + pad(leaves), nobody);
@@ -90,11 +82,22 @@ double PriorityTree::least() const { return levels_.back().least[0]; }
 double PriorityTree::leaf(uint64_t i) const { return leaves_[i] + 0.0; }
 bool PriorityTree::has(uint64_t i) const { return !std::signbit(leaves_[i]); }
 
-PriorityTree::Drawn PriorityTree::find(double mass) const {
-  uint64_t at = 0;
-  for (size_t level = levels_.size() - 1; level-- > 0;) at = at * fan + child_of(levels_[level].sum + at * fan, mass);
-  at = at * fan + child_of(leaves_ + at * fan, mass);
-  return {at, leaves_[at]};
+void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) const {
+  const auto down = tree_kernels().descend;
+  for (uint64_t from = 0; from < count; from += draws_at_once) {
+    const uint64_t some = std::min(draws_at_once, count - from);
+    double mass[draws_at_once] = {};
+    uint64_t at[draws_at_once] = {};
+    std::copy_n(masses + from, some, mass);
+    for (size_t level = levels_.size(); level-- > 0;) {
+      down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass);
+      // While one draw waits for memory the others go on. The upper levels are in the cache anyway.
+      if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
+      const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
+      for (uint64_t i = 0; i < some; ++i) __builtin_prefetch(below + at[i] * fan);
+    }
+    for (uint64_t i = 0; i < some; ++i) drawn[from + i] = {at[i], leaves_[at[i]]};
+  }
 }
 
 void PriorityTree::set(uint64_t leaf, double value) {
@@ -109,31 +112,45 @@ void PriorityTree::set(uint64_t leaf, double value) {
 }
 
 void PriorityTree::settle() {
-  for (size_t level = 0; level < levels_.size(); ++level) {
-    next_.clear();
-    for (const uint64_t node : dirty_) {
-      marked_[level][node / 64] &= ~(uint64_t{1} << node % 64);
-      const Level& here = levels_[level];
-      const double* sums = (level == 0 ? leaves_ : levels_[level - 1].sum) + node * fan;
-      here.sum[node] = sum_of(sums);
-      double least = infinite;
-      if (level == 0) {
-        for (uint64_t i = 0; i < fan; ++i) least = std::min(least, sums[i] > 0 ? sums[i] : infinite);
-      } else {
-        const double* below = levels_[level - 1].least + node * fan;
-        for (uint64_t i = 0; i < fan; ++i) least = std::min(least, below[i]);
-      }
-      here.least[node] = least;
-      if (level + 1 == levels_.size()) continue;
-      const uint64_t parent = node / fan, bit = uint64_t{1} << parent % 64;
-      uint64_t& marked = marked_[level + 1][parent / 64];
-      if (marked & bit) continue;
-      marked |= bit;
-      next_.push_back(parent);
+  bool all = false;
+  for (size_t level = 0; level < levels_.size() && (all || !dirty_.empty()); ++level) {
+    const Level& here = levels_[level];
+    const double* sums = level == 0 ? leaves_ : levels_[level - 1].sum;
+    const double* leasts = level == 0 ? nullptr : levels_[level - 1].least;
+    // From where most are to be made it costs less to make them all than to know which.
+    all = all || dirty_.size() > here.nodes / 2;
+    if (!all && dirty_.size() > here.nodes / 32) sort_dirty(level);
+    tree_kernels().make(sums, leasts, all ? nullptr : dirty_.data(), all ? here.nodes : dirty_.size(), here.sum,
+                        here.least);
+    uint64_t* marked = marked_[level].data();
+    for (const uint64_t node : dirty_) marked[node / 64] = 0;
+    if (all || level + 1 == levels_.size()) {
+      dirty_.clear();
+    } else {
+      mark_parents(level);
     }
-    dirty_.swap(next_);
   }
+}
+
+void PriorityTree::mark_parents(size_t level) {
+  next_.resize(dirty_.size());
+  uint64_t *marked = marked_[level + 1].data(), *next = next_.data();
+  for (const uint64_t node : dirty_) {
+    // Written in any case, kept where it was not marked before.
+    const uint64_t parent = node / fan;
+    *next = parent;
+    next += ~(marked[parent / 64] >> parent % 64) & 1;
+    marked[parent / 64] |= uint64_t{1} << parent % 64;
+  }
+  next_.resize(next - next_.data());
+  dirty_.swap(next_);
+}
+
+void PriorityTree::sort_dirty(size_t level) {
   dirty_.clear();
+  const std::vector<uint64_t>& marked = marked_[level];
+  for (uint64_t word = 0; word < marked.size(); ++word)
+    for (uint64_t bits = marked[word]; bits != 0; bits &= bits - 1) dirty_.push_back(word * 64 + __builtin_ctzll(bits));
 }
 
 double PriorityTree::raised(double priority) {
@@ -179,32 +196,45 @@ void PriorityTree::reached(uint64_t lane, const Span& span) { known_[lane] = spa
 
 template <typename Value>
 void PriorityTree::update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count) {
-  constexpr uint64_t left_out = ~uint64_t{0};
+  const uint64_t odd_before = header_->odd;
   scratch_.resize(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    scratch_[i] = left_out;
-    uint32_t bits = 0;
-    if constexpr (sizeof(Value) == 4) std::memcpy(&bits, priorities + i, 4);
-    if (bits == unwritten) continue;
-    const auto id = static_cast<uint64_t>(ids[i]);
-    const uint64_t lane = id % lanes_, place = id / lanes_;
-    const Span seen = drawable.seen(lane);
-    if (place < seen.from) ++header_->stale;
-    if (place < seen.from || place >= seen.to) continue;
-    const uint64_t leaf = lane * per_lane_ + place % per_lane_;
-    if (!has(leaf)) continue;
-    scratch_[i] = leaf;
-    if (is_priority(priorities[i])) {
-      header_->largest = std::max(header_->largest, static_cast<double>(priorities[i]));
-    } else {
-      ++header_->odd;
+  for (uint64_t from = 0; from < count; from += leaves_at_once) {
+    const uint64_t to = std::min(count, from + leaves_at_once);
+    for (uint64_t i = from; i < to; ++i) scratch_[i] = leaf_of(drawable, ids[i], priorities + i);
+    for (uint64_t i = from; i < to; ++i) {
+      if (scratch_[i] == left_out) continue;
+      if (!has(scratch_[i])) {
+        scratch_[i] = left_out;
+      } else if (is_priority(priorities[i])) {
+        header_->largest = std::max(header_->largest, static_cast<double>(priorities[i]));
+        set(scratch_[i], raised(priorities[i]));
+      } else {
+        ++header_->odd;
+      }
     }
   }
-  for (uint64_t i = 0; i < count; ++i) {
+  // The largest is known now; in order once more, since the last of duplicates wins.
+  for (uint64_t i = 0; i < count && header_->odd > odd_before; ++i) {
     if (scratch_[i] == left_out) continue;
     set(scratch_[i], raised(is_priority(priorities[i]) ? static_cast<double>(priorities[i]) : header_->largest));
   }
   settle();
+}
+
+// Where the leaf of an id lies, which is fetched; `left_out` where the id or its priority is to be left out.
+template <typename Value>
+uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Value* priority) {
+  uint32_t bits = 0;
+  if constexpr (sizeof(Value) == 4) std::memcpy(&bits, priority, 4);
+  if (bits == unwritten) return left_out;
+  const auto id = static_cast<uint64_t>(given);
+  const uint64_t lane = id % lanes_, place = id / lanes_;
+  const Span seen = drawable.seen(lane);
+  if (place < seen.from) ++header_->stale;
+  if (place < seen.from || place >= seen.to) return left_out;
+  const uint64_t leaf = lane * per_lane_ + drawable.ring_place(lane, place);
+  __builtin_prefetch(leaves_ + leaf, 1);
+  return leaf;
 }
 template void PriorityTree::update(const Drawable&, const double*, const float*, uint64_t);
 template void PriorityTree::update(const Drawable&, const double*, const double*, uint64_t);

@@ -51,8 +51,8 @@ class PriorityTree final : public Drawable::Listener {
   double leaf(uint64_t i) const;
   bool has(uint64_t i) const;
 
-  // The leaf at which the running sum reaches `mass`; never a zero one. At least one leaf is not zero.
-  Drawn find(double mass) const;
+  // The leaves at which the running sum reaches these masses; never a zero one. At least one leaf is not zero.
+  void find(const double* masses, uint64_t count, Drawn* drawn) const;
 
   // Makes the leaves those of this list, and the snapshot that it was taken from.
   void follow(Drawable& drawable);
@@ -73,9 +73,13 @@ class PriorityTree final : public Drawable::Listener {
   void forget(uint64_t lane) override;
   void reached(uint64_t lane, const Span& span) override;
 
+  template <typename Value>
+  uint64_t leaf_of(const Drawable& drawable, double given, const Value* priority);
   void set(uint64_t leaf, double value);
   // Makes every parent again whose children changed.
   void settle();
+  void sort_dirty(size_t level);
+  void mark_parents(size_t level);
   double raised(double priority);
 
   struct Level {

@@ -81,9 +81,7 @@ class View {
   uint64_t drawn_again() const { return drawn_again_; }
 
  private:
-  struct Row {
-    uint64_t lane, place;
-    uint32_t reach, rest;
+  struct Row : Drawable::Step {
     // Where the new goal lies, behind the step that achieved it; 0 for the row's own.
     uint64_t goal;
   };
@@ -94,14 +92,17 @@ class View {
   // What the notes say of a row: places [first, first + steps) and the observation behind them, `before` places of
   // padding, and where its episode began. `lowest` is the lowest place that is read.
   struct Extent {
-    uint64_t at, first, start, lowest;
+    uint64_t first, start, lowest;
     uint32_t steps, before;
   };
 
-  bool draw_row(uint64_t i);
+  bool draw_rows(uint64_t from, uint64_t to);
+  bool draw_uniformly(uint64_t from, uint64_t some);
+  bool draw_by_priority(uint64_t from, uint64_t some);
   void draw_goals(uint64_t from, uint64_t to);
   bool make_rows(uint64_t from, uint64_t to, bool stream);
   bool make_again(uint64_t i);
+  void fetch_notes(const Row& row) const;
   Extent look(const Row& row, uint64_t i);
   void write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes);
   template <typename Each>
@@ -113,7 +114,7 @@ class View {
   uint64_t places_of(const Column& column) const;
   uint64_t row_bytes(const Column& column) const;
   uint64_t rows_per_block() const;
-  uint32_t index(const Row& row, const Extent& extent, uint64_t place) const;
+  uint32_t index(const Row& row, uint64_t place) const;
   template <typename T>
   void put(const Column& column, uint64_t i, uint64_t per_row, uint64_t at, T value) {
     std::memcpy(request_.out + column.at + (i * per_row + at) * sizeof(T), &value, sizeof(T));

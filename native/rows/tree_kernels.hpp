@@ -1,0 +1,25 @@
+// The two inner loops of a priority tree, chosen once for this processor: down one level for many draws, and the sums
+// and leasts of many nodes. Every choice gives the same bits.
+#pragma once
+#include <cstdint>
+
+namespace hotslot::rows {
+
+// Children of a node: a cache line of doubles.
+constexpr uint64_t fan = 8;
+// Draws that go down together.
+constexpr uint64_t draws_at_once = 16;
+
+struct TreeKernels {
+  // Goes from the nodes at[0 … draws_at_once) to those of their children in which the masses lie, and takes off each
+  // mass what lies left of that child. `sums` holds the children of node n from n × fan on.
+  void (*descend)(const double* sums, uint64_t* at, double* masses);
+  // Makes sum[n] and least[n] of the children of each of these nodes, or of the first `count` where `nodes` is null.
+  // Null `leasts`: the children are leaves, of which those that are zero have no part in the least.
+  void (*make)(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count, double* sum,
+               double* least);
+};
+
+const TreeKernels& tree_kernels();
+
+}  // namespace hotslot::rows

@@ -1,0 +1,233 @@
+// The rows of a view's batches: what their notes say, and their bytes.
+#include <algorithm>
+
+#include "rows/view.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+// Bytes of a batch that are made between two looks at the clock and at what writers have begun.
+constexpr uint64_t block_bytes = uint64_t{1} << 19;
+// Notes to fetch ahead of their use.
+constexpr uint64_t notes_ahead = 24;
+
+}  // namespace
+
+// False where a row was overtaken: kept() says which.
+bool View::make_rows(uint64_t from, uint64_t to, bool stream) {
+  if (from == 0)
+    for (uint64_t i = 0; i < std::min(notes_ahead, request_.count); ++i) fetch_notes(rows_[i]);
+  for (uint64_t i = from; i < to; ++i) {
+    if (i + notes_ahead < request_.count) fetch_notes(rows_[i + notes_ahead]);
+    extents_[i - block_from_] = look(rows_[i], i);
+  }
+  for (const Column& column : columns_)
+    if (column.kind <= Column::achieved) copy_column(column, from, to, stream);
+  if (stream) finish_streaming();
+  for (const Column& column : columns_)
+    if (column.kind <= Column::achieved) mend_column(column, from, to);
+  return kept(from, to) == to;
+}
+
+// The first row of this block of which something may be newer than its id; `to` where none is.
+uint64_t View::kept(uint64_t from, uint64_t to) const {
+  for (uint64_t i = from; i < to; ++i)
+    if (lowest_kept(lanes_, rows_[i].lane) > extents_[i - block_from_].lowest) return i;
+  return to;
+}
+
+void View::fetch_notes(const Row& row) const {
+  const uint8_t* first = lanes_.notes + (row.lane * lanes_.per_lane + row.at) * sizeof(Note);
+  __builtin_prefetch(first);
+  if (notes_.size() > 1) __builtin_prefetch(first + (notes_.size() - 1) * sizeof(Note));
+}
+
+// Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a writer may be at it.
+View::Extent View::look(const Row& row, uint64_t i) {
+  const bool window = rule_.edges != ViewRule::transitions;
+  Extent extent;
+  const auto note = [&](uint64_t place) {
+    Note read;
+    from_shared(reinterpret_cast<uint8_t*>(&read), lanes_.notes + index(row, place) * sizeof(Note), sizeof(Note));
+    return read;
+  };
+  const Note own = note(row.place);
+  extent.start = row.place - std::min<uint64_t>(own.step, row.place);
+  extent.first = row.place;
+  if (rule_.edges == ViewRule::anchor) {
+    extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
+    // A note that was written over may say anything.
+    extent.first = std::max(extent.first, drawable_.seen(row.lane).from);
+  }
+  extent.before = rule_.edges == ViewRule::anchor ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first) : 0;
+  const uint32_t most = window ? static_cast<uint32_t>(rule_.window()) - extent.before : rule_.n;
+  extent.steps = 0;
+  while (extent.steps < most) {
+    const uint64_t place = extent.first + extent.steps;
+    notes_[extent.steps] = place == row.place ? own : note(place);
+    const Note& read = notes_[extent.steps++];
+    if (read.terminated | read.truncated) break;
+  }
+  const uint64_t frames = rule_.frames - 1;
+  extent.lowest = std::max(extent.start, extent.first - std::min(frames, extent.first));
+  if (row.goal != 0) extent.lowest = std::min(extent.lowest, row.goal);
+  write_steps(row, extent, i, notes_.data());
+  return extent;
+}
+
+void View::write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes) {
+  const bool window = rule_.edges != ViewRule::transitions;
+  const uint64_t per_row = window ? rule_.window() : 1;
+  const Note& last = notes[extent.steps - 1];
+  // Of a window's steps each, zero where it is padded; of a transition what all of them come to.
+  const auto each = [&](const Column& column, auto value_of, auto whole) {
+    using T = decltype(whole);
+    if (!window) return put<T>(column, i, 1, 0, whole);
+    for (uint64_t s = 0; s < per_row; ++s) {
+      const uint64_t r = s - extent.before;
+      put<T>(column, i, per_row, s, r < extent.steps ? value_of(notes[r], s) : T{});
+    }
+  };
+  for (const Column& column : columns_) {
+    switch (column.kind) {
+      case Column::rewards: {
+        float sum = notes[0].reward;
+        for (uint32_t j = 1; !window && j < extent.steps; ++j) sum += powers_[j] * notes[j].reward;
+        each(
+            column, [](const Note& note, uint64_t) { return note.reward; }, sum);
+        break;
+      }
+      case Column::discounts:
+        put<float>(column, i, 1, 0, last.terminated ? 0.0f : powers_[extent.steps]);
+        break;
+      case Column::terminated:
+        each(
+            column, [](const Note& note, uint64_t) { return note.terminated; }, last.terminated);
+        break;
+      case Column::truncated:
+        each(
+            column, [](const Note& note, uint64_t) { return note.truncated; }, last.truncated);
+        break;
+      case Column::mask:
+        each(
+            column, [](const Note&, uint64_t) { return 1.0f; }, 1.0f);
+        break;
+      case Column::learn:
+        each(
+            column, [&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; }, 1.0f);
+        break;
+      case Column::steps:
+        put<int32_t>(column, i, 1, 0, static_cast<int32_t>(extent.steps));
+        break;
+      case Column::ids:
+        put<double>(column, i, 1, 0, static_cast<double>(row.place * lanes_.lanes + row.lane));
+        break;
+      case Column::relabelled:
+        put<uint8_t>(column, i, 1, 0, row.goal != 0);
+        break;
+      case Column::priorities:
+        put<uint32_t>(column, i, 1, 0, PriorityTree::unwritten);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// ---- copying --------------------------------------------------------------------------------------------------------
+
+// Places that a column has in one row.
+uint64_t View::places_of(const Column& column) const {
+  if (column.kind == Column::achieved) return rule_.n;
+  if (column.kind > Column::achieved) return 0;
+  const bool window = rule_.edges != ViewRule::transitions;
+  return column.frames * (window ? rule_.window() + (column.observation ? 1 : 0) : 1);
+}
+
+uint64_t View::rows_per_block() const {
+  uint64_t bytes = 1;
+  for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
+  const uint64_t rows = std::max<uint64_t>(1, block_bytes / bytes);
+  // Whole lines of the output, where a row is short.
+  return bytes < 8192 ? (rows + 63) / 64 * 64 : rows;
+}
+
+// Where a place of the row's lane lies; `place` is less than a lap from the row's own.
+uint32_t View::index(const Row& row, uint64_t place) const {
+  const uint64_t per_lane = lanes_.per_lane;
+  uint64_t at;
+  if (place >= row.place) {
+    at = row.at + (place - row.place);
+    if (at >= per_lane) at = (at - per_lane) % per_lane;
+  } else {
+    const uint64_t back = (row.place - place) % per_lane;
+    at = row.at >= back ? row.at - back : row.at + per_lane - back;
+  }
+  return static_cast<uint32_t>(row.lane * per_lane + at);
+}
+
+// Calls each(place, padded) for every place of a column in one row, in order.
+template <typename Each>
+void View::each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const {
+  if (column.kind == Column::achieved) {
+    for (uint32_t j = 0; j < rule_.n; ++j) each(row.place + (j < extent.steps ? j + 1 : 0), j >= extent.steps);
+    return;
+  }
+  const auto frames = [&](uint64_t place, bool padded) {
+    for (uint64_t back = column.frames; back-- > 0;) {
+      const bool early = place - extent.start < back;
+      each(padded ? row.place : early ? extent.start : place - back, padded || (early && column.zero));
+    }
+  };
+  if (rule_.edges == ViewRule::transitions)
+    return frames(row.place + (column.kind == Column::next ? extent.steps : 0), false);
+  const uint64_t there = extent.steps + (column.observation ? 1 : 0), slots = places_of(column) / column.frames;
+  for (uint64_t s = 0; s < slots; ++s) {
+    const uint64_t r = s - extent.before;
+    frames(extent.first + (r < there ? r : 0), r >= there);
+  }
+}
+
+void View::copy_column(const Column& column, uint64_t from, uint64_t to, bool stream) {
+  const uint64_t per_row = places_of(column);
+  indices_.resize(std::max<uint64_t>(indices_.size(), (to - from) * per_row));
+  uint32_t* next = indices_.data();
+  for (uint64_t i = from; i < to; ++i) {
+    const Row& row = rows_[i];
+    const Extent& extent = extents_[i - block_from_];
+    each_place(column, row, extent, [&](uint64_t place, bool) { *next++ = index(row, place); });
+  }
+  const uint64_t count = (to - from) * per_row;
+  const CopyTask task{lanes_.places + column.offset,
+                      lanes_.stride,
+                      column.bytes,
+                      indices_.data(),
+                      0,
+                      count,
+                      count,
+                      request_.out + column.at + from * per_row * column.bytes};
+  (stream && column.bytes >= 64 ? copy_rows_streaming() : copy_rows_plain())(task);
+}
+
+// Zeroes what is padded, and puts new goals in.
+void View::mend_column(const Column& column, uint64_t from, uint64_t to) {
+  const bool padded_may_be = column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;
+  if (column.goal == 0 && !padded_may_be) return;
+  const uint64_t per_row = places_of(column);
+  for (uint64_t i = from; i < to; ++i) {
+    const Row& row = rows_[i];
+    const Extent& extent = extents_[i - block_from_];
+    uint8_t* at = request_.out + column.at + i * per_row * column.bytes;
+    if (column.goal != 0 && row.goal != 0) {
+      const uint64_t place = uint64_t{index(row, row.goal)};
+      from_shared(at, lanes_.places + place * lanes_.stride + column.goal - 1, column.bytes);
+    } else {
+      each_place(column, row, extent, [&](uint64_t, bool padded) {
+        if (padded) std::memset(at, 0, column.bytes);
+        at += column.bytes;
+      });
+    }
+  }
+}
+
+}  // namespace hotslot::rows
