@@ -31,11 +31,17 @@ void View::look_around() {
   }
 }
 
-View::Result View::draw(const Request& request, uint64_t seed) {
+// Room for the rows of a batch, none of which has a goal yet.
+void View::begin(const Request& request) {
   request_ = request;
-  next_row_ = drawn_again_ = 0;
-  extents_.resize(std::min(rows_per_block(), request.count));
   rows_.resize(request.count);
+  if (rule_.relabel != ViewRule::own) goals_.assign(request.count, 0);
+  extents_.resize(std::min(rows_per_block(), request.count));
+}
+
+View::Result View::draw(const Request& request, uint64_t seed) {
+  begin(request);
+  next_row_ = drawn_again_ = 0;
   if (tree_ != nullptr) chances_.resize(request.count);
   generator_ = Generator(seed);
   if (!draw_rows(0, request.count)) return Result::empty;
@@ -44,29 +50,25 @@ View::Result View::draw(const Request& request, uint64_t seed) {
 }
 
 bool View::draw_rows(uint64_t from, uint64_t to) {
+  if (tree_ == nullptr ? drawable_.count() == 0 : !(tree_->total() > 0)) return false;
   for (; from < to; from += rows_at_once) {
     const uint64_t some = std::min(rows_at_once, to - from);
-    if (!(tree_ == nullptr ? draw_uniformly(from, some) : draw_by_priority(from, some))) return false;
+    tree_ == nullptr ? draw_uniformly(from, some) : draw_by_priority(from, some);
   }
   return true;
 }
 
-bool View::draw_uniformly(uint64_t from, uint64_t some) {
-  const auto count = static_cast<uint32_t>(drawable_.count());
-  if (count == 0) return false;
+void View::draw_uniformly(uint64_t from, uint64_t some) {
   uint32_t ordinals[rows_at_once] = {};
-  Drawable::Step steps[rows_at_once];
   // As torch's randint: the word's remainder.
+  const auto count = static_cast<uint32_t>(drawable_.count());
   for (uint64_t i = 0; i < some; ++i) ordinals[i] = generator_.next() % count;
-  drawable_.at(ordinals, some, steps);
-  for (uint64_t i = 0; i < some; ++i) rows_[from + i] = {steps[i], 0};
-  return true;
+  drawable_.at(ordinals, some, rows_.data() + from);
 }
 
-bool View::draw_by_priority(uint64_t from, uint64_t some) {
+void View::draw_by_priority(uint64_t from, uint64_t some) {
   const double total = tree_->total(), least = tree_->least();
   const double drawn_from = static_cast<double>(tree_->header().drawn_from);
-  if (!(total > 0)) return false;
   double masses[rows_at_once] = {};
   PriorityTree::Drawn drawn[rows_at_once];
   for (uint64_t i = 0; i < some; ++i) masses[i] = generator_.next_double() * total;
@@ -75,47 +77,44 @@ bool View::draw_by_priority(uint64_t from, uint64_t some) {
     chances_[from + i] = {drawn[i].value, total, least, drawn_from};
     const auto leaf = static_cast<uint32_t>(drawn[i].leaf), per_lane = static_cast<uint32_t>(lanes_.per_lane);
     const uint64_t lane = leaf / per_lane, at = leaf % per_lane;
-    Drawable::Step step{lane, drawable_.place_at(lane, at), at, 0, 0};
-    if (rule_.relabel != ViewRule::own) (void)drawable_.find(lane, step.place, step);
-    rows_[from + i] = {step, 0};
+    Row& row = rows_[from + i];
+    row = {lane, drawable_.place_at(lane, at), at, 0, 0};
+    Row known;
+    if (rule_.relabel != ViewRule::own && drawable_.find(lane, row.place, known)) row = known;
   }
-  return true;
 }
 
 // A word a row for the ratio, then a word a row for the step.
 void View::draw_goals(uint64_t from, uint64_t to) {
   if (rule_.relabel == ViewRule::own) return;
-  for (uint64_t i = from; i < to; ++i) rows_[i].goal = generator_.next() * 0x1p-32 < rule_.ratio;
+  for (uint64_t i = from; i < to; ++i) goals_[i] = generator_.next() * 0x1p-32 < rule_.ratio;
   for (uint64_t i = from; i < to; ++i) {
-    Row& row = rows_[i];
+    const Row& row = rows_[i];
     const uint64_t word = generator_.next();
-    if (row.goal == 0) continue;
+    if (goals_[i] == 0) continue;
     uint64_t achieved_at = row.place + row.rest;
     if (rule_.relabel == ViewRule::future) achieved_at = row.place + word % (row.rest + uint64_t{1});
     if (rule_.relabel == ViewRule::episode)
       achieved_at = row.place - row.reach + word % (row.reach + uint64_t{row.rest} + 1);
-    row.goal = achieved_at + 1;
+    goals_[i] = achieved_at + 1;
   }
 }
 
 uint64_t View::take(const Request& request, const double* ids, const double* goals) {
-  request_ = request;
-  rows_.resize(request.count);
+  begin(request);
   look_around();
   for (uint64_t i = 0; i < request.count; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
-    Drawable::Step step;
+    Row& step = rows_[i];
     if (!drawable_.find(id % lanes_.lanes, id / lanes_.lanes, step)) return i;
-    rows_[i] = {step, 0};
     if (goals == nullptr || goals[i] < 0) continue;
     const auto goal = static_cast<uint64_t>(goals[i]);
     const uint64_t place = goal / lanes_.lanes;
     const uint64_t first = step.place - (rule_.relabel == ViewRule::episode ? step.reach : 0);
     if (goal % lanes_.lanes != step.lane || place < first || place > step.place + step.rest) return i;
-    rows_[i].goal = place + 1;
+    goals_[i] = place + 1;
   }
   const uint64_t block = rows_per_block();
-  extents_.resize(std::min(block, request.count));
   for (uint64_t from = 0; from < request.count; from += block) {
     const uint64_t to = std::min(request.count, from + block);
     block_from_ = from;

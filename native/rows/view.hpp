@@ -81,10 +81,7 @@ class View {
   uint64_t drawn_again() const { return drawn_again_; }
 
  private:
-  struct Row : Drawable::Step {
-    // Where the new goal lies, behind the step that achieved it; 0 for the row's own.
-    uint64_t goal;
-  };
+  using Row = Drawable::Step;
   // What was true of a row's leaf when it was drawn.
   struct Chance {
     double value, total, least, drawn_from;
@@ -96,14 +93,15 @@ class View {
     uint32_t steps, before;
   };
 
+  void begin(const Request& request);
   bool draw_rows(uint64_t from, uint64_t to);
-  bool draw_uniformly(uint64_t from, uint64_t some);
-  bool draw_by_priority(uint64_t from, uint64_t some);
+  void draw_uniformly(uint64_t from, uint64_t some);
+  void draw_by_priority(uint64_t from, uint64_t some);
   void draw_goals(uint64_t from, uint64_t to);
   bool make_rows(uint64_t from, uint64_t to, bool stream);
   bool make_again(uint64_t i);
   void fetch_notes(const Row& row) const;
-  Extent look(const Row& row, uint64_t i);
+  void look(const Row& row, uint64_t i, Extent& extent);
   void write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes);
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
@@ -111,6 +109,7 @@ class View {
   void mend_column(const Column& column, uint64_t from, uint64_t to);
   uint64_t kept(uint64_t from, uint64_t to) const;
   void weigh();
+  uint64_t goal_of(uint64_t i) const { return rule_.relabel == ViewRule::own ? 0 : goals_[i]; }
   uint64_t places_of(const Column& column) const;
   uint64_t row_bytes(const Column& column) const;
   uint64_t rows_per_block() const;
@@ -128,6 +127,8 @@ class View {
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
+  // For hindsight: where a row's new goal lies, behind the step that achieved it; 0 for the row's own.
+  std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
   std::vector<Extent> extents_;
   std::vector<Note> notes_;

@@ -19,7 +19,7 @@ bool View::make_rows(uint64_t from, uint64_t to, bool stream) {
     for (uint64_t i = 0; i < std::min(notes_ahead, request_.count); ++i) fetch_notes(rows_[i]);
   for (uint64_t i = from; i < to; ++i) {
     if (i + notes_ahead < request_.count) fetch_notes(rows_[i + notes_ahead]);
-    extents_[i - block_from_] = look(rows_[i], i);
+    look(rows_[i], i, extents_[i - block_from_]);
   }
   for (const Column& column : columns_)
     if (column.kind <= Column::achieved) copy_column(column, from, to, stream);
@@ -43,9 +43,8 @@ void View::fetch_notes(const Row& row) const {
 }
 
 // Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a writer may be at it.
-View::Extent View::look(const Row& row, uint64_t i) {
+void View::look(const Row& row, uint64_t i, Extent& extent) {
   const bool window = rule_.edges != ViewRule::transitions;
-  Extent extent;
   const auto note = [&](uint64_t place) {
     Note read;
     from_shared(reinterpret_cast<uint8_t*>(&read), lanes_.notes + index(row, place) * sizeof(Note), sizeof(Note));
@@ -70,9 +69,8 @@ View::Extent View::look(const Row& row, uint64_t i) {
   }
   const uint64_t frames = rule_.frames - 1;
   extent.lowest = std::max(extent.start, extent.first - std::min(frames, extent.first));
-  if (row.goal != 0) extent.lowest = std::min(extent.lowest, row.goal);
+  if (const uint64_t goal = goal_of(i)) extent.lowest = std::min(extent.lowest, goal);
   write_steps(row, extent, i, notes_.data());
-  return extent;
 }
 
 void View::write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes) {
@@ -123,7 +121,7 @@ void View::write_steps(const Row& row, const Extent& extent, uint64_t i, const N
         put<double>(column, i, 1, 0, static_cast<double>(row.place * lanes_.lanes + row.lane));
         break;
       case Column::relabelled:
-        put<uint8_t>(column, i, 1, 0, row.goal != 0);
+        put<uint8_t>(column, i, 1, 0, goal_of(i) != 0);
         break;
       case Column::priorities:
         put<uint32_t>(column, i, 1, 0, PriorityTree::unwritten);
@@ -218,8 +216,8 @@ void View::mend_column(const Column& column, uint64_t from, uint64_t to) {
     const Row& row = rows_[i];
     const Extent& extent = extents_[i - block_from_];
     uint8_t* at = request_.out + column.at + i * per_row * column.bytes;
-    if (column.goal != 0 && row.goal != 0) {
-      const uint64_t place = uint64_t{index(row, row.goal)};
+    if (column.goal != 0 && goal_of(i) != 0) {
+      const uint64_t place = index(row, goal_of(i));
       from_shared(at, lanes_.places + place * lanes_.stride + column.goal - 1, column.bytes);
     } else {
       each_place(column, row, extent, [&](uint64_t, bool padded) {
