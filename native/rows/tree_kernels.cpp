@@ -1,3 +1,4 @@
+// The vector forms of the tree: several draws go down side by side, chosen once for this processor.
 #include "rows/tree_kernels.hpp"
 
 #include <cstring>

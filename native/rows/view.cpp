@@ -1,3 +1,4 @@
+// Draws a view's steps, and makes batches of them.
 #include "rows/view.hpp"
 
 #include <algorithm>
@@ -135,7 +136,9 @@ View::Result View::gather(uint64_t deadline_ns) {
     const uint64_t to = std::min(count, next_row_ + block);
     block_from_ = next_row_;
     if (!make_rows(next_row_, to, stream)) {
-      for (uint64_t i = kept(next_row_, to); i < to; i = kept(next_row_, to))
+      // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of
+      // them.
+      for (uint64_t i = kept(next_row_, to); i < to; i = kept(i + 1, to))
         if (!make_again(i)) return Result::empty;
     }
     next_row_ = to;

@@ -145,16 +145,18 @@ Napi::Value draw_leaves(Info info) {
                static_cast<double>(tree.header().drawn_from)};
   if (!(how.total > 0)) return Napi::Boolean::New(info.Env(), false);
   Generator generator(u32(info, 1));
-  std::vector<double> values(count);
+  std::vector<double> mass(count);
+  for (uint64_t i = 0; i < count; ++i) mass[i] = masses != nullptr ? masses[i] : generator.next_double() * how.total;
+  std::vector<PriorityTree::Drawn> drawn(count);
+  tree.find(mass.data(), count, drawn.data());
+  const auto smaller = [](const auto& a, const auto& b) { return a.value < b.value; };
+  if (how.normalise == Weighing::batch && count > 0)
+    how.least = std::min_element(drawn.begin(), drawn.end(), smaller)->value;
   for (uint64_t i = 0; i < count; ++i) {
-    const double mass = masses != nullptr ? masses[i] : generator.next_double() * how.total;
-    const PriorityTree::Drawn drawn = tree.find(mass);
-    indices[i] = static_cast<uint32_t>(drawn.leaf);
-    values[i] = drawn.value;
-    probabilities[i] = drawn.value / how.total;
+    indices[i] = static_cast<uint32_t>(drawn[i].leaf);
+    probabilities[i] = drawn[i].value / how.total;
+    weights[i] = weight_of(how, drawn[i].value);
   }
-  if (how.normalise == Weighing::batch && count > 0) how.least = *std::min_element(values.begin(), values.end());
-  for (uint64_t i = 0; i < count; ++i) weights[i] = weight_of(how, values[i]);
   return Napi::Boolean::New(info.Env(), true);
 }
 

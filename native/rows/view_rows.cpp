@@ -55,8 +55,8 @@ void View::look(const Row& row, uint64_t i, Extent& extent) {
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that was written over may say anything.
-    extent.first = std::max(extent.first, drawable_.seen(row.lane).from);
+    // A note that was written over may say anything; so may a row that was drawn before the last look around.
+    extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
   extent.before = rule_.edges == ViewRule::anchor ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first) : 0;
   const uint32_t most = window ? static_cast<uint32_t>(rule_.window()) - extent.before : rule_.n;
@@ -140,6 +140,37 @@ uint64_t View::places_of(const Column& column) const {
   if (column.kind > Column::achieved) return 0;
   const bool window = rule_.edges != ViewRule::transitions;
   return column.frames * (window ? rule_.window() + (column.observation ? 1 : 0) : 1);
+}
+
+uint64_t View::batch_bytes(uint64_t count) const {
+  uint64_t end = 0;
+  for (const Column& column : columns_) end = std::max(end, column.at + count * row_bytes(column));
+  return end;
+}
+
+uint64_t View::row_bytes(const Column& column) const {
+  const uint64_t each = rule_.edges == ViewRule::transitions ? 1 : rule_.window();
+  switch (column.kind) {
+    case Column::now:
+    case Column::next:
+    case Column::achieved:
+      return places_of(column) * column.bytes;
+    case Column::terminated:
+    case Column::truncated:
+      return each;
+    case Column::rewards:
+    case Column::mask:
+    case Column::learn:
+      return each * 4;
+    case Column::relabelled:
+      return 1;
+    case Column::ids:
+    case Column::weights_wide:
+    case Column::probabilities:
+      return 8;
+    default:
+      return 4;
+  }
 }
 
 uint64_t View::rows_per_block() const {
