@@ -18,7 +18,7 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
   const { batchSize, minibatches, samplesPerInsert, environments, warmUp } = settings;
   const report = new Report();
   training.collected = () => report.read();
-  const collector = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, report });
+  const collector = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, writer: null, report });
   const weights = new Float32Array(mailbox.length);
   const turns = Math.max(1, Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments)));
   const collect = (times: number) => {

@@ -1,18 +1,20 @@
 /**
- * Environment workers that add to a replay buffer and act by the mailbox's weights: one long task per piscina thread.
+ * Environment workers that add to a buffer and act by the mailbox's weights: one long task per piscina thread.
  * The opener and its collectors meet in shared memory only, and they are stopped like everything else: stop word, bells,
  * acknowledgement; a thread is terminated only when it does not answer.
  */
 
+import type { Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
 import { nowMs } from '../clock.ts';
-import { stateError, typeError, unavailableError } from '../errors.ts';
+import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import { fromPlain } from '../plain-error.ts';
 import { allocateShared } from '../shared-memory.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { Bell } from '../wait/bell.ts';
 import { checkSignal, waitFor } from '../wait/wait.ts';
 import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
@@ -28,13 +30,16 @@ const STOP_MS = 5000;
 const PATIENCE_MS = 10_000;
 
 /** `C`: the type of the default export of the collectors' module, where that is known. */
-export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<RowsFrom<C>> &
+export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<
+  BufferFor<RowsFrom<C>, Parameters<C>[0]['writer']>
+> &
   OptionsFor<Parameters<C>[0]['options']>;
 
-interface PoolOptions<R extends object> {
+interface PoolOptions<B> {
   /** module whose default export is a CollectorFactory */
   entry: URL;
-  buffer: BufferFor<R>;
+  /** where they add: rows, or steps of the lanes, which the workers share out among them in order */
+  buffer: B;
   /** where the learner's weights come from */
   mailbox?: WeightMailbox;
   /** threads; 1 by default */
@@ -50,10 +55,17 @@ interface PoolOptions<R extends object> {
 /** Handed to every collector; must survive structured cloning. May be left out where collectors do without. */
 type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
 type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
-/** A buffer that takes such rows. */
-type BufferFor<R extends object> = object extends R
+/** A buffer that takes such rows, or such steps; only the latter where the collectors want a writer. */
+type BufferFor<R extends object, W> = (null extends W ? RowsBufferFor<R> : never) | StepsBufferFor<R>;
+type RowsBufferFor<R extends object> = object extends R
   ? ReplayBuffer
   : ReplayBuffer & { readonly add: (rows: R) => number };
+type StepsBufferFor<R extends object> = object extends R
+  ? TrajectoryBuffer
+  : TrajectoryBuffer & { readonly writer: (options: { lanes: number }) => { readonly add: (step: R) => number } };
+
+/** The threads of its workers, for tests that end them; not exported from the package. */
+export let threadsOf: (pool: CollectorPool) => readonly Worker[];
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -78,6 +90,10 @@ export class CollectorPool implements AsyncDisposable {
   readonly #told: number[] = [];
   readonly #watch: NodeJS.Timeout;
   #closing: Promise<void> | null = null;
+
+  static {
+    threadsOf = (pool) => pool.#pool.threads;
+  }
 
   /**
    * Starts the workers and resolves when every collector is made. Rejects with the cause when a module cannot be loaded,
@@ -111,10 +127,13 @@ export class CollectorPool implements AsyncDisposable {
     checkSignal(options.signal);
     const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, options: given } = options;
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
-    if (!(buffer instanceof ReplayBuffer)) throw typeError('buffer must be a ReplayBuffer');
+    if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
+      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
       throw typeError('mailbox must be a WeightMailbox');
     checkCount('workers', workers, 1, 64);
+    if (buffer instanceof TrajectoryBuffer && workers > buffer.lanes)
+      throw rangeError(`workers must be at most the buffer's lanes, a lane each; got ${workers} for ${buffer.lanes}`);
     checkCount('seed', seed, 0);
     this.#restartsLeft = checkCount('restart', restart, 0);
     this.#entry = entry;
@@ -153,6 +172,7 @@ export class CollectorPool implements AsyncDisposable {
       mailbox: mailbox?.share() ?? null,
       control: this.#control,
       statistics: this.#statistics.share(),
+      again: false,
     };
     const tasks = Array.from({ length: workers }, (_, worker) =>
       this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
@@ -230,7 +250,7 @@ export class CollectorPool implements AsyncDisposable {
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
-        return this.#run(setup);
+        return this.#run({ ...setup, again: true });
       }
       const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
       this.#failure ??= error;

@@ -1,14 +1,22 @@
 /** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
-import { insideOfLimiter } from '../buffer/rate-limiter.ts';
+import { setTimeout } from 'node:timers/promises';
+import { insideOfLimiter, type RateLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { nowMs } from '../clock.ts';
 import { typeError } from '../errors.ts';
 import { toPlain } from '../plain-error.ts';
+import type { Steps } from '../trajectories/schema.ts';
+import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 import { Bell } from '../wait/bell.ts';
 import { LONGEST_PARK_MS } from '../wait/wait.ts';
 import type { Collected, Collector, CollectorFactory } from './collector.ts';
 import { OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
+
+/** A thread that was ended has this long to be gone. */
+const FREED_MS = 2000;
 
 export interface CollectorSetup {
   entry: string;
@@ -16,12 +24,14 @@ export interface CollectorSetup {
   workers: number;
   seed: number;
   options: unknown;
-  buffer: SharedReplayBuffer;
+  buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
   mailbox: SharedWeightMailbox | null;
   /** this worker's bell on the limiter's board; −1 when no limiter gates add() */
   bell: number;
   control: Int32Array;
   statistics: StatisticsShare;
+  /** made anew: the thread that it was before may still be ending */
+  again: boolean;
 }
 
 /** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
@@ -43,27 +53,71 @@ async function collect(setup: CollectorSetup): Promise<void> {
     );
   }
   const report = new StatisticsPages(setup.statistics).writer(worker);
-  const collector = await factory({ worker, workers, seed, options, report });
-  if (typeof collector?.collect !== 'function') {
-    throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
-  }
-  Atomics.add(control, READY, 1);
-  new Bell(control.subarray(OPENER_BELL)).ring();
+  const { limiter, writer, add } = await attached(setup);
   try {
-    await loop(collector, setup, report);
+    const collector = await factory({ worker, workers, seed, options, writer, report });
+    if (typeof collector?.collect !== 'function') {
+      throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
+    }
+    Atomics.add(control, READY, 1);
+    new Bell(control.subarray(OPENER_BELL)).ring();
+    try {
+      await loop(collector, { ...setup, limiter, add }, report);
+    } finally {
+      // Also of a collect() that threw: it is over.
+      report.collected();
+      await collector.close?.();
+    }
   } finally {
-    // Also of a collect() that threw: it is over.
-    report.collected();
-    await collector.close?.();
+    // A collector that is made anew takes the same lanes again. Of a thread that ends they are taken back.
+    writer?.close();
   }
 }
 
+/** Where what collect() brings goes: rows to the buffer itself, steps through a writer of this worker's lanes. */
+interface Sink {
+  limiter: RateLimiter | null;
+  writer: TrajectoryWriter | null;
+  /** how many were taken; 0: the limiter says not yet */
+  add: (collected: object) => number;
+}
+
+async function attached({ buffer: shared, worker, workers, again }: CollectorSetup): Promise<Sink> {
+  if (shared.kind === 'hotslot.ReplayBuffer') {
+    const buffer = ReplayBuffer.attach(shared);
+    return { limiter: buffer.limiter, writer: null, add: (rows) => buffer.add(rows) };
+  }
+  const buffer = TrajectoryBuffer.attach(shared);
+  const lanes = lanesOf(buffer.lanes, worker, workers);
+  const writer = again ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
+  return { limiter: buffer.limiter, writer, add: (step) => writer.add(step as Steps) };
+}
+
+/** Claims once what has the lanes is gone: a thread that ends gives them back, but a little after the pool was told. */
+async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
+  for (const end = nowMs() + FREED_MS; ; await setTimeout(1)) {
+    try {
+      return claim();
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY' || nowMs() > end) throw error;
+    }
+  }
+}
+
+/** A worker's part of the lanes: in order, and as even as it gets. */
+function lanesOf(all: number, worker: number, workers: number): { firstLane: number; lanes: number } {
+  const firstLane = Math.floor((worker * all) / workers);
+  return { firstLane, lanes: Math.floor(((worker + 1) * all) / workers) - firstLane };
+}
+
 /** Awaits what collect() promises and nothing else; posts and allocates nothing on its own account. */
-async function loop(collector: Collector, setup: CollectorSetup, report: StatisticsWriter): Promise<void> {
-  const { control } = setup;
-  const buffer = ReplayBuffer.attach(setup.buffer);
+async function loop(
+  collector: Collector,
+  setup: CollectorSetup & Pick<Sink, 'limiter' | 'add'>,
+  report: StatisticsWriter,
+): Promise<void> {
+  const { control, limiter, add } = setup;
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
-  const { limiter } = buffer;
   const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
@@ -94,7 +148,7 @@ async function loop(collector: Collector, setup: CollectorSetup, report: Statist
       report.collected();
       if (rows === null) continue;
     }
-    if (buffer.add(rows) > 0) rows = null;
+    if (add(rows) > 0) rows = null;
     else {
       report.waited();
       // Environments that are waited for have an event loop, which must turn.

@@ -1,8 +1,13 @@
 /** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
 import { shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
+import type { StepFields, Steps } from '../trajectories/schema.ts';
+import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 
-/** What one collect() brings: rows to add, or null when there are none this time. */
+/**
+ * What one collect() brings: rows to add, for a TrajectoryBuffer one step of each lane of the writer; null when there are none
+ * this time, or the collector added them itself.
+ */
 export type Collected<R extends object = object> = R | null;
 
 /** A collector steps its environments and hands out what they saw. */
@@ -15,12 +20,12 @@ export interface Collector<R extends object = object> {
   collect(): Collected<R> | Promise<Collected<R>>;
   /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
   load?(weights: Float32Array, version: number): void;
-  /** Called once, when the pool stops; also while a promise of collect() is still open. */
+  /** Called once, when the pool stops; also while a promise of collect() is still open. The writer still writes then. */
   close?(): void | Promise<void>;
 }
 
-/** What a collector is told when it is made. */
-export interface CollectorContext<O = unknown> {
+/** What a collector is told when it is made. `W`: its writer, where it is known what the pool writes to. */
+export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null = TrajectoryWriter | null> {
   /** 0 … workers − 1 */
   readonly worker: number;
   readonly workers: number;
@@ -28,6 +33,11 @@ export interface CollectorContext<O = unknown> {
   readonly seed: number;
   /** what the pool was opened with, cloned */
   readonly options: O;
+  /**
+   * For a TrajectoryBuffer: the pen of this collector's lanes, `writer.lanes` of them from `writer.firstLane` on. The pool adds what
+   * collect() returns through it, and closes it. null for a ReplayBuffer.
+   */
+  readonly writer: W;
   readonly report: CollectorReport;
 }
 
@@ -40,17 +50,28 @@ export interface CollectorReport {
 }
 
 /** The default export of a collector's module. May be async: it is awaited before the first collect(). */
-export type CollectorFactory<O = unknown, R extends object = object> = (
-  context: CollectorContext<O>,
-) => Collector<R> | Promise<Collector<R>>;
+export type CollectorFactory<
+  O = unknown,
+  R extends object = object,
+  W extends TrajectoryWriter | null = TrajectoryWriter | null,
+> = (context: CollectorContext<O, W>) => Collector<R> | Promise<Collector<R>>;
+
+/** A factory whose rows are told from what it returns. */
+type DefineRows<O> = <R extends object>(factory: CollectorFactory<O, R>) => CollectorFactory<O, R>;
+/** A factory that has to bring steps of these fields. */
+type DefineSteps<O, S extends StepFields> = (
+  factory: CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>,
+) => CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>;
 
 /**
  * For TypeScript: `export default defineCollector<Options>()((context) => …)` types `context.options` and the rows, and
- * `CollectorPool.open<typeof collector>()` then wants those options, and a buffer that takes such rows. Gives the factory back.
+ * `CollectorPool.open<typeof collector>()` then wants those options, and a buffer that takes such rows. With the fields of a
+ * TrajectoryBuffer, `defineCollector<Options, typeof fields>()`, `context.writer` is there and what collect() returns has to be
+ * steps of them. Gives the factory back.
  */
-export function defineCollector<O = unknown>(): <R extends object>(
-  factory: CollectorFactory<O, R>,
-) => CollectorFactory<O, R> {
+export function defineCollector<O = unknown>(): DefineRows<O>;
+export function defineCollector<O, S extends StepFields>(): DefineSteps<O, S>;
+export function defineCollector(): <F>(factory: F) => F {
   return (factory) => {
     if (typeof factory !== 'function')
       throw typeError(`defineCollector()() takes a function that makes a collector, got ${shown(factory)}`);
@@ -59,5 +80,5 @@ export function defineCollector<O = unknown>(): <R extends object>(
 }
 
 /** A factory of which nothing is known. */
-// biome-ignore lint/suspicious/noExplicitAny: options of any type
-export type AnyCollector = CollectorFactory<any, any>;
+// biome-ignore lint/suspicious/noExplicitAny: options and rows of any type
+export type AnyCollector = CollectorFactory<any, any, any>;

@@ -18,7 +18,7 @@ function collector(seed = 3) {
     },
     episode: (value: number) => void episodes.push(value),
   };
-  const made = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, report });
+  const made = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, writer: null, report });
   return { collector: made, episodes, steps: () => steps };
 }
 

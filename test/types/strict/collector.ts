@@ -17,3 +17,34 @@ export default defineCollector<Options>()(({ worker, options, report }) => {
     },
   };
 });
+
+export const fields = {
+  obs: { shape: [4], observation: true },
+  actions: { shape: [], dtype: 'int32' },
+} as const;
+
+/** Its steps are held against the fields. */
+export const stepping = defineCollector<Options, typeof fields>()(({ writer, options }) => {
+  const { lanes, firstLane } = writer;
+  const terminated = new Uint8Array(lanes);
+  return {
+    collect: () => {
+      const obs = new Float32Array(lanes * 4).fill(firstLane + options.environments);
+      const step = { obs, actions: new Int32Array(lanes), rewards: new Float32Array(lanes), finalObs: obs };
+      // @ts-expect-error truncated is missing
+      writer.add({ ...step, terminated });
+      return writer.add({ ...step, terminated, truncated: terminated }) > 0
+        ? null
+        : { ...step, terminated, truncated: terminated };
+    },
+  };
+});
+defineCollector<Options, typeof fields>()(() => ({
+  // @ts-expect-error actions of another dtype, and no flags
+  collect: () => ({ obs: new Float32Array(4), actions: new Float32Array(1), rewards: new Float32Array(1) }),
+}));
+defineCollector<Options>()(({ writer }) => {
+  // @ts-expect-error there is none for rows
+  writer.lanes;
+  return { collect: () => null };
+});

@@ -17,6 +17,7 @@ import {
   type Summary,
   type Tensor,
   type Tick,
+  TrajectoryBuffer,
   toFloat16,
   WeightMailbox,
 } from 'hotslot';
@@ -27,6 +28,7 @@ import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
 import type collector from './collector.js';
+import { fields, type stepping } from './collector.js';
 
 /** The same type, and not merely assignable. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -305,6 +307,19 @@ export async function collect(): Promise<void> {
   await CollectorPool.open({ entry, buffer: transitions, options: { anything: 1 } });
   // @ts-expect-error no such option
   await CollectorPool.open({ entry, buffer: transitions, worker: 2 });
+
+  const lanes = TrajectoryBuffer.create({ capacity: 100, lanes: 4, fields });
+  const options = { environments: 8 };
+  await CollectorPool.open<typeof stepping>({ entry, buffer: lanes, options });
+  await CollectorPool.open({ entry, buffer: lanes });
+  // @ts-expect-error its collectors need a writer
+  await CollectorPool.open<typeof stepping>({ entry, buffer: small, options });
+  // @ts-expect-error these rows are no steps
+  await CollectorPool.open<typeof collector>({ entry, buffer: lanes, options });
+  const doubles = { ...fields, actions: { shape: [], dtype: 'float64' } } as const;
+  const others = TrajectoryBuffer.create({ capacity: 100, lanes: 4, fields: doubles });
+  // @ts-expect-error this buffer has other fields
+  await CollectorPool.open<typeof stepping>({ entry, buffer: others, options });
 }
 
 // Named so that every entry's declarations are looked at.
