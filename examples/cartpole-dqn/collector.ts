@@ -1,33 +1,20 @@
-/** Steps a set of poles, epsilon-greedily by the newest weights. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, defineCollector, type OffPolicyRows, Random } from '../../src/index.ts';
-import { MlpPolicy } from '../../src/learner/index.ts';
-import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
-import { networkSizes, type Settings } from './settings.ts';
+/** Brings the poles' steps as rows, whole transitions. Runs in a pool's thread, or inline in lock-step. */
+import { type Collector, type CollectorContext, defineCollector, type OffPolicyRows } from '../../src/index.ts';
+import { Actor } from './actor.ts';
+import { OBS_DIM } from './cartpole.ts';
+import type { Settings } from './settings.ts';
 
 export class CartPoleCollector implements Collector<OffPolicyRows> {
-  readonly #poles: CartPoles;
-  readonly #random: Random;
-  readonly #policy: MlpPolicy;
-  readonly #report: CollectorContext['report'];
-  readonly #settings: Settings;
-  /** collectors of the pool: a worker takes the others to have stepped as often as itself */
-  readonly #workers: number;
+  readonly #actor: Actor;
   readonly #rows: Required<Pick<OffPolicyRows, 'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated'>>;
-  #steps = 0;
-  #acts = false;
 
-  constructor({ worker, workers, seed, options: settings, report }: CollectorContext<Settings>) {
-    const count = settings.environments;
-    this.#settings = settings;
-    this.#workers = workers;
-    this.#report = report;
-    this.#random = new Random(seed, 2 * worker + 1);
-    this.#poles = new CartPoles(count, new Random(seed, 2 * worker));
-    this.#policy = new MlpPolicy({ sizes: networkSizes(settings) });
+  constructor(context: CollectorContext<Settings>) {
+    const count = context.options.environments;
+    this.#actor = new Actor(context);
     this.#rows = {
-      obs: new Float32Array(count * OBS_DIM),
+      obs: this.#actor.before,
       nextObs: new Float32Array(count * OBS_DIM),
-      actions: new Float32Array(count),
+      actions: this.#actor.actions,
       rewards: new Float32Array(count).fill(1),
       dones: new Float32Array(count),
       truncated: new Float32Array(count),
@@ -35,22 +22,15 @@ export class CartPoleCollector implements Collector<OffPolicyRows> {
   }
 
   load(weights: Float32Array): void {
-    this.#policy.load(weights);
-    this.#acts = true;
+    this.#actor.load(weights);
   }
 
   /** One step of every pole. next_obs is the episode's real last observation; the reset comes after it was copied. */
   collect(): OffPolicyRows {
-    const { count, obs, terminated, truncated, steps } = this.#poles;
     const rows = this.#rows;
-    const greedy = this.#acts ? this.#policy.act(obs, count) : null;
-    const epsilon = this.#epsilon();
-    rows.obs.set(obs);
+    this.#actor.step();
+    const { count, obs, terminated, truncated } = this.#actor.poles;
     for (let pole = 0; pole < count; pole++) {
-      const explores = greedy === null || this.#random.next() < epsilon;
-      const action = explores ? this.#random.below(ACTIONS) : (greedy[pole] as number);
-      rows.actions[pole] = action;
-      this.#poles.step(pole, action);
       // UniLab's convention: dones = terminated or truncated; where truncated is 1 the learner still bootstraps.
       const fell = terminated[pole] as number;
       const timeUp = fell === 1 ? 0 : (truncated[pole] as number);
@@ -58,20 +38,8 @@ export class CartPoleCollector implements Collector<OffPolicyRows> {
       rows.truncated[pole] = timeUp;
     }
     rows.nextObs.set(obs);
-    for (let pole = 0; pole < count; pole++) {
-      if (!this.#poles.over(pole)) continue;
-      this.#report.episode(steps[pole] as number);
-      this.#poles.reset(pole);
-    }
-    this.#steps += count;
-    this.#report.steps(count);
+    this.#actor.renew();
     return rows;
-  }
-
-  /** Falls from 1 to the last value over exploreSteps environment steps of all workers. */
-  #epsilon(): number {
-    const { exploreSteps, leastEpsilon } = this.#settings;
-    return Math.max(leastEpsilon, 1 - ((1 - leastEpsilon) * this.#steps * this.#workers) / exploreSteps);
   }
 }
 

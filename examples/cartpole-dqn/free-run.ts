@@ -1,10 +1,12 @@
 /** Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops them. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { CollectorPool } from '../../src/index.ts';
-import type collector from './collector.ts';
+import { CollectorPool, ReplayBuffer } from '../../src/index.ts';
+import type rowsOf from './collector.ts';
+import type lanesOf from './lane-collector.ts';
 import type { Ended, Training } from './training.ts';
 
-const COLLECTOR = new URL('./collector.js', import.meta.url);
+const ROWS = new URL('./collector.js', import.meta.url);
+const LANES = new URL('./lane-collector.js', import.meta.url);
 /** Between two looks at the newest weights. */
 const LOOK_MS = 30;
 
@@ -12,8 +14,11 @@ export async function runFree(training: Training, stop: AbortController): Promis
   const { parts, options } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { seed, settings, maxTicks } = options;
-  const workers = { entry: COLLECTOR, buffer, mailbox, seed, options: settings };
-  await using pool = await CollectorPool.open<typeof collector>(workers);
+  const workers = { mailbox, seed, options: settings };
+  await using pool =
+    buffer instanceof ReplayBuffer
+      ? await CollectorPool.open<typeof rowsOf>({ ...workers, entry: ROWS, buffer })
+      : await CollectorPool.open<typeof lanesOf>({ ...workers, entry: LANES, buffer });
   training.collected = () => pool.statistics();
   const { signal } = stop;
   const running = pipeline.run({ ticks: maxTicks, signal, publishEvery: settings.publishEvery });
@@ -29,9 +34,10 @@ export async function runFree(training: Training, stop: AbortController): Promis
 }
 
 /** The confirmed mean return once some published weights solve it; null when stopped before. */
-async function evaluateUntilSolved({ collected, evaluator }: Training, signal: AbortSignal): Promise<number | null> {
+async function evaluateUntilSolved(training: Training, signal: AbortSignal): Promise<number | null> {
   while (!signal.aborted) {
-    const solved = await evaluator.look(collected().meanReturn);
+    training.anneal();
+    const solved = await training.evaluator.look(training.collected().meanReturn);
     if (solved !== null) return solved;
     await wait(LOOK_MS);
   }

@@ -1,7 +1,7 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
 import type { Placement } from '../../src/index.ts';
 import { checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
-import { defaults } from './settings.ts';
+import { defaults, type Replay, replays } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
 
 export const help = `Trains DQN on CartPole-v1 through Hotslot's four actors until it is solved:
@@ -12,6 +12,9 @@ usage: npm start -- [options]
   --seed N            seed of environments, exploration, draws and weights (default 1)
   --device NAME       auto, host:0, … (default auto)
   --placement WHERE   auto, inline, one-thread or four-threads (default auto)
+  --replay HOW        uniform, or prioritized: rows that were far off come more
+                      often (default uniform)
+  --n-step N          steps that a row sums up, 1 to 100 (default 1)
   --max-seconds S     give up after so many seconds (default 120)
   --ticks N           give up after so many ticks (default: no limit)
   --trace FILE        write a Chrome/Perfetto trace (open it at https://ui.perfetto.dev)
@@ -34,6 +37,8 @@ const placements: Readonly<Record<string, Placement>> = {
   'four-threads': [['pack'], ['submit'], ['poll'], ['replay']],
 };
 
+const isReplay = (text: string): text is Replay => (replays as readonly string[]).includes(text);
+
 export interface CommandLine {
   json: boolean;
   quiet: boolean;
@@ -47,6 +52,8 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     seed: { ...text, default: '1' },
     device: { ...text, default: 'auto' },
     placement: text,
+    replay: { ...text, default: defaults.replay },
+    'n-step': { ...text, default: String(defaults.nStep) },
     'max-seconds': { ...text, default: '120' },
     ticks: text,
     trace: text,
@@ -55,17 +62,18 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     quiet: flag,
   });
   if (!values) return null;
-  const { seed, device, placement, ticks, trace, 'lock-step': lockStep, json, quiet } = values;
+  const { seed, device, placement, replay, ticks, trace, 'lock-step': lockStep, json, quiet } = values;
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
     throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
+  if (!isReplay(replay)) throw new UsageError(`--replay is ${replays.join(' or ')}, got '${replay}'`);
   const training = {
     seed: whole('seed', seed, 0),
     device,
     placement: placements[placement ?? (lockStep ? 'inline' : 'auto')] as Placement,
     trace,
-    settings: defaults,
+    settings: { ...defaults, replay, nStep: whole('n-step', values['n-step'], 1, 100) },
     lockStep,
     maxTicks: ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', ticks, 1),
     maxSeconds: positive('max-seconds', values['max-seconds']),

@@ -1,16 +1,20 @@
 /** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
 import {
+  type Fields,
   type OffPolicyFields,
   openDevice,
   type Placement,
+  prioritized,
   RateLimiter,
   ReplayBuffer,
   ReplayPipeline,
+  TrajectoryBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
 import { DqnLearner } from '../../src/learner/index.ts';
 import { ACTIONS, OBS_DIM } from './cartpole.ts';
-import type { Settings } from './settings.ts';
+import { fields } from './lane-collector.ts';
+import { needsOrder, type Settings } from './settings.ts';
 
 export interface PartsOptions {
   seed: number;
@@ -23,24 +27,22 @@ export interface PartsOptions {
   limited: boolean;
 }
 
+type Rows = ReplayBuffer<OffPolicyFields>;
+type Trajectories = TrajectoryBuffer<typeof fields>;
+
 export interface Parts extends AsyncDisposable {
-  buffer: ReplayBuffer<OffPolicyFields>;
+  /** whole transitions, or each pole's steps in order */
+  buffer: Rows | Trajectories;
   mailbox: WeightMailbox;
   learner: DqnLearner;
-  pipeline: ReplayPipeline<OffPolicyFields, DqnLearner['scalars'][number]>;
+  pipeline: ReplayPipeline<Fields, DqnLearner['scalars'][number]>;
 }
 
 /** Opens everything and captures the learner's update: K minibatches of one hot batch, once per slot. */
 export async function openParts({ seed, device, placement, trace, settings, limited }: PartsOptions): Promise<Parts> {
   const { batchSize, minibatches, hidden, learningRate, gamma, tau, maxGradNorm } = settings;
   const sampleCount = batchSize * minibatches;
-  const limiter = limited ? openLimiter(settings, sampleCount) : undefined;
-  const buffer = ReplayBuffer.offPolicy({
-    capacity: settings.capacity,
-    obsDim: OBS_DIM,
-    actionDim: 1,
-    ...(limiter ? { limiter } : {}),
-  });
+  const buffer = openBuffer(settings, limited ? openLimiter(settings, sampleCount) : undefined);
   const network = { obsDim: OBS_DIM, actions: ACTIONS, hidden };
   const opened = openDevice(device);
   const learner = new DqnLearner(opened, {
@@ -55,8 +57,7 @@ export async function openParts({ seed, device, placement, trace, settings, limi
   try {
     await learner.ready;
     const mailbox = WeightMailbox.create({ length: learner.parameters.size });
-    const pipeline = await ReplayPipeline.open({
-      buffer,
+    const pipeline = await openPipeline(buffer, learner, settings, {
       device,
       sampleCount,
       // Every run of a seed draws its own rows; ticks count up from here.
@@ -71,19 +72,51 @@ export async function openParts({ seed, device, placement, trace, settings, limi
       opened.close();
       buffer.close();
     };
-    try {
-      const captured = pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
-        scalars: learner.scalars,
-        weights: learner.parameters,
-      });
-      return { buffer, mailbox, learner, pipeline: captured, [Symbol.asyncDispose]: close };
-    } catch (error) {
-      await pipeline.close();
-      throw error;
-    }
+    return { buffer, mailbox, learner, pipeline, [Symbol.asyncDispose]: close };
   } catch (error) {
     learner.close();
     opened.close();
+    throw error;
+  }
+}
+
+function openBuffer(settings: Settings, limiter: RateLimiter | undefined): Rows | Trajectories {
+  const { capacity, environments: lanes } = settings;
+  const limited = limiter ? { limiter } : {};
+  if (!needsOrder(settings)) return ReplayBuffer.offPolicy({ capacity, obsDim: OBS_DIM, actionDim: 1, ...limited });
+  // Every pole has a lane; all lanes are of one length.
+  return TrajectoryBuffer.create({ capacity: capacity - (capacity % lanes), lanes, fields, ...limited });
+}
+
+type Common = Omit<Parameters<typeof ReplayPipeline.open>[0], 'buffer' | 'view' | 'sampler' | 'beta'>;
+
+async function openPipeline(
+  buffer: Rows | Trajectories,
+  learner: DqnLearner,
+  { replay, nStep, gamma, alpha, firstBeta }: Settings,
+  common: Common,
+): Promise<Parts['pipeline']> {
+  const captured = { scalars: learner.scalars, weights: learner.parameters };
+  if (buffer instanceof ReplayBuffer) {
+    const pipeline = await ReplayPipeline.open({ ...common, buffer });
+    return orClosed(pipeline, () =>
+      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), captured),
+    );
+  }
+  const view = buffer.transitions({ nStep, gamma });
+  const drawn = replay === 'prioritized' ? { sampler: prioritized({ alpha }), beta: firstBeta } : {};
+  const pipeline = await ReplayPipeline.open({ ...common, ...drawn, buffer, view });
+  // A batch drawn by priorities has weights to read and priorities to write: the learner does both where they are there.
+  return orClosed(pipeline, () =>
+    pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), captured),
+  );
+}
+
+async function orClosed<T>(pipeline: AsyncDisposable, capture: () => T): Promise<T> {
+  try {
+    return capture();
+  } catch (error) {
+    await pipeline[Symbol.asyncDispose]();
     throw error;
   }
 }

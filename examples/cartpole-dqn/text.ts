@@ -1,6 +1,7 @@
 /** Progress and outcome as text and as plain objects; no state, no streams. */
 import { createHash } from 'node:crypto';
 import { SOLVED } from './evaluate.ts';
+import { needsOrder } from './settings.ts';
 import type { Outcome, Progress, Training } from './training.ts';
 
 export interface Rates {
@@ -13,17 +14,21 @@ const BAR = 16;
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 const fixed = (value: number, digits: number) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
 
-export const startObject = ({ options: { seed, lockStep }, manifest: { device, placement } }: Training) => ({
+export const startObject = ({ options: { seed, lockStep, settings }, manifest: { device, placement } }: Training) => ({
   event: 'start',
   seed,
   device,
   placement,
   lockStep,
+  replay: settings.replay,
+  nStep: settings.nStep,
 });
 
 export function startText(training: Training): string {
-  const { seed, device, placement, lockStep } = startObject(training);
-  return `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${lockStep ? ', lock-step' : ''}`;
+  const { seed, device, placement, lockStep, replay, nStep } = startObject(training);
+  const turns = lockStep ? ', lock-step' : '';
+  const drawn = needsOrder(training.options.settings) ? `, ${replay} replay of ${nStep}-step rows` : '';
+  return `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}`;
 }
 
 /** Two lines: how far it is, and what it is doing. */
@@ -91,6 +96,8 @@ export function summaryObject(outcome: Outcome, { manifest, options }: Training)
     loss: rounded(outcome.loss, 6),
     interrupted,
     lockStep: options.lockStep,
+    replay: options.settings.replay,
+    nStep: options.settings.nStep,
     placement: manifest.placement,
     // Equal for equal bits: what --lock-step promises.
     weights: createHash('sha256').update(weights).digest('hex').slice(0, 16),

@@ -4,6 +4,7 @@ import { Evaluator } from './evaluator.ts';
 import { runFree } from './free-run.ts';
 import { runLockStep } from './lock-step.ts';
 import { openParts, type Parts, type PartsOptions } from './parts.ts';
+import { betaAfter } from './settings.ts';
 
 export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
   /** collecting and learning take turns in this thread: slower, but repeatable bit for bit */
@@ -96,6 +97,12 @@ export class Training implements AsyncDisposable {
       evaluations: this.evaluator.count,
       greedyReturn: this.evaluator.last?.meanReturn ?? null,
     };
+  }
+
+  /** Lets the importance weights count more, the longer it trains. */
+  anneal(): void {
+    const { settings } = this.options;
+    if (settings.replay === 'prioritized') this.parts.pipeline.setBeta(betaAfter(this.collected().steps, settings));
   }
 
   /** Trains until solved, at a limit, or aborted by the signal. Rejects when an actor or a collector fails. */

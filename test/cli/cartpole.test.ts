@@ -89,6 +89,15 @@ describe('cli/cartpole', () => {
     expect(stdout).to.match(/bit for bit repeatable is only --placement inline --lock-step/);
   });
 
+  it('--replay and --n-step are told at the start and in the summary', async () => {
+    const args = ['--ticks', '20', '--replay', 'prioritized', '--n-step', '3'];
+    const [json, plain] = await Promise.all([run(MAIN, ['--json', ...args]), run(MAIN, args)]);
+    expect([json.code, json.stderr]).to.deep.equal([1, '']);
+    const objects = json.lines.map((line) => JSON.parse(line));
+    for (const object of [objects[0], objects.at(-1)]) expect(object).to.include({ replay: 'prioritized', nStep: 3 });
+    expect(plain.lines[0]).to.match(/^DQN on CartPole-v1: seed 1, host:0, .*, prioritized replay of 3-step rows$/);
+  });
+
   const misuse: [string[], RegExp][] = [
     [['--sed', '3'], /unknown option '--sed'/],
     [['--seed', 'three'], /--seed must be a whole number of at least 0, got 'three'/],
@@ -97,6 +106,10 @@ describe('cli/cartpole', () => {
     [['--max-seconds', '-1'], /--max-seconds must be a number above 0, got '-1'; --help/],
     [['--placement', 'somewhere'], /--placement must be one of auto, inline/],
     [['--lock-step', '--placement', 'auto'], /--lock-step needs --placement inline, got --placement auto/],
+    [['--replay', 'hindsight'], /--replay is uniform or prioritized, got 'hindsight'/],
+    [['--replay'], /--replay needs a value/],
+    [['--n-step', '0'], /--n-step must be a whole number from 1 to 100, got '0'/],
+    [['--n-step', '2.5'], /--n-step must be a whole number from 1 to 100, got '2.5'/],
     [['--device', 'nowhere:0'], /unknown device 'nowhere:0'/],
     [['--trace', '/nonexistent/trace.json'], /--trace \/nonexistent\/trace.json cannot be written/],
     [['now'], /there is no argument 'now'/],

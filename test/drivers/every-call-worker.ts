@@ -9,7 +9,15 @@ import { join } from 'node:path';
 import { openParts } from '../../examples/cartpole-dqn/parts.ts';
 import { defaults } from '../../examples/cartpole-dqn/settings.ts';
 import { getSharedCaptureStream } from '../../src/graph/index.ts';
-import { type Device, DeviceError, openDevice, type Placement, prioritized, ReplayPipeline } from '../../src/index.ts';
+import {
+  type Device,
+  DeviceError,
+  openDevice,
+  type Placement,
+  prioritized,
+  ReplayBuffer,
+  ReplayPipeline,
+} from '../../src/index.ts';
 import { rows } from '../pipeline/fixture.ts';
 import { stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
@@ -62,7 +70,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
   try {
     const { buffer, pipeline, learner } = parts;
     pipeline.on('warning', (text) => warnings.push(text));
-    buffer.add(rows(64));
+    if (buffer instanceof ReplayBuffer) buffer.add(rows(64));
     await pipeline.run({ ticks: TICKS, publishEvery: 2 });
     const batch = await pipeline.sampleLargeBatch(TICKS, 32);
     await batch.obs?.toArray();

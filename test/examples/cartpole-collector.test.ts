@@ -3,13 +3,14 @@ import { expect } from 'chai';
 import { CartPoles, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../../examples/cartpole-dqn/collector.ts';
 import { evaluate } from '../../examples/cartpole-dqn/evaluate.ts';
+import { fields, LaneCollector } from '../../examples/cartpole-dqn/lane-collector.ts';
 import { defaults, networkSizes } from '../../examples/cartpole-dqn/settings.ts';
-import { Random } from '../../src/index.ts';
+import { Random, TrajectoryBuffer } from '../../src/index.ts';
 import { MlpPolicy } from '../../src/learner/index.ts';
 
 const settings = { ...defaults, environments: 3, exploreSteps: 1 };
 
-function collector(seed = 3) {
+function contextOf(seed: number) {
   const episodes: number[] = [];
   let steps = 0;
   const report = {
@@ -18,8 +19,13 @@ function collector(seed = 3) {
     },
     episode: (value: number) => void episodes.push(value),
   };
-  const made = new CartPoleCollector({ worker: 0, workers: 1, seed, options: settings, writer: null, report });
-  return { collector: made, episodes, steps: () => steps };
+  const context = { worker: 0, workers: 1, seed, options: settings, writer: null, report };
+  return { context, episodes, steps: () => steps };
+}
+
+function collector(seed = 3) {
+  const { context, ...counted } = contextOf(seed);
+  return { collector: new CartPoleCollector(context), ...counted };
 }
 
 /** Weights whose network prefers one action everywhere. */
@@ -56,6 +62,45 @@ describe('examples/cartpole-collector', () => {
     expect(ends).to.be.greaterThan(5);
     expect(episodes.length).to.be.within(ends, ends + 3);
     expect(steps()).to.equal(600);
+  });
+
+  it('steps in lanes make the same transitions as rows do', () => {
+    const rows = collector(7);
+    const { context, episodes, steps } = contextOf(7);
+    const lanes = new LaneCollector(context);
+    const buffer = TrajectoryBuffer.create({ capacity: 3 * 1024, lanes: 3, fields });
+    using writer = buffer.writer();
+    const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
+    /** of each lane, where its next step will lie */
+    const places = [0, 0, 0];
+    const expected: [id: number, row: object][] = [];
+    for (let step = 0; step < 300; step++) {
+      if (step === 100) for (const each of [rows.collector, lanes]) each.load(always(1));
+      const { obs, nextObs, actions, dones, truncated } = rows.collector.collect();
+      expect(writer.add(lanes.collect())).to.equal(3);
+      for (let pole = 0; pole < 3; pole++) {
+        const own = (all: Float32Array) => [...all.subarray(pole * OBS_DIM, (pole + 1) * OBS_DIM)];
+        const [ended, cut] = [dones[pole] as number, truncated[pole] as number];
+        const flags = { terminated: [ended - cut], truncated: [cut], discounts: [0.5 * (1 - ended + cut)] };
+        const row = { obs: own(obs), nextObs: own(nextObs), actions: [actions[pole]], rewards: [1], ...flags };
+        expected.push([places[pole]! * 3 + pole, row]);
+        // The final observation has a place, too.
+        places[pole]! += ended === 1 ? 2 : 1;
+      }
+    }
+    const drawable = new Set(buffer.drawableIds(view));
+    for (const [id, row] of expected) {
+      if (!drawable.delete(id)) continue;
+      const found = buffer.transitionsAt({ view, ids: [id] });
+      const plain = Object.keys(row).map((key) => [key, [...(found[key as 'obs'] as Float32Array)]]);
+      expect(Object.fromEntries(plain)).to.deep.equal(row);
+    }
+    expect(drawable.size).to.equal(0);
+    // Of each pole the last step waits for the next one, unless it ended.
+    expect(buffer.drawable(view)).to.be.within(897, 900);
+    expect(episodes).to.deep.equal(rows.episodes);
+    expect(episodes.length).to.be.greaterThan(10);
+    expect([steps(), buffer.ptr]).to.deep.equal([900, 900]);
   });
 
   it('loaded weights decide once exploration is over', () => {

@@ -1,9 +1,9 @@
 /** The example through the real pipeline: it learns, it can be repeated bit for bit in lock-step, it ends cleanly. */
 import { expect } from 'chai';
-import { defaults } from '../../examples/cartpole-dqn/settings.ts';
+import { betaAfter, defaults, type Settings } from '../../examples/cartpole-dqn/settings.ts';
 import { Training, type TrainingOptions } from '../../examples/cartpole-dqn/training.ts';
 
-const options: TrainingOptions = {
+const common: TrainingOptions = {
   seed: 1,
   device: 'host:0',
   placement: 'auto',
@@ -15,7 +15,29 @@ const options: TrainingOptions = {
 };
 const never = new AbortController().signal;
 
+/** Whole transitions drawn uniformly, and each pole's steps by priorities. */
+const ways = [
+  ['uniform', defaults],
+  ['prioritized, three steps', { ...defaults, replay: 'prioritized', nStep: 3 }],
+] as const;
+
 describe('examples/cartpole-training', () => {
+  for (const [way, settings] of ways) describe(way, () => trainings(settings));
+
+  it('importance weights count more with every environment step, and fully in the end', () => {
+    const betas = [0, 50_000, 100_000, 1_000_000].map((steps) => betaAfter(steps, defaults));
+    expect(betas).to.deep.equal([0.4, 0.7, 1, 1]);
+  });
+
+  it('an unknown device is refused at the door', async () => {
+    const refused = await Training.open({ ...common, device: 'nowhere:0' }).catch((error) => error);
+    expect(refused.code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
+  });
+});
+
+function trainings(settings: Settings): void {
+  const options: TrainingOptions = { ...common, settings };
+
   it('collectors get better while the actors feed the learner', async function () {
     this.timeout(40_000);
     await using training = await Training.open(options);
@@ -57,9 +79,4 @@ describe('examples/cartpole-training', () => {
     const outcome = await training.run(AbortSignal.abort());
     expect(outcome).to.include({ interrupted: true, solved: false });
   });
-
-  it('an unknown device is refused at the door', async () => {
-    const refused = await Training.open({ ...options, device: 'nowhere:0' }).catch((error) => error);
-    expect(refused.code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
-  });
-});
+}

@@ -1,0 +1,69 @@
+/** Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the collectors' business. */
+import { type CollectorContext, Random } from '../../src/index.ts';
+import { MlpPolicy } from '../../src/learner/index.ts';
+import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
+import { networkSizes, type Settings } from './settings.ts';
+
+export class Actor {
+  readonly poles: CartPoles;
+  /** what each pole showed before its last step, and what was done then */
+  readonly before: Float32Array;
+  readonly actions: Float32Array;
+  readonly #random: Random;
+  readonly #policy: MlpPolicy;
+  readonly #report: CollectorContext['report'];
+  readonly #settings: Settings;
+  /** collectors of the pool: a worker takes the others to have stepped as often as itself */
+  readonly #workers: number;
+  #steps = 0;
+  #acts = false;
+
+  constructor({ worker, workers, seed, options: settings, report }: CollectorContext<Settings>) {
+    const count = settings.environments;
+    this.#settings = settings;
+    this.#workers = workers;
+    this.#report = report;
+    this.#random = new Random(seed, 2 * worker + 1);
+    this.#policy = new MlpPolicy({ sizes: networkSizes(settings) });
+    this.poles = new CartPoles(count, new Random(seed, 2 * worker));
+    this.before = new Float32Array(count * OBS_DIM);
+    this.actions = new Float32Array(count);
+  }
+
+  load(weights: Float32Array): void {
+    this.#policy.load(weights);
+    this.#acts = true;
+  }
+
+  /** One step of every pole. Those whose episode is over still show its last observation, until renew(). */
+  step(): void {
+    const { count, obs } = this.poles;
+    const greedy = this.#acts ? this.#policy.act(obs, count) : null;
+    const epsilon = this.#epsilon();
+    this.before.set(obs);
+    for (let pole = 0; pole < count; pole++) {
+      const explores = greedy === null || this.#random.next() < epsilon;
+      const action = explores ? this.#random.below(ACTIONS) : (greedy[pole] as number);
+      this.actions[pole] = action;
+      this.poles.step(pole, action);
+    }
+  }
+
+  /** Tells the episodes that are over, and begins others. */
+  renew(): void {
+    const { count, steps } = this.poles;
+    for (let pole = 0; pole < count; pole++) {
+      if (!this.poles.over(pole)) continue;
+      this.#report.episode(steps[pole] as number);
+      this.poles.reset(pole);
+    }
+    this.#steps += count;
+    this.#report.steps(count);
+  }
+
+  /** Falls from 1 to the last value over exploreSteps environment steps of all workers. */
+  #epsilon(): number {
+    const { exploreSteps, leastEpsilon } = this.#settings;
+    return Math.max(leastEpsilon, 1 - ((1 - leastEpsilon) * this.#steps * this.#workers) / exploreSteps);
+  }
+}
