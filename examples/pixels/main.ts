@@ -1,0 +1,38 @@
+/** Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the device has them. */
+import { deviceNamed, runExample } from '../command-line.ts';
+import { shown } from '../live-display.ts';
+import { type CommandLine, help, parseCommandLine } from './options.ts';
+import { progressLine, progressObject, summaryObject, summaryText } from './report.ts';
+import { PixelRun } from './run.ts';
+
+const INTERRUPTED = 130;
+/** Rates are means over at least as long: digits that jump cannot be read. */
+const SECONDS = 0.5;
+
+async function main({ run: options, json }: CommandLine): Promise<number> {
+  const interrupt = new AbortController();
+  // Once: a second Ctrl-C ends the process as usual.
+  const onInterrupt = () => interrupt.abort();
+  process.once('SIGINT', onInterrupt);
+  using device = deviceNamed(options.device);
+  const pixels = new PixelRun();
+  let before = pixels.progress();
+  const line = (of: typeof progressLine | typeof progressObject) => {
+    const now = pixels.progress();
+    const told = of(now, before);
+    if (now.seconds - before.seconds > SECONDS) before = now;
+    return told;
+  };
+  const result = await shown(
+    pixels.run({ ...options, device: device.name }, interrupt.signal),
+    json
+      ? { line: () => JSON.stringify(line(progressObject)) }
+      : { live: () => [line(progressLine) as string], line: () => line(progressLine) as string },
+  );
+  process.off('SIGINT', onInterrupt);
+  const interrupted = interrupt.signal.aborted;
+  console.log(json ? JSON.stringify(summaryObject(result, options, interrupted)) : summaryText(result, options));
+  return interrupted ? INTERRUPTED : 0;
+}
+
+await runExample({ name: 'pixels', help, parse: parseCommandLine, main });

@@ -1,0 +1,137 @@
+/** One run: buffer, collectors, pipeline and learner are opened, run for a while, and are measured. */
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  CollectorPool,
+  openDevice,
+  RateLimiter,
+  ReplayPipeline,
+  type Summary,
+  TrajectoryBuffer,
+  WeightMailbox,
+} from '../../src/index.ts';
+import { FRAME } from './catch.ts';
+import type collector from './collector.ts';
+import { PixelLearner } from './learner.ts';
+import { fields, type Settings } from './settings.ts';
+
+const COLLECTOR = new URL('./collector.js', import.meta.url);
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export interface RunOptions {
+  settings: Settings;
+  device: string;
+  seed: number;
+  seconds: number;
+}
+
+/** How it stands. */
+export interface Progress {
+  seconds: number;
+  /** written, and drawn */
+  steps: number;
+  batches: number;
+  /** mean of the last hundred games of each worker; NaN before the first */
+  meanReturn: number;
+  loss: number;
+  waitingFor: string;
+}
+
+export interface Result extends Progress {
+  device: string;
+  /** of a batch on its way to the device */
+  batchBytes: number;
+  /** of the shared memory that the steps lie in, and what as many rows of a batch would take */
+  bufferBytes: number;
+  stackedBytes: number;
+  stages: Summary['stages'];
+  /** a stack that was drawn, [stack, SIDE, SIDE], and what followed */
+  frames: Uint8Array;
+}
+
+export class PixelRun {
+  progress: () => Progress = () => ({
+    ...{ seconds: 0, steps: 0, batches: 0, meanReturn: Number.NaN, loss: Number.NaN, waitingFor: '' },
+  });
+
+  /** Rejects when a collector or an actor fails. */
+  async run({ settings, device, seed, seconds }: RunOptions, interrupt: AbortSignal): Promise<Result> {
+    const { lanes, capacity, stack, nStep, gamma, rows, workers } = settings;
+    const limiter = openLimiter(settings);
+    using buffer = TrajectoryBuffer.create({ capacity, lanes, fields, ...(limiter ? { limiter } : {}) });
+    const view = buffer.transitions({ nStep, gamma, stack: { obs: stack } });
+    using opened = openDevice(device);
+    using made = new Closing(new PixelLearner(opened, settings, seed));
+    const learner = made.it;
+    await learner.dqn.ready;
+    const mailbox = WeightMailbox.create({ length: learner.dqn.parameters.size });
+    await using pipeline = await ReplayPipeline.open({
+      ...{ buffer, view, device, sampleCount: rows, baseSeed: seed, mailbox },
+    });
+    let [batches, batchBytes, loss] = [0, 0, Number.NaN];
+    const captured = pipeline.capture(
+      (batch, { stream, out }) => {
+        batchBytes = Object.values(batch).reduce((sum, { bytes }) => sum + bytes, 0);
+        learner.update(stream, batch, out);
+      },
+      { scalars: learner.dqn.scalars, weights: learner.dqn.parameters },
+    );
+    captured.on('tick', ({ scalars }) => {
+      batches++;
+      loss = Number.isNaN(loss) ? scalars.loss : loss + 0.02 * (scalars.loss - loss);
+    });
+    await using pool = await CollectorPool.open<typeof collector>({
+      ...{ entry: COLLECTOR, buffer, mailbox, workers, seed, options: settings },
+    });
+    const begin = performance.now();
+    this.progress = () => ({
+      ...{ seconds: (performance.now() - begin) / 1000, steps: buffer.ptr, batches, loss },
+      ...{ meanReturn: pool.statistics().meanReturn, waitingFor: pipeline.waitingFor() },
+    });
+    const end = new AbortController();
+    const signal = AbortSignal.any([interrupt, end.signal]);
+    const running = captured.run({ signal, publishEvery: 1 });
+    const over = wait(Math.min(seconds * 1000, LONGEST_TIMER_MS), undefined, { signal }).catch(() => {});
+    try {
+      await Promise.race([over, running, pool.done]);
+    } finally {
+      end.abort();
+      await running.catch(() => {});
+    }
+    const progress = this.progress();
+    const { stages } = await running;
+    await pool.close();
+    const isEmpty = buffer.drawable(view) === 0;
+    return {
+      ...progress,
+      device: opened.name,
+      batchBytes,
+      bufferBytes: buffer.share().memory.byteLength,
+      stackedBytes: (capacity * batchBytes) / rows,
+      stages,
+      frames: isEmpty ? new Uint8Array(stack * FRAME) : buffer.sample({ view, seed, count: 1 }).obs,
+    };
+  }
+}
+
+/** Lets something be closed by `using` that has close() alone. */
+class Closing<T extends { close(): void }> implements Disposable {
+  readonly it: T;
+  constructor(it: T) {
+    this.it = it;
+  }
+  [Symbol.dispose](): void {
+    this.it.close();
+  }
+}
+
+function openLimiter({ samplesPerInsert, warmUp, rows, lanes }: Settings): RateLimiter | null {
+  if (samplesPerInsert === 0) return null;
+  return RateLimiter.create({
+    samplesPerInsert,
+    minSize: warmUp,
+    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    errorBuffer: 2 * (rows + samplesPerInsert * lanes),
+    gateAdd: true,
+  });
+}

@@ -1,0 +1,49 @@
+/** Every number of the run. Plain data, because it travels to the collectors' threads. */
+import { ACTIONS, CELLS, SIDE } from './catch.ts';
+
+/** What a step of a game holds: its frame once, as bytes. */
+export const fields = {
+  obs: { shape: [SIDE, SIDE], dtype: 'uint8', observation: true },
+  actions: { shape: [], dtype: 'uint8' },
+} as const;
+
+export interface Settings {
+  /** games, each with a lane of its own, and the threads that play them */
+  lanes: number;
+  workers: number;
+  /** places of the buffer */
+  capacity: number;
+  /** frames that the agent sees at once */
+  stack: number;
+  nStep: number;
+  gamma: number;
+  /** rows of a batch, and steps drawn per step written; 0: each side as fast as it can */
+  rows: number;
+  samplesPerInsert: number;
+  /** steps before the first batch */
+  warmUp: number;
+  hidden: readonly number[];
+  learningRate: number;
+  /** exploration falls from 1 to leastEpsilon over so many steps */
+  exploreSteps: number;
+  leastEpsilon: number;
+}
+
+export const defaults: Settings = {
+  lanes: 16,
+  workers: 1,
+  capacity: 20_000,
+  stack: 4,
+  nStep: 3,
+  gamma: 0.97,
+  rows: 32,
+  samplesPerInsert: 4,
+  warmUp: 1000,
+  hidden: [64],
+  learningRate: 1e-3,
+  exploreSteps: 10_000,
+  leastEpsilon: 0.02,
+};
+
+/** Of the network on the coarse stack. */
+export const networkSizes = ({ stack, hidden }: Settings): number[] => [stack * CELLS, ...hidden, ACTIONS];

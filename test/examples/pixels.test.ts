@@ -1,0 +1,200 @@
+/** The game and its pixels, what the collectors store of them, what the device makes of that, and the example as a whole. */
+import { expect } from 'chai';
+import { UsageError } from '../../examples/command-line.ts';
+import { ACTIONS, CatchGames, CELLS, ENOUGH, FRAME, SIDE, shrink } from '../../examples/pixels/catch.ts';
+import collector from '../../examples/pixels/collector.ts';
+import { PixelLearner } from '../../examples/pixels/learner.ts';
+import { parseCommandLine } from '../../examples/pixels/options.ts';
+import { drawStack, framed } from '../../examples/pixels/picture.ts';
+import { defaults, fields } from '../../examples/pixels/settings.ts';
+import { openDevice, Random, TrajectoryBuffer } from '../../src/index.ts';
+import { run } from '../cli/run-command.ts';
+import { refusal } from '../rig/refusal.ts';
+
+const main = 'examples/pixels/main.js';
+
+/** Left edge of what is as bright as this in a frame. */
+const leftOf = (frame: Uint8Array, grey: number) => frame.indexOf(grey) % SIDE;
+
+describe('examples/pixels', () => {
+  it('who follows the ball by what the pixels show catches all of them; who does nothing misses one', () => {
+    const games = new CatchGames(2, new Random(1));
+    const ends: number[][] = [[], []];
+    for (let step = 0; step < 3000; step++) {
+      for (const game of [0, 1]) {
+        const frame = games.frame(game);
+        const way = leftOf(frame, 255) - 3 - leftOf(frame, 160);
+        games.step(game, game === 1 || Math.abs(way) < 4 ? 1 : way < 0 ? 0 : 2);
+        expect(Math.abs(games.rewards[game]!)).to.equal(games.rewards[game] === 0 ? 0 : 1);
+        if (!games.over(game)) continue;
+        ends[game]!.push(games.caught[game]!);
+        expect(games.terminated[game]! + games.truncated[game]!).to.equal(1);
+        expect(games.rewards[game]).to.equal(games.terminated[game] === 1 ? -1 : 1);
+        games.reset(game);
+      }
+    }
+    expect(ends[0]).to.have.length.above(8);
+    expect(ends[0]!.every((caught) => caught === ENOUGH)).to.equal(true);
+    expect(ends[1]!.reduce((sum, caught) => sum + caught) / ends[1]!.length).to.be.below(2);
+  });
+
+  it('a frame has the ball and the paddle in full, and its cells the same light', () => {
+    const games = new CatchGames(1, new Random(2));
+    const cells = new Float32Array(CELLS);
+    for (let step = 0; step < 500; step++) {
+      const frame = games.frame(0);
+      expect(frame.filter((grey) => grey === 255)).to.have.length(7 * 7);
+      expect(frame.filter((grey) => grey === 160)).to.have.length(14 * 7);
+      shrink(frame, cells);
+      const light = cells.reduce((sum, cell) => sum + cell);
+      expect(light).to.be.closeTo(1 + (2 * 160) / 255, 1e-5);
+      if (games.over(0)) games.reset(0);
+      else games.step(0, step % ACTIONS);
+    }
+  });
+
+  it('collectors bring each frame once; stacks of the view are the frames that were seen', async () => {
+    const settings = { ...defaults, lanes: 3, capacity: 3 * 512 };
+    const buffer = TrajectoryBuffer.create({ capacity: settings.capacity, lanes: 3, fields });
+    using writer = buffer.writer();
+    const report = { steps: () => {}, episode: () => {} };
+    const made = await collector({ worker: 0, workers: 1, seed: 4, options: settings, writer, report });
+    for (let step = 0; step < 200; step++) {
+      const given = await made.collect();
+      expect(given && writer.add(given)).to.equal(3);
+    }
+    const view = buffer.transitions({ nStep: 3, gamma: 0.5, stack: { obs: 4 } });
+    const { obs, nextObs, ids, steps } = buffer.sample({ view, seed: 1, count: 64 });
+    for (let row = 0; row < 64; row++) {
+      const { episodeStep } = buffer.read([ids[row]!]);
+      const at = (stacks: Uint8Array, frame: number) =>
+        stacks.subarray((4 * row + frame) * FRAME, (4 * row + frame + 1) * FRAME);
+      const stored = (step: number) => buffer.read([ids[row]! + 3 * (Math.max(step, 0) - episodeStep[0]!)]).obs;
+      for (let frame = 0; frame < 4; frame++) {
+        const step = episodeStep[0]! + frame - 3;
+        expect(Buffer.compare(at(obs, frame), stored(step)), `row ${row}, frame ${frame}`).to.equal(0);
+        expect(Buffer.compare(at(nextObs, frame), stored(step + steps[row]!)), `next ${frame}`).to.equal(0);
+      }
+    }
+  });
+
+  it('the device makes the same cells of a stack as a collector does', async () => {
+    const settings = { ...defaults, rows: 2 };
+    using device = openDevice('host:0');
+    const learner = new PixelLearner(device, settings, 1);
+    await learner.dqn.ready;
+    const games = new CatchGames(16, new Random(5));
+    const bytes = (frames: Uint8Array) =>
+      device.allocate({ shape: [2, 4, SIDE, SIDE], dtype: 'uint8' }).write(frames.slice(0, 8 * FRAME));
+    const obs = bytes(games.frames);
+    const nextObs = bytes(games.frames.subarray(8 * FRAME));
+    const actions = device.allocate({ shape: [2], dtype: 'uint8' });
+    const [rewards, discounts] = [device.allocate({ shape: [2] }), device.allocate({ shape: [2] })];
+    const out = device.allocate({ shape: [2] });
+    learner.update(device.currentStream, { obs, nextObs, actions, rewards, discounts }, out);
+    const cells = new Float32Array(CELLS);
+    for (const [which, tensor] of [learner.now, learner.next].entries()) {
+      const found = await tensor.toArray();
+      for (let frame = 0; frame < 8; frame++) {
+        shrink(games.frame(8 * which + frame), cells);
+        for (let cell = 0; cell < CELLS; cell++) expect(found[frame * CELLS + cell]).to.be.closeTo(cells[cell]!, 1e-6);
+      }
+    }
+    for (const part of [learner, obs, nextObs, actions, rewards, discounts, out]) part.close();
+  });
+
+  it('it runs, counts, and says what stacks would have taken', async () => {
+    const { code, stderr, lines } = await run(main, ['--json', '--seconds', '3', '--lanes', '4', '--capacity', '2000']);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    const objects = lines.map((line) => JSON.parse(line));
+    const summary = objects.pop();
+    expect(objects.length).to.be.at.least(1);
+    for (const { event, steps } of objects) {
+      expect(event).to.equal('progress');
+      expect(steps).to.be.at.most(summary.steps);
+    }
+    expect(summary).to.include({ event: 'summary', device: 'host:0', rows: 32, interrupted: false });
+    expect(summary.steps).to.be.above(1000);
+    expect(summary.batches).to.be.above(10);
+    // Two stacks, the action, rewards, discounts, two flags, steps and ids.
+    const rowBytes = 8 * FRAME + 1 + 4 + 4 + 2 + 4 + 8;
+    expect([summary.batchBytes, summary.stackedBytes]).to.deep.equal([32 * rowBytes, 2000 * rowBytes]);
+    expect(summary.bufferBytes / 2000).to.be.within(FRAME, FRAME + 256);
+    // The limiter's band around four drawn per step written, and the batches under way.
+    const [drawn, written] = [32 * summary.batches, summary.steps - 1000];
+    expect(Math.abs(drawn - 4 * written)).to.be.at.most(2 * (32 + 4 * 4) + 8 * 32);
+  });
+
+  it('a result is drawn, in 80 columns', async () => {
+    const { code, stdout, lines } = await run(main, ['--seconds', '2', '--samples-per-step', '0']);
+    expect(code).to.equal(0);
+    const result = lines.slice(lines.findIndex((line) => line.startsWith('┌')));
+    for (const line of result) expect(line.length, line).to.be.at.most(80);
+    expect(result.slice(0, 23).join('')).to.match(/^┌─{42}┐(│[ ░▒▓█]{42}│){21}└─{42}┘$/);
+    expect(stdout.replaceAll('\n', ' '))
+      .to.match(/s on host:0: [\d,]+ steps written, [\d,]+ a second [\d,]+ batches of 32 transitions of 3 steps/)
+      .and.match(/\d+ MB\/s to the device a batch: drawn and stacked in [\d.]+ ms, copied in [\d.]+ ms/)
+      .and.match(
+        /memory: 1\d\d MiB for 20,000 places with one frame each; with two stacks each it were 1,077 MiB, 7\.\d/,
+      );
+  });
+
+  it('older frames are lighter, and newer ones before them', () => {
+    const frames = new Uint8Array(4 * FRAME);
+    for (let frame = 0; frame < 4; frame++)
+      for (let row = 0; row < 4; row++)
+        frames.fill(255, frame * FRAME + row * SIDE + 2 * frame, frame * FRAME + row * SIDE + 2 * frame + 4);
+    const [first, second] = drawStack(frames);
+    expect(first).to.equal(`░▒▓██${' '.repeat(37)}`);
+    expect(second).to.equal(' '.repeat(42));
+    expect(framed(['ab', 'cd'])).to.equal('┌──┐\n│ab│\n│cd│\n└──┘');
+  });
+
+  it('Ctrl-C ends it with the summary so far and exit code 130', async () => {
+    const { code, lines, stderr } = await run(main, ['--json', '--seconds', '60'], { interruptAt: /"progress"/ });
+    expect([code, stderr]).to.deep.equal([130, '']);
+    expect(JSON.parse(lines.at(-1)!)).to.include({ event: 'summary', interrupted: true });
+  });
+
+  for (const [args, sentence] of [
+    [['--lanes', '0'], "--lanes must be a whole number from 1 to 1024, got '0'"],
+    [['--workers', '3', '--lanes', '2'], '--workers must be at most --lanes, 2; got 3'],
+    [['--capacity', '20001'], '--capacity must be a multiple of --lanes, 16, such as 20000; got 20001'],
+    [['--capacity', '100'], "--capacity must be a whole number from 1024 to 10000000, got '100'"],
+    [['--rows', 'many'], "--rows must be a whole number from 1 to 4096, got 'many'"],
+    [['--samples-per-step', '-1'], "--samples-per-step must be a number above 0, got '-1'"],
+    [['--seconds', '0'], "--seconds must be a number above 0, got '0'"],
+    [['--stack', '4'], "unknown option '--stack'"],
+  ] as const)
+    it(`refuses ${args.join(' ')}`, () => {
+      const error = refusal(() => parseCommandLine(args));
+      expect(error).to.be.instanceOf(UsageError);
+      expect(error.message).to.equal(sentence);
+    });
+
+  it('refuses a device that is not there with one sentence and exit code 2', async () => {
+    const { code, stdout, stderr } = await run(main, ['--device', 'nowhere:0']);
+    expect([code, stdout]).to.deep.equal([2, '']);
+    expect(stderr).to.match(/^pixels: unknown device 'nowhere:0'.*; --help says more\n$/);
+  });
+
+  it('--help says every option and the exit codes, in 80 columns', async () => {
+    const { code, stdout, lines } = await run(main, ['--help']);
+    expect(code).to.equal(0);
+    for (const option of [
+      'seconds',
+      'seed',
+      'device',
+      'lanes',
+      'workers',
+      'capacity',
+      'rows',
+      'samples-per-step',
+      'json',
+    ])
+      expect(stdout).to.include(`--${option}`);
+    expect(stdout).to.match(/exit code: 0 .*130/);
+    for (const line of lines) expect(line.length, line).to.be.at.most(80);
+  });
+});
