@@ -16,10 +16,18 @@ constexpr uint64_t rows_at_once = 64;
 }  // namespace
 
 View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns)
-    : lanes_(lanes), rule_(rule), columns_(std::move(columns)), drawable_(lanes, rule) {
+    : lanes_(lanes), rule_(rule), drawable_(lanes, rule) {
+  set_columns(std::move(columns));
   const uint64_t most = rule.edges == ViewRule::transitions ? rule.n : rule.window();
   notes_.resize(most);
   for (uint64_t k = 0; k <= most; ++k) powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
+}
+
+// In an order of their own: those that are made of the same places follow each other.
+void View::set_columns(std::vector<Column> columns) {
+  columns_ = std::move(columns);
+  std::stable_sort(columns_.begin(), columns_.end(),
+                   [this](const Column& a, const Column& b) { return places_by(a) < places_by(b); });
 }
 
 // ---- drawing --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "rows/copy.hpp"
@@ -60,7 +61,7 @@ class View {
   // From here on this view draws by these priorities.
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
-  void set_columns(std::vector<Column> columns) { columns_ = std::move(columns); }
+  void set_columns(std::vector<Column> columns);
   // Bytes from a batch's start to the end of its last column.
   uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
@@ -105,6 +106,12 @@ class View {
   void write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes);
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
+  // What its places depend on, beside the row: the same for columns that are copied from the same places.
+  auto places_by(const Column& column) const {
+    const bool window = rule_.edges != ViewRule::transitions;
+    return std::make_tuple(column.kind, column.frames, window && column.observation);
+  }
+  void list_places(const Column& column, uint64_t from, uint64_t to);
   void copy_column(const Column& column, uint64_t from, uint64_t to, bool stream);
   void mend_column(const Column& column, uint64_t from, uint64_t to);
   uint64_t kept(uint64_t from, uint64_t to) const;

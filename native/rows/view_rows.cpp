@@ -21,8 +21,13 @@ bool View::make_rows(uint64_t from, uint64_t to, bool stream) {
     if (i + notes_ahead < request_.count) fetch_notes(rows_[i + notes_ahead]);
     look(rows_[i], i, extents_[i - block_from_]);
   }
-  for (const Column& column : columns_)
-    if (column.kind <= Column::achieved) copy_column(column, from, to, stream);
+  const Column* listed = nullptr;
+  for (const Column& column : columns_) {
+    if (column.kind > Column::achieved) continue;
+    if (listed == nullptr || places_by(column) != places_by(*listed)) list_places(column, from, to);
+    listed = &column;
+    copy_column(column, from, to, stream);
+  }
   if (stream) finish_streaming();
   for (const Column& column : columns_)
     if (column.kind <= Column::achieved) mend_column(column, from, to);
@@ -217,15 +222,18 @@ void View::each_place(const Column& column, const Row& row, const Extent& extent
   }
 }
 
-void View::copy_column(const Column& column, uint64_t from, uint64_t to, bool stream) {
-  const uint64_t per_row = places_of(column);
-  indices_.resize(std::max<uint64_t>(indices_.size(), (to - from) * per_row));
+void View::list_places(const Column& column, uint64_t from, uint64_t to) {
+  indices_.resize(std::max<uint64_t>(indices_.size(), (to - from) * places_of(column)));
   uint32_t* next = indices_.data();
   for (uint64_t i = from; i < to; ++i) {
     const Row& row = rows_[i];
-    const Extent& extent = extents_[i - block_from_];
-    each_place(column, row, extent, [&](uint64_t place, bool) { *next++ = index(row, place); });
+    each_place(column, row, extents_[i - block_from_], [&](uint64_t place, bool) { *next++ = index(row, place); });
   }
+}
+
+// From the places that are listed.
+void View::copy_column(const Column& column, uint64_t from, uint64_t to, bool stream) {
+  const uint64_t per_row = places_of(column);
   const uint64_t count = (to - from) * per_row;
   const CopyTask task{lanes_.places + column.offset,
                       lanes_.stride,
