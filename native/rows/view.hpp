@@ -92,6 +92,9 @@ class View {
   struct Extent {
     uint64_t first, start, lowest;
     uint32_t steps, before;
+    // Of a transition.
+    float reward;
+    uint8_t terminated, truncated;
   };
 
   void begin(const Request& request);
@@ -103,7 +106,9 @@ class View {
   bool make_again(uint64_t i);
   void fetch_notes(const Row& row) const;
   void look(const Row& row, uint64_t i, Extent& extent);
-  void write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes);
+  void sum_up(const Note* notes, Extent& extent) const;
+  void write_window(const Note* notes, const Extent& extent, uint64_t i);
+  void write_column(const Column& column, uint64_t from, uint64_t to);
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
   // What its places depend on, beside the row: the same for columns that are copied from the same places.

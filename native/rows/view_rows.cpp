@@ -23,7 +23,10 @@ bool View::make_rows(uint64_t from, uint64_t to, bool stream) {
   }
   const Column* listed = nullptr;
   for (const Column& column : columns_) {
-    if (column.kind > Column::achieved) continue;
+    if (column.kind > Column::achieved) {
+      write_column(column, from, to);
+      continue;
+    }
     if (listed == nullptr || places_by(column) != places_by(*listed)) list_places(column, from, to);
     listed = &column;
     copy_column(column, from, to, stream);
@@ -75,65 +78,75 @@ void View::look(const Row& row, uint64_t i, Extent& extent) {
   const uint64_t frames = rule_.frames - 1;
   extent.lowest = std::max(extent.start, extent.first - std::min(frames, extent.first));
   if (const uint64_t goal = goal_of(i)) extent.lowest = std::min(extent.lowest, goal);
-  write_steps(row, extent, i, notes_.data());
+  if (window) {
+    write_window(notes_.data(), extent, i);
+  } else {
+    sum_up(notes_.data(), extent);
+  }
 }
 
-void View::write_steps(const Row& row, const Extent& extent, uint64_t i, const Note* notes) {
-  const bool window = rule_.edges != ViewRule::transitions;
-  const uint64_t per_row = window ? rule_.window() : 1;
+// What the notes of a transition come to.
+void View::sum_up(const Note* notes, Extent& extent) const {
+  extent.reward = notes[0].reward;
+  for (uint32_t j = 1; j < extent.steps; ++j) extent.reward += powers_[j] * notes[j].reward;
   const Note& last = notes[extent.steps - 1];
-  // Of a window's steps each, zero where it is padded; of a transition what all of them come to.
-  const auto each = [&](const Column& column, auto value_of, auto whole) {
-    using T = decltype(whole);
-    if (!window) return put<T>(column, i, 1, 0, whole);
-    for (uint64_t s = 0; s < per_row; ++s) {
-      const uint64_t r = s - extent.before;
-      put<T>(column, i, per_row, s, r < extent.steps ? value_of(notes[r], s) : T{});
-    }
-  };
+  extent.terminated = last.terminated;
+  extent.truncated = last.truncated;
+}
+
+// What the notes say of each step of a window; zero where it is padded.
+void View::write_window(const Note* notes, const Extent& extent, uint64_t i) {
+  const uint64_t length = rule_.window();
   for (const Column& column : columns_) {
-    switch (column.kind) {
-      case Column::rewards: {
-        float sum = notes[0].reward;
-        for (uint32_t j = 1; !window && j < extent.steps; ++j) sum += powers_[j] * notes[j].reward;
-        each(
-            column, [](const Note& note, uint64_t) { return note.reward; }, sum);
-        break;
+    const auto each = [&](auto value_of) {
+      for (uint64_t s = 0; s < length; ++s) {
+        const uint64_t r = s - extent.before;
+        put(column, i, length, s, r < extent.steps ? value_of(notes[r], s) : decltype(value_of(notes[0], s)){});
       }
-      case Column::discounts:
-        put<float>(column, i, 1, 0, last.terminated ? 0.0f : powers_[extent.steps]);
-        break;
-      case Column::terminated:
-        each(
-            column, [](const Note& note, uint64_t) { return note.terminated; }, last.terminated);
-        break;
-      case Column::truncated:
-        each(
-            column, [](const Note& note, uint64_t) { return note.truncated; }, last.truncated);
-        break;
-      case Column::mask:
-        each(
-            column, [](const Note&, uint64_t) { return 1.0f; }, 1.0f);
-        break;
-      case Column::learn:
-        each(
-            column, [&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; }, 1.0f);
-        break;
-      case Column::steps:
-        put<int32_t>(column, i, 1, 0, static_cast<int32_t>(extent.steps));
-        break;
-      case Column::ids:
-        put<double>(column, i, 1, 0, static_cast<double>(row.place * lanes_.lanes + row.lane));
-        break;
-      case Column::relabelled:
-        put<uint8_t>(column, i, 1, 0, goal_of(i) != 0);
-        break;
-      case Column::priorities:
-        put<uint32_t>(column, i, 1, 0, PriorityTree::unwritten);
-        break;
-      default:
-        break;
-    }
+    };
+    if (column.kind == Column::rewards) each([](const Note& note, uint64_t) { return note.reward; });
+    if (column.kind == Column::terminated) each([](const Note& note, uint64_t) { return note.terminated; });
+    if (column.kind == Column::truncated) each([](const Note& note, uint64_t) { return note.truncated; });
+    if (column.kind == Column::mask) each([](const Note&, uint64_t) { return 1.0f; });
+    if (column.kind == Column::learn) each([&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; });
+  }
+}
+
+// The columns that have one value a row.
+void View::write_column(const Column& column, uint64_t from, uint64_t to) {
+  const auto each = [&](auto value_of) {
+    for (uint64_t i = from; i < to; ++i) put(column, i, 1, 0, value_of(i, extents_[i - block_from_]));
+  };
+  const bool window = rule_.edges != ViewRule::transitions;
+  switch (column.kind) {
+    case Column::rewards:
+      if (!window) each([](uint64_t, const Extent& extent) { return extent.reward; });
+      break;
+    case Column::discounts:
+      each([&](uint64_t, const Extent& extent) { return extent.terminated ? 0.0f : powers_[extent.steps]; });
+      break;
+    case Column::terminated:
+      if (!window) each([](uint64_t, const Extent& extent) { return extent.terminated; });
+      break;
+    case Column::truncated:
+      if (!window) each([](uint64_t, const Extent& extent) { return extent.truncated; });
+      break;
+    case Column::steps:
+      each([](uint64_t, const Extent& extent) { return static_cast<int32_t>(extent.steps); });
+      break;
+    case Column::ids:
+      each([&](uint64_t i, const Extent&) {
+        return static_cast<double>(rows_[i].place * lanes_.lanes + rows_[i].lane);
+      });
+      break;
+    case Column::relabelled:
+      each([&](uint64_t i, const Extent&) { return static_cast<uint8_t>(goal_of(i) != 0); });
+      break;
+    case Column::priorities:
+      each([](uint64_t, const Extent&) { return PriorityTree::unwritten; });
+      break;
+    default:
+      break;
   }
 }
 
