@@ -11,7 +11,7 @@ namespace {
 // Notes that are copied between two looks at what the writer has begun.
 constexpr uint64_t notes_at_once = 512;
 // Ordinals that wait for memory side by side.
-constexpr uint64_t ordinals_at_once = 32;
+constexpr uint64_t ordinals_ahead = 32;
 
 // Of numbers that are read at random.
 void make_room(std::vector<uint32_t>& numbers, uint64_t count) {
@@ -156,19 +156,17 @@ Drawable::Step Drawable::at(uint64_t ordinal) const {
 }
 
 void Drawable::at(const uint32_t* ordinals, uint64_t count, Step* steps) const {
-  uint64_t index[ordinals_at_once];
-  for (uint64_t from = 0; from < count; from += ordinals_at_once) {
-    const uint64_t to = std::min(count, from + ordinals_at_once);
-    for (uint64_t i = from; i < to; ++i) {
-      const uint64_t lane = lane_of(ordinals[i]);
-      const uint64_t at = index_of(lane, states_[lane].head + ordinals[i] - first_[lane]);
-      __builtin_prefetch(&at_[at]);
-      if (!reach_.empty()) __builtin_prefetch(&reach_[at]);
-      if (!rest_.empty()) __builtin_prefetch(&rest_[at]);
-      steps[i].lane = lane;
-      index[i - from] = at;
-    }
-    for (uint64_t i = from; i < to; ++i) steps[i] = step_of(steps[i].lane, index[i - from]);
+  uint64_t index[ordinals_ahead] = {};
+  for (uint64_t i = 0; i < count + ordinals_ahead; ++i) {
+    uint64_t& slot = index[i % ordinals_ahead];
+    if (i >= ordinals_ahead) steps[i - ordinals_ahead] = step_of(steps[i - ordinals_ahead].lane, slot);
+    if (i >= count) continue;
+    const uint64_t lane = lane_of(ordinals[i]);
+    slot = index_of(lane, states_[lane].head + ordinals[i] - first_[lane]);
+    steps[i].lane = lane;
+    __builtin_prefetch(&at_[slot]);
+    if (!reach_.empty()) __builtin_prefetch(&reach_[slot]);
+    if (!rest_.empty()) __builtin_prefetch(&rest_[slot]);
   }
 }
 

@@ -60,37 +60,42 @@ View::Result View::draw(const Request& request, uint64_t seed) {
 
 bool View::draw_rows(uint64_t from, uint64_t to) {
   if (tree_ == nullptr ? drawable_.count() == 0 : !(tree_->total() > 0)) return false;
-  for (; from < to; from += rows_at_once) {
-    const uint64_t some = std::min(rows_at_once, to - from);
-    tree_ == nullptr ? draw_uniformly(from, some) : draw_by_priority(from, some);
-  }
+  tree_ == nullptr ? draw_uniformly(from, to) : draw_by_priority(from, to);
   return true;
 }
 
-void View::draw_uniformly(uint64_t from, uint64_t some) {
-  uint32_t ordinals[rows_at_once] = {};
+void View::draw_uniformly(uint64_t from, uint64_t to) {
+  ordinals_.resize(to - from);
   // As torch's randint: the word's remainder.
   const auto count = static_cast<uint32_t>(drawable_.count());
-  for (uint64_t i = 0; i < some; ++i) ordinals[i] = generator_.next() % count;
-  drawable_.at(ordinals, some, rows_.data() + from);
+  uint32_t* next = ordinals_.data();
+  generator_.take(to - from, [&next, count](uint32_t word) { *next++ = word % count; });
+  drawable_.at(ordinals_.data(), to - from, rows_.data() + from);
 }
 
-void View::draw_by_priority(uint64_t from, uint64_t some) {
+void View::draw_by_priority(uint64_t from, uint64_t to) {
   const double total = tree_->total(), least = tree_->least();
   const double drawn_from = static_cast<double>(tree_->header().drawn_from);
   double masses[rows_at_once] = {};
   PriorityTree::Drawn drawn[rows_at_once];
-  for (uint64_t i = 0; i < some; ++i) masses[i] = generator_.next_double() * total;
-  tree_->find(masses, some, drawn);
-  for (uint64_t i = 0; i < some; ++i) {
-    chances_[from + i] = {drawn[i].value, total, least, drawn_from};
-    const auto leaf = static_cast<uint32_t>(drawn[i].leaf), per_lane = static_cast<uint32_t>(lanes_.per_lane);
-    const uint64_t lane = leaf / per_lane, at = leaf % per_lane;
-    Row& row = rows_[from + i];
-    row = {lane, drawable_.place_at(lane, at), at, 0, 0};
-    Row known;
-    if (rule_.relabel != ViewRule::own && drawable_.find(lane, row.place, known)) row = known;
+  for (; from < to; from += rows_at_once) {
+    const uint64_t some = std::min(rows_at_once, to - from);
+    for (uint64_t i = 0; i < some; ++i) masses[i] = generator_.next_double() * total;
+    tree_->find(masses, some, drawn);
+    for (uint64_t i = 0; i < some; ++i) {
+      chances_[from + i] = {drawn[i].value, total, least, drawn_from};
+      rows_[from + i] = row_of(drawn[i].leaf);
+    }
   }
+}
+
+View::Row View::row_of(uint64_t drawn) const {
+  // Leaves fit 32 bits, by which processors divide faster.
+  const auto leaf = static_cast<uint32_t>(drawn), per_lane = static_cast<uint32_t>(lanes_.per_lane);
+  const uint64_t lane = leaf / per_lane, at = leaf % per_lane, place = drawable_.place_at(lane, at);
+  Row row;
+  if (rule_.relabel != ViewRule::own && drawable_.find(lane, place, row)) return row;
+  return {lane, place, at, 0, 0};
 }
 
 // A word a row for the ratio, then a word a row for the step.

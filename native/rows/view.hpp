@@ -99,8 +99,9 @@ class View {
 
   void begin(const Request& request);
   bool draw_rows(uint64_t from, uint64_t to);
-  void draw_uniformly(uint64_t from, uint64_t some);
-  void draw_by_priority(uint64_t from, uint64_t some);
+  void draw_uniformly(uint64_t from, uint64_t to);
+  void draw_by_priority(uint64_t from, uint64_t to);
+  Row row_of(uint64_t drawn) const;
   void draw_goals(uint64_t from, uint64_t to);
   bool make_rows(uint64_t from, uint64_t to, bool stream);
   bool make_again(uint64_t i);
@@ -146,7 +147,7 @@ class View {
   std::vector<Note> notes_;
   // gamma^k, rounded once.
   std::vector<float> powers_;
-  std::vector<uint32_t> indices_;
+  std::vector<uint32_t> ordinals_, indices_;
   uint64_t next_row_ = 0, drawn_again_ = 0, block_from_ = 0;
 };
 
