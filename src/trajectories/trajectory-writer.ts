@@ -26,6 +26,9 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   readonly lanes: number;
   readonly #setup: WriterSetup;
   readonly #known: readonly string[];
+  /** of the last add(), by field: made once, so that adding makes no garbage */
+  readonly #sources: TypedArray[] = [];
+  readonly #finals: (TypedArray | undefined)[] = [];
   readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
   #open = true;
 
@@ -63,12 +66,15 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
       steps++;
       if (terminated[lane] || truncated[lane]) ending = lane;
     }
-    const sources = layout.fields.map((field) => this.#elements(field, field.key, values[field.key]));
-    const finals = ending < 0 ? undefined : layout.fields.map((field) => this.#final(field, values, ending));
+    const sources = this.#sources;
+    const finals = ending < 0 ? undefined : this.#finals;
+    for (let i = 0; i < layout.fields.length; i++) {
+      const field = layout.fields[i]!;
+      sources[i] = this.#elements(field, field.key, values[field.key]);
+      if (finals !== undefined) finals[i] = this.#final(field, values, ending);
+    }
     const limiter = this.#limiting?.handle;
-    const added = lanesAddon().addSteps(
-      ...([handle, sources, finals, rewards, terminated, truncated, skip, steps, limiter] as const),
-    );
+    const added = lanesAddon().addSteps(handle, sources, finals, rewards, terminated, truncated, skip, steps, limiter);
     if (added > 0) bells.ringAll();
     else {
       this.#limiting?.checkAdd(steps);
