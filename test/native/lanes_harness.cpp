@@ -66,7 +66,7 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
   };
   const auto reader = [&](int i, const ViewRule& rule, void* priorities) {
     Reader with(buffer.lanes, shape, rule, rows, priorities);
-    for (uint32_t seed = 0; now_ns() < end && failures == 0; ++seed) {
+    for (uint32_t seed = 0; (now_ns() < end || with.drawn == 0) && failures == 0; ++seed) {
       const uint64_t begin = now_ns();
       with.sample(seed);
       const uint64_t took = now_ns() - begin;
@@ -82,9 +82,6 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
   threads.emplace_back(writer, 0, half);
   if (half < shape.lanes) threads.emplace_back(writer, half, shape.lanes - half);
   for (auto& thread : threads) thread.join();
-  for (const uint64_t each : drawn) {
-    if (each == 0) wrong("a reader never got a sample");
-  }
   const LaneCounts counts = count_steps(buffer.lanes);
   std::printf("%u lanes of %llu: %llu steps, %llu deaths;", shape.lanes, (unsigned long long)shape.per_lane,
               (unsigned long long)counts.ptr, (unsigned long long)deaths.load());
@@ -109,9 +106,11 @@ void without_pause(uint64_t per_lane, int milliseconds) {
   uint64_t looks = 0, most = 0;
   const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
   while (now_ns() < end && failures == 0) {
-    // At most every other place is a final observation.
-    const uint64_t size = count_steps(buffer.lanes).size;
-    if (size + 3 < per_lane / 2 || size > per_lane) wrong("steps of a full ring", size, per_lane);
+    for (int i = 0; i < 3000 && failures == 0; ++i) {
+      // At most every other place is a final observation.
+      const uint64_t size = count_steps(buffer.lanes).size;
+      if (size + 3 < per_lane / 2 || size > per_lane) wrong("steps of a full ring", size, per_lane);
+    }
     Drawable drawable(buffer.lanes, transitions(1));
     drawable.sync();
     const uint64_t before = reader.again;
@@ -125,6 +124,50 @@ void without_pause(uint64_t per_lane, int milliseconds) {
   if (most > 8 * rows) wrong("rows drawn again for one batch", most);
   std::printf("1 lane of %llu: %llu batches, %llu rows again at most\n", (unsigned long long)per_lane,
               (unsigned long long)looks, (unsigned long long)most);
+}
+
+// A list that was kept up beside its writer is the one that is made from the start once the writer stands still.
+void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
+  const Shape shape{2, per_lane, 2};
+  Buffer buffer(shape);
+  std::atomic<bool> over{false}, pause{false}, stands{false};
+  std::thread writer([&] {
+    Pen pen(buffer.lanes, shape, 0, 2, 5);
+    for (uint64_t i = 1; !over; ++i) {
+      if (pause) {
+        stands = true;
+        while (pause) std::this_thread::yield();
+        stands = false;
+      }
+      pen.add();
+      if (i % 97 == 0) pen.die();
+    }
+  });
+  Drawable kept(buffer.lanes, rule);
+  uint64_t rounds = 0;
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
+  for (; now_ns() < end && failures == 0; ++rounds) {
+    for (uint64_t i = mix(rounds) % 8; i > 0; --i) {
+      kept.sync();
+      // Some come late.
+      for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait) (void)buffer.lanes.begun[0].load();
+    }
+    pause = true;
+    while (!stands) std::this_thread::yield();
+    kept.sync();
+    Drawable fresh(buffer.lanes, rule);
+    fresh.sync();
+    if (kept.count() != fresh.count()) wrong("drawable steps, from the start", kept.count(), fresh.count());
+    for (uint64_t o = 0; o < fresh.count() && failures == 0; ++o) {
+      const Drawable::Step one = kept.at(o), other = fresh.at(o);
+      if (one.lane != other.lane || one.place != other.place || one.reach != other.reach || one.rest != other.rest)
+        wrong("another step at ordinal, of", o, fresh.count());
+    }
+    pause = false;
+  }
+  over = true;
+  writer.join();
+  std::printf("2 lanes of %llu: %llu lists compared\n", (unsigned long long)per_lane, (unsigned long long)rounds);
 }
 
 // One tree after the other over the same memory: the leaves stay those of their steps.
@@ -220,6 +263,13 @@ int main(int argc, char** argv) {
   uncounted();
   successors();
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
+  for (const uint64_t per_lane : {16, 700}) {
+    same_lists(per_lane, transitions(3, 4), ms);
+    same_lists(per_lane, windows(ViewRule::anchor, 3, 2, 2), ms);
+    ViewRule goals = transitions(2);
+    goals.relabel = ViewRule::episode;
+    same_lists(per_lane, goals, ms);
+  }
   torture({1, 4, 16}, transitions(3), transitions(1, 2), 16, ms);
   torture({4, 8, 16}, transitions(3, 2), windows(ViewRule::anchor, 2, 3), 97, ms);
   // In several blocks.

@@ -1,4 +1,6 @@
 /** A thread that takes lanes of a trajectory buffer, writes as long as it is told, and ends in every way a thread can. */
+import { once } from 'node:events';
+import { parentPort } from 'node:worker_threads';
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
@@ -13,7 +15,7 @@ export interface WriterWork {
 const work = givenTask<WriterWork>();
 const buffer = TrajectoryBuffer.attach(work.shared);
 
-await perform(() => {
+await perform(async () => {
   const { firstLane, lanes, then } = work;
   const writer = buffer.writer({ firstLane, lanes });
   const values = new Float32Array(lanes).fill(firstLane + 1);
@@ -22,6 +24,8 @@ await perform(() => {
   for (let i = 0; i < 3; i++) add();
   say('has the lanes');
   if (then === 'for ever') for (;;) add();
+  // What it has said is heard before it ends.
+  await once(parentPort!, 'message');
   if (then === 'exit') process.exit(3);
   if (then === 'throw')
     queueMicrotask(() => {

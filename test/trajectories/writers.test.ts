@@ -214,6 +214,7 @@ describe('lanes of a trajectory buffer', function () {
       for (let round = 1; round <= 4; round++) {
         const thread = start(buffer, 1, 3, then);
         expect(await thread.next()).to.equal('has the lanes');
+        thread.worker.postMessage('go on');
         if (then === 'for ever') await thread.terminate();
         else await thread.next().catch((error: Error) => expect(error.message).to.match(/on purpose|ended with 3/));
         await thread.ended;
