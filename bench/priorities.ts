@@ -52,6 +52,7 @@ async function native(
   const uniform = new Batches(buffer, { view, rows, only: ['ids'] });
   const priorities = Float32Array.from({ length: steps }, () => random.between(0, 2));
   for (const batches of [chosen, whole]) batches.update(batches.all(), priorities);
+  const given = priorities.subarray(0, rows);
   let seed = 0;
   let ids = chosen.make(seed);
   const draw = () => {
@@ -64,7 +65,7 @@ async function native(
     draw: () => timed(repeats, draw),
     whole: () => timed(repeats, () => whole.make(seed++)),
     uniform: () => timed(repeats, () => uniform.make(seed++)),
-    update: () => timed(repeats, () => chosen.update(ids, priorities.subarray(0, rows)), draw),
+    update: () => timed(repeats, () => chosen.update(ids, given), draw),
     ...Object.fromEntries(others.map((name) => [name, () => peer!.time(name)])),
     ...(peer && { 'numpy update': () => peer.time('numpy update') }),
   });
