@@ -90,7 +90,7 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
     uint64_t at[draws_at_once] = {};
     std::copy_n(masses + from, some, mass);
     for (size_t level = levels_.size(); level-- > 0;) {
-      down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass);
+      down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass, some);
       // While one draw waits for memory the others go on. The upper levels are in the cache anyway.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
@@ -221,7 +221,8 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
   settle();
 }
 
-// Where the leaf of an id lies, which is fetched; `left_out` where the id or its priority is to be left out.
+// Where the leaf of an id lies, which is fetched, as its parent is; `left_out` where the id or its priority is to be
+// left out.
 template <typename Value>
 uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Value* priority) {
   uint32_t bits = 0;
@@ -234,6 +235,8 @@ uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Val
   if (place < seen.from || place >= seen.to) return left_out;
   const uint64_t leaf = lane * per_lane_ + drawable.ring_place(lane, place);
   __builtin_prefetch(leaves_ + leaf, 1);
+  __builtin_prefetch(levels_[0].sum + leaf / fan, 1);
+  __builtin_prefetch(levels_[0].least + leaf / fan, 1);
   return leaf;
 }
 template void PriorityTree::update(const Drawable&, const double*, const float*, uint64_t);

@@ -12,8 +12,8 @@ KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, 
   mass -= reinterpret_cast<Numbers>(to_right & reinterpret_cast<Words>(left));
 }
 
-KERNEL void descend(const double* sums, uint64_t* nodes, double* masses) {
-  for (uint64_t from = 0; from < draws_at_once; from += width) {
+KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_t count) {
+  for (uint64_t from = 0; from < count; from += width) {
     Words at, to_right;
     Numbers mass, c[fan];
     std::memcpy(&at, nodes + from, sizeof(at));

@@ -7,13 +7,14 @@ namespace hotslot::rows {
 
 // Children of a node: a cache line of doubles.
 constexpr uint64_t fan = 8;
-// Draws that go down together.
-constexpr uint64_t draws_at_once = 16;
+// Draws that go down together, at most.
+constexpr uint64_t draws_at_once = 64;
 
 struct TreeKernels {
-  // Goes from the nodes at[0 … draws_at_once) to those of their children in which the masses lie, and takes off each
-  // mass what lies left of that child. `sums` holds the children of node n from n × fan on.
-  void (*descend)(const double* sums, uint64_t* at, double* masses);
+  // Goes from the nodes at[0 … count) to those of their children in which the masses lie, and takes off each mass what
+  // lies left of that child. `sums` holds the children of node n from n × fan on; at and masses have room for
+  // draws_at_once, some of which behind count may be taken along.
+  void (*descend)(const double* sums, uint64_t* at, double* masses, uint64_t count);
   // Makes sum[n] and least[n] of the children of each of these nodes, or of the first `count` where `nodes` is null.
   // Null `leasts`: the children are leaves, of which those that are zero have no part in the least.
   void (*make)(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count, double* sum,
