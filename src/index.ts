@@ -67,7 +67,7 @@ export type { SlotNow } from './pipeline/inspect.ts';
 export type { TransferManifest } from './pipeline/manifest.ts';
 export type { PipelineOptions, Placement, TraceOptions, TrajectoryPipelineOptions } from './pipeline/options.ts';
 export { ReplayPipeline } from './pipeline/replay-pipeline.ts';
-export type { Batch } from './pipeline/slots.ts';
+export type { Batch, Extras } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export { Random } from './random.ts';
 export type { Role } from './ring/slot.ts';
@@ -80,8 +80,18 @@ export {
   prioritizedIndices,
 } from './trajectories/prioritized.ts';
 export type { PlacesRead } from './trajectories/reader.ts';
-export type { BatchFields, SampleOf, TransitionSample, WindowSample } from './trajectories/samples.ts';
-export type { Flags, GivenOf, StepField, StepFieldSpec, StepFields, StepLayout, Steps } from './trajectories/schema.ts';
+export type { BatchFields, FieldColumns, SampleOf, TransitionSample, WindowSample } from './trajectories/samples.ts';
+export type {
+  DTypeOfStep,
+  Flags,
+  GivenOf,
+  Observations,
+  StepField,
+  StepFieldSpec,
+  StepFields,
+  StepLayout,
+  Steps,
+} from './trajectories/schema.ts';
 export { type SharedTrajectoryBuffer, TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
 export type { TrajectoryWriter } from './trajectories/trajectory-writer.ts';
 export type { Stack, TransitionsOptions, View, WindowsOptions } from './trajectories/views.ts';

@@ -7,6 +7,7 @@ import type { PipelineError } from '../errors.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, type Role } from '../ring/slot.ts';
+import type { Recorded } from '../trace/recorder.ts';
 import { channels } from './channels.ts';
 import type { Statistics } from './summary.ts';
 
@@ -47,12 +48,6 @@ export interface PipelineEvents<S extends string = string> {
 
 /** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
 const SAMPLE = 256;
-
-/** A trace of every tick; `finish` answers what kept it from being whole. */
-interface Recorded {
-  add(entry: JournalEntry): void;
-  finish(): Promise<Error | null>;
-}
 
 export class History {
   readonly #ring: Ring;

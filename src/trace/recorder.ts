@@ -17,6 +17,12 @@ interface Shape {
   baseSeed: number;
 }
 
+/** A trace of every tick; `finish` answers what kept it from being whole. */
+export interface Recorded {
+  add(entry: JournalEntry): void;
+  finish(): Promise<Error | null>;
+}
+
 const tracks = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
 type Track = (typeof tracks)[number];
 
@@ -43,7 +49,7 @@ export class TraceRecorder {
   }
 
   /** The recorder of one pipeline's entries. */
-  of(facts: Facts, shape: Shape) {
+  of(facts: Facts, shape: Shape): Recorded {
     return { add: (entry: JournalEntry) => this.add(entry, facts, shape), finish: () => this.finish() };
   }
 

@@ -5,6 +5,16 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { lanesAddon, type ViewHandle } from './lanes-addon.ts';
 import type { View } from './views.ts';
 
+/** What a sampler is bound to at its first use. */
+interface Binding {
+  /** what the buffers of all threads have in common */
+  readonly memory: SharedArrayBuffer;
+  readonly view: View;
+  readonly handle: ViewHandle;
+  readonly tree: Float64Array;
+  readonly leaves: number;
+}
+
 /** What weights are scaled to: 1 for the least likely step of all, for the least likely of the batch, or not at all. */
 export type Normalise = 'tree' | 'batch' | 'none';
 const normalises = ['tree', 'batch', 'none'] as const;
@@ -16,16 +26,6 @@ export interface PrioritizedOptions {
   epsilon?: number;
   /** 'tree' by default */
   normalise?: Normalise;
-}
-
-/** What a sampler is bound to at its first use. */
-interface Binding {
-  /** what the buffers of all threads have in common */
-  readonly memory: SharedArrayBuffer;
-  readonly view: View;
-  readonly handle: ViewHandle;
-  readonly tree: Float64Array;
-  readonly leaves: number;
 }
 
 /** For the package itself; not exported from it. */

@@ -14,7 +14,7 @@ import type { PrioritizedSampler } from './prioritized.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
 import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
-import { TrajectoryWriter } from './trajectory-writer.ts';
+import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from './views.ts';
 
 /** Threads that can wait for steps of one buffer. */
@@ -179,7 +179,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
       handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table)),
       claims: { words, at, claim },
-    });
+    } satisfies WriterSetup);
   }
 
   /** A view of transitions: n steps from each on, and the observation behind them. */

@@ -32,8 +32,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
   #open = true;
 
-  constructor(key: unknown, setup: WriterSetup) {
+  /** The package's own: see WriterSetup. */
+  constructor(key: unknown, given: object) {
     checkOurs(key, 'TrajectoryWriter', 'buffer.writer()');
+    const setup = given as WriterSetup;
     this.firstLane = setup.firstLane;
     this.lanes = setup.lanes;
     this.#setup = setup;

@@ -52,7 +52,7 @@ type Unsigned = Omit<ViewSpec, 'signature'>;
 export let specOf: (view: View) => ViewSpec;
 
 /** What buffer.transitions() and buffer.windows() make; any thread's buffer of the same fields takes it. */
-export class View<S extends StepFields = StepFields, K extends ViewSpec['kind'] = ViewSpec['kind']> {
+export class View<S extends StepFields = StepFields, K extends 'transitions' | 'windows' = 'transitions' | 'windows'> {
   readonly kind: K;
   readonly #spec: ViewSpec;
   /** known to TypeScript only */
@@ -62,8 +62,10 @@ export class View<S extends StepFields = StepFields, K extends ViewSpec['kind'] 
     specOf = (view) => view.#spec;
   }
 
-  constructor(key: unknown, spec: ViewSpec & { kind: K }) {
+  /** The package's own: takes a ViewSpec. */
+  constructor(key: unknown, given: { kind: K }) {
     checkOurs(key, 'View', 'buffer.transitions() or buffer.windows()');
+    const spec = given as ViewSpec & { kind: K };
     this.kind = spec.kind;
     this.#spec = Object.freeze({ ...spec });
     Object.freeze(this);
