@@ -130,14 +130,15 @@ void without_pause(uint64_t per_lane, int milliseconds) {
 void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
   const Shape shape{2, per_lane, 2};
   Buffer buffer(shape);
-  std::atomic<bool> over{false}, pause{false}, stands{false};
+  std::atomic<bool> over{false};
+  // The round that the writer is to stand still for, and the last that it stood still for.
+  std::atomic<uint64_t> pause{0}, stands{0};
   std::thread writer([&] {
     Pen pen(buffer.lanes, shape, 0, 2, 5);
     for (uint64_t i = 1; !over; ++i) {
-      if (pause) {
-        stands = true;
-        while (pause) std::this_thread::yield();
-        stands = false;
+      for (uint64_t round = pause; round != 0; round = pause) {
+        stands = round;
+        std::this_thread::yield();
       }
       pen.add();
       if (i % 97 == 0) pen.die();
@@ -152,8 +153,8 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
       // Some come late.
       for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait) (void)buffer.lanes.begun[0].load();
     }
-    pause = true;
-    while (!stands) std::this_thread::yield();
+    pause = rounds + 1;
+    while (stands != rounds + 1) std::this_thread::yield();
     kept.sync();
     Drawable fresh(buffer.lanes, rule);
     fresh.sync();
@@ -163,7 +164,7 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
       if (one.lane != other.lane || one.place != other.place || one.reach != other.reach || one.rest != other.rest)
         wrong("another step at ordinal, of", o, fresh.count());
     }
-    pause = false;
+    pause = 0;
   }
   over = true;
   writer.join();
