@@ -12,6 +12,7 @@
 //       observation behind it are committed by one store.
 //   L4  A reader trusts what it copied of place n < c only if begun, read after the copy, is at most n + per_lane.
 //   L5  A writer that died between L2 and L3 left begun > committed. Its successor goes on at committed; begun stays.
+//       One that died behind L3 left a step uncounted: the successor counts it first.
 //   L6  clear() raises `floor` to committed. What lies below it is gone, as if overwritten.
 #pragma once
 #include <atomic>

@@ -156,7 +156,9 @@ void PriorityTree::sort_dirty(size_t level) {
 double PriorityTree::raised(double priority) {
   if (priority != raised_from_) {
     raised_from_ = priority;
-    raised_to_ = std::pow(priority + header_->epsilon, header_->alpha);
+    // All of them together must have a finite sum; and +0 is a leaf, −0 is none.
+    const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(header_->leaves);
+    raised_to_ = std::min(std::pow(priority + header_->epsilon, header_->alpha), most) + 0.0;
   }
   return raised_to_;
 }

@@ -38,4 +38,15 @@ inline std::vector<Column> columns_of(const double* numbers, size_t count) {
   return columns;
 }
 
+// Whether every field that is read lies within a place.
+inline bool fit_place(const std::vector<Column>& columns, const Lanes& lanes) {
+  for (const Column& column : columns) {
+    if (column.kind > Column::achieved) continue;
+    const uint64_t goal = column.goal == 0 ? 0 : column.goal - 1;
+    if (column.offset + uint64_t{column.bytes} > lanes.place_bytes || goal + column.bytes > lanes.place_bytes)
+      return false;
+  }
+  return true;
+}
+
 }  // namespace hotslot::rows

@@ -14,13 +14,18 @@ namespace {
 
 using ViewHandle = std::unique_ptr<View>;
 
+std::vector<Column> checked_columns(Info info, const Bytes& numbers, const Lanes& lanes) {
+  auto columns = columns_of(reinterpret_cast<const double*>(numbers.data), numbers.size / (column_numbers * 8));
+  if (!fit_place(columns, lanes)) throw_js(info.Env(), range("rows addon: a field ends behind its place"));
+  return columns;
+}
+
 // (lanes, rule, columns, tree memory?)
 Napi::Value open_view(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
-  auto view = std::make_unique<View>(
-      lanes, rule_of(reinterpret_cast<const double*>(rule.data)),
-      columns_of(reinterpret_cast<const double*>(columns.data), columns.size / (column_numbers * 8)));
+  auto view = std::make_unique<View>(lanes, rule_of(reinterpret_cast<const double*>(rule.data)),
+                                     checked_columns(info, columns, lanes));
   const Bytes tree = bytes_if_any(info.Env(), info[3]);
   if (tree.data != nullptr) {
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
@@ -35,8 +40,7 @@ View& view(Info info) { return *held<ViewHandle>(info, 0); }
 // (view, columns)
 void set_columns(Info info) {
   const Bytes columns = require_bytes(info, 1, 0);
-  view(info).set_columns(
-      columns_of(reinterpret_cast<const double*>(columns.data), columns.size / (column_numbers * 8)));
+  view(info).set_columns(checked_columns(info, columns, view(info).lanes()));
 }
 
 // (view, out?): how many steps are drawable; their ids, as many as fit

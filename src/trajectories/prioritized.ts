@@ -103,6 +103,8 @@ export function prioritizedIndices(options: {
   if (leaves.length === 0) throw rangeError('leaves must hold at least one leaf, got none');
   const wrong = leaves.findIndex((leaf) => !(leaf >= 0 && leaf < Number.POSITIVE_INFINITY));
   if (wrong >= 0) throw rangeError(`leaves[${wrong}] must be finite and not negative, got ${leaves[wrong]}`);
+  if (leaves.reduce((sum, leaf) => sum + leaf, 0) === Number.POSITIVE_INFINITY)
+    throw rangeError(`the ${leaves.length} leaves add up to more than a float64 holds`);
   if (masses !== undefined && !(masses instanceof Float64Array))
     throw typeError(`masses must be a Float64Array, got ${shown(masses)}`);
   if (masses !== undefined && (seed !== undefined || options.count !== undefined))

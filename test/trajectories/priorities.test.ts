@@ -241,6 +241,31 @@ describe('trajectories: priorities', function () {
     expect([...new Set(steps.sample(sampler, 1, 30).weights)]).to.deep.equal([1]);
   });
 
+  it('the sum stays finite, however large priorities are, and a zero is no missing leaf', () => {
+    using steps = new Steps(2, 8);
+    const sampler = prioritized({ alpha: 2, epsilon: 0 });
+    steps.add(6);
+    steps.sample(sampler);
+    steps.buffer.updatePriorities([0, 1, 2], [1e200, 1.7e308, Number.MAX_VALUE]);
+    expect(Number.isFinite(sampler.inspect().total)).to.equal(true);
+    const { weights, probabilities } = steps.sample(sampler, 1, 30);
+    for (const each of [...(weights as Float64Array), ...(probabilities as Float64Array)])
+      expect(each > 0 && each <= 1, `${each}`).to.equal(true);
+    using other = new Steps(2, 8);
+    const nought = prioritized({ alpha: 1, epsilon: -0 });
+    other.add(6);
+    other.sample(nought);
+    other.buffer.updatePriorities([0, 1], [-0, 0]);
+    other.buffer.updatePriorities([0, 1], [2, 3]);
+    expect([...nought.inspect().leaves].filter((leaf) => leaf > 1)).to.deep.equal([2, 3]);
+    const leaves = Float64Array.of(Number.MAX_VALUE, Number.MAX_VALUE);
+    const error = refusal(() => prioritizedIndices({ leaves, seed: 1, count: 1 }));
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_RANGE',
+      'the 2 leaves add up to more than a float64 holds',
+    ]);
+  });
+
   it('no leaf of zero is ever landed on', () => {
     for (const size of [1, 2, 7, 8, 9, 63, 64, 65, 513]) {
       const dice = new Dice(size);
