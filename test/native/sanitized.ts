@@ -48,7 +48,7 @@ export function buildSanitizedAddons(): NodeJS.ProcessEnv {
     HOTSLOT_ADDONS: dirname(built[0]!),
     LD_PRELOAD: preload.join(' '),
     // The engine frees nothing at exit, so leaks are counted in handles instead; see test/device/contract.ts.
-    ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=0',
+    ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=0:allocator_may_return_null=1',
     UBSAN_OPTIONS: 'print_stacktrace=1',
   };
 }
