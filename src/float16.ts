@@ -10,7 +10,7 @@ import { typeError } from './errors.ts';
  * even; from 65,520 on it is infinity, below 2⁻¹⁴ subnormal. A NaN stays one: quiet, with its sign and the upper bits of its
  * payload. Throws TypeError for anything but a Float32Array.
  */
-export function toFloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
+export function toFloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toFloat16', values);
   const out = new Uint16Array(bits.length);
   for (let i = 0; i < bits.length; i++) out[i] = narrowed(bits[i] as number);
@@ -18,7 +18,7 @@ export function toFloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
 }
 
 /** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
-export function fromFloat16(values: Uint16Array): Float32Array<ArrayBuffer> {
+export function fromFloat16(values: Uint16Array): Float32Array {
   checkHalves('fromFloat16', values);
   const out = new Uint32Array(values.length);
   for (let i = 0; i < out.length; i++) out[i] = widened(values[i] as number);
@@ -30,7 +30,7 @@ export function fromFloat16(values: Uint16Array): Float32Array<ArrayBuffer> {
  * What rounds beyond the largest is infinity; a NaN stays one, as with toFloat16(). Throws TypeError for anything but a
  * Float32Array.
  */
-export function toBfloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
+export function toBfloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toBfloat16', values);
   const out = new Uint16Array(bits.length);
   for (let i = 0; i < bits.length; i++) {
@@ -42,7 +42,7 @@ export function toBfloat16(values: Float32Array): Uint16Array<ArrayBuffer> {
 }
 
 /** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
-export function fromBfloat16(values: Uint16Array): Float32Array<ArrayBuffer> {
+export function fromBfloat16(values: Uint16Array): Float32Array {
   checkHalves('fromBfloat16', values);
   const out = new Uint32Array(values.length);
   for (let i = 0; i < out.length; i++) {

@@ -10,8 +10,8 @@ const every = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 
 interface Format {
   name: string;
-  to: (values: Float32Array) => Uint16Array<ArrayBuffer>;
-  from: (bits: Uint16Array) => Float32Array<ArrayBuffer>;
+  to: (values: Float32Array) => Uint16Array;
+  from: (bits: Uint16Array) => Float32Array;
   /** bits of infinity, and the one that makes a NaN quiet */
   infinity: number;
   quiet: number;

@@ -29,7 +29,7 @@ const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] a
  * repeated products. The kernel `goal_reward` takes the same steps, so both give the same bits. Throws TypeError for arrays of
  * another kind, RangeError for other lengths and for numbers outside what is said above.
  */
-export function goalReward(options: GoalRewardOptions): Float32Array<ArrayBuffer> {
+export function goalReward(options: GoalRewardOptions): Float32Array {
   checkKeys('goalReward', options, known);
   const { achieved, goal, steps, n, dims } = options;
   if (!(steps instanceof Int32Array)) throw typeError(`goalReward: steps must be an Int32Array, got ${shown(steps)}`);

@@ -83,6 +83,7 @@ describe('priorities, stepped', () => {
     while (bench.ring.state(0) !== SlotState.Ready) for (const role of [pack, submit, poll]) bench.step(role);
     bench.slots.compute.replay(bench.captured(0));
     bench.slots.compute.record(bench.slots.spent[0]!);
+    while (!bench.slots.spent[0]!.query());
     bench.close();
     const { leaves } = priorities.sampler.inspect();
     const one = replica({ ticks: 1, depth: 2, rows: ROWS, seed: 0 });

@@ -70,6 +70,8 @@ async function train(closing: (error: unknown) => void): Promise<void> {
   try {
     const { buffer, pipeline, learner } = parts;
     pipeline.on('warning', (text) => warnings.push(text));
+    // Heard here, and thrown by the next call: it may come while nobody waits.
+    pipeline.on('error', () => {});
     if (buffer instanceof ReplayBuffer) buffer.add(rows(64));
     await pipeline.run({ ticks: TICKS, publishEvery: 2 });
     const batch = await pipeline.sampleLargeBatch(TICKS, 32);
@@ -104,6 +106,8 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
   });
   try {
     pipeline.on('warning', (text) => warnings.push(text));
+    // Heard here, and thrown by the next call: it may come while nobody waits.
+    pipeline.on('error', () => {});
     pipeline.capture((batch, { stream, priorities }) => stream.copy(priorities!, batch.rewards));
     await pipeline.run({ ticks: 3 });
     const batch = await pipeline.sampleLargeBatch(3, 8);
