@@ -61,8 +61,8 @@ function provide(device: Device): void {
   if (device.family === 'host' || device.currentStream.capturing) return;
   const small = Array.from({ length: 12 }, () => device.allocate({ shape: [1], zeroed: false }));
   // Behind work that takes a while, so that each is written through memory of its own.
-  const large = device.allocate({ shape: [1 << 21], zeroed: false });
-  for (let i = 0; i < 4; i++) device.currentStream.fill(large, i);
+  const large = device.allocate({ shape: [1 << 16], zeroed: false });
+  for (let i = 0; i < 40; i++) device.currentStream.fill(large, i);
   for (const tensor of small.slice(0, 6)) tensor.write(Float32Array.of(0));
   for (const tensor of [...small, large]) tensor.close();
   // What they were written through comes back when the writes are done, unless another latch holds them.
