@@ -110,14 +110,16 @@ void update_tree(Info info) {
   }
 }
 
-// (view, whether to look around first, out of leaves, facts of six float64)
+// (view, whether to look around first, out of leaves or undefined, facts of six float64)
 void inspect_tree(Info info) {
   View& here = view(info);
   if (info[1].ToBoolean()) here.look_around();
   PriorityTree& tree = *here.tree();
   const TreeHeader& header = tree.header();
-  auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, header.leaves * 8).data);
-  for (uint64_t i = 0; i < header.leaves; ++i) leaves[i] = tree.leaf(i);
+  if (!info[2].IsUndefined()) {
+    auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, header.leaves * 8).data);
+    for (uint64_t i = 0; i < header.leaves; ++i) leaves[i] = tree.leaf(i);
+  }
   auto* facts = reinterpret_cast<double*>(require_bytes(info, 3, 48).data);
   facts[0] = header.largest;
   facts[1] = tree.total() + 0.0;

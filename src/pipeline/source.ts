@@ -73,7 +73,7 @@ export class BatchSource {
   readonly #view: View | null;
   readonly #sampler: PrioritizedSampler | null;
   readonly #share: SharedSource;
-  #handle: ViewHandle | null = null;
+  readonly #handle: ViewHandle | null = null;
 
   /** Checks what fits together; binds the sampler. */
   constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
@@ -163,7 +163,7 @@ export class BatchSource {
     if (this.#handle === null) return;
     const { tree, idsAt } = this.#share as SharedView;
     const facts = new Float64Array(6);
-    lanesAddon().inspectTree(this.#handle, false, new Float64Array(this.buffer.capacity), facts);
+    lanesAddon().inspectTree(this.#handle, false, undefined, facts);
     for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
       if (sequence < facts[5]!) continue;
       lanesAddon().updateTree(this.#handle, halves.ids(slot, idsAt, this.rows), halves.priorities(slot), this.rows);

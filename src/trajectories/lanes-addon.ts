@@ -61,7 +61,7 @@ interface LanesAddon {
   formatTree(memory: Float64Array, leaves: number, lanes: number, alpha: number, epsilon: number): void;
   updateTree(view: ViewHandle, ids: Float64Array, priorities: Float64Array | Float32Array, count: number): void;
   /** facts: largest, total, leaves that are not zero, stale, odd, applied */
-  inspectTree(view: ViewHandle, look: boolean, leaves: Float64Array, facts: Float64Array): void;
+  inspectTree(view: ViewHandle, look: boolean, leaves: Float64Array | undefined, facts: Float64Array): void;
   beginUpdates(memory: Float64Array, sequence: number): void;
   /** false where every leaf is zero */
   drawLeaves(

@@ -4,6 +4,18 @@ import type { DqnOptions } from '../../src/learner/dqn.ts';
 import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
 import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
 
+/** A learner that is small enough to be compared step by step. */
+export const small = {
+  obsDim: 3,
+  actions: 4,
+  hidden: [11, 7],
+  batchSize: 16,
+  learningRate: 0.01,
+  epsilon: 0.1,
+  gamma: 0.9,
+  seed: 4,
+};
+
 export interface Batch {
   obs: Rows;
   nextObs: Rows;

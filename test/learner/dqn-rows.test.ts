@@ -5,19 +5,9 @@ import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Stream, typ
 import { type DqnBatch, DqnLearner, type DqnOptions } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { type Batch, columns, randomBatch, referenceStep } from './dqn-reference.ts';
+import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
 
-const small = {
-  obsDim: 3,
-  actions: 4,
-  hidden: [11, 7],
-  batchSize: 16,
-  learningRate: 0.01,
-  epsilon: 0.1,
-  gamma: 0.9,
-  seed: 4,
-};
 const rows = 48;
 
 describe('learner/dqn: row by row', () => {

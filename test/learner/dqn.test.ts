@@ -5,19 +5,8 @@ import { openDevice } from '../../src/device/open.ts';
 import { DqnLearner, type DqnOptions } from '../../src/learner/dqn.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { type Batch, columns, randomBatch, referenceStep } from './dqn-reference.ts';
+import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
-
-const small = {
-  obsDim: 3,
-  actions: 4,
-  hidden: [11, 7],
-  batchSize: 16,
-  learningRate: 0.01,
-  epsilon: 0.1,
-  gamma: 0.9,
-  seed: 4,
-};
 
 describe('learner/dqn', () => {
   let device: Device;

@@ -6,7 +6,7 @@ import {
   TrajectoryBuffer,
 } from '../../src/index.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
-import { endAt, fault, type fields, LANES, rewardAt, tell } from './telling.ts';
+import { endAt, fault, type fields, LANES, misplaced, rewardAt, tell } from './telling.ts';
 
 export interface LaneWork {
   shared: SharedTrajectoryBuffer<ReturnType<typeof fields>>;
@@ -14,7 +14,7 @@ export interface LaneWork {
   control: SharedArrayBuffer;
   together: number;
   words: number;
-  role: 'write' | 'uniform' | 'by priority' | 'windows' | 'windows by priority';
+  role: 'write' | 'uniform' | 'by priority' | 'windows' | 'windows by priority' | 'places' | 'clear';
   /** lanes of a writer */
   firstLane: number;
   lanes: number;
@@ -115,11 +115,48 @@ function read(): Told {
   return result;
 }
 
+/** Places as they were added, the oldest first: those are where writers are. */
+function readPlaces(): Told {
+  const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
+  const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
+  while (result.samples < work.samples * work.rows * 4 && result.wrong === null) {
+    for (const id of buffer.drawableIds(view).slice(0, 3)) {
+      try {
+        result.wrong ??= misplaced(buffer.read([id]), work.words, id);
+        result.samples++;
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'ERR_HOTSLOT_RANGE') throw error;
+        result.gone++;
+      }
+    }
+  }
+  return result;
+}
+
+/** Forgets all steps again and again, beside others who do: what was there before is never seen again. */
+function clear(): Told {
+  const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
+  const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
+  const newest = new Array<number>(LANES).fill(-1);
+  for (; result.samples < work.samples && result.wrong === null; result.samples++) {
+    const ids = buffer.drawableIds(view);
+    for (const id of ids) {
+      const back = id <= newest[id % LANES]!;
+      if (back) result.wrong = `id ${id} was seen after ${newest[id % LANES]} of its lane was forgotten`;
+    }
+    for (const id of ids) newest[id % LANES] = id;
+    buffer.clear();
+    result.gone += ids.length;
+  }
+  return result;
+}
+
 startTogether();
 await perform(() => {
   if (work.role === 'write') return write();
   try {
-    return read();
+    if (work.role === 'clear') return clear();
+    return work.role === 'places' ? readPlaces() : read();
   } finally {
     Atomics.sub(control, READING, 1);
   }

@@ -24,6 +24,15 @@ export function tell(to: Float64Array, row: number, words: number, id: number, s
   for (let e = 0; e < words; e++) to[row * words + e] = first + e;
 }
 
+/** What is wrong with one place as it was read; null where nothing is. */
+export function misplaced(read: object, words: number, id: number): string | null {
+  const { obs, id: own, rewards, episodeStep } = read as Record<string, ArrayLike<number>>;
+  const first = told(id, episodeStep![0]!);
+  for (let e = 0; e < words; e++) if (obs![e] !== first + e) return `id ${id}: element ${e} is of another place`;
+  if (own![0] !== id) return `id ${id} has the action of ${own![0]}`;
+  return rewards![0] === rewardAt(Math.floor(id / LANES)) ? null : `id ${id} has reward ${rewards![0]}`;
+}
+
 interface Sample {
   obs: ArrayLike<number>;
   nextObs?: ArrayLike<number>;

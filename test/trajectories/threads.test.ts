@@ -11,8 +11,9 @@ describe('trajectories in many threads', function () {
 
   const times = setting({ short: 1, all: 10, long: 300 });
   const cases: { perLane: number; words: number; rows: number; writers: number; roles: LaneWork['role'][] }[] = [
-    { perLane: 8, words: 384, rows: 16, writers: 2, roles: ['uniform', 'windows'] },
+    { perLane: 8, words: 384, rows: 16, writers: 2, roles: ['uniform', 'windows', 'places'] },
     { perLane: 12, words: 128, rows: 64, writers: 1, roles: ['by priority', 'windows by priority'] },
+    { perLane: 4096, words: 1, rows: 1, writers: 1, roles: ['clear', 'clear'] },
     { perLane: 40, words: 192, rows: 200, writers: 2, roles: ['windows', 'by priority'] },
   ];
   for (const { perLane, words, rows, writers, roles } of cases)
