@@ -22,8 +22,8 @@ constexpr double nobody = -0.0;
 constexpr uint64_t left_out = ~uint64_t{0};
 // Nodes of a level whose children are worth fetching.
 constexpr uint64_t nodes_to_fetch = 512;
-// Leaves that wait for memory side by side.
-constexpr uint64_t leaves_at_once = 64;
+// Leaves that wait for memory side by side, and are raised to alpha together.
+constexpr uint64_t leaves_at_once = draws_at_once;
 
 uint64_t pad(uint64_t count) { return (count + fan - 1) / fan * fan; }
 
@@ -153,12 +153,20 @@ void PriorityTree::sort_dirty(size_t level) {
     for (uint64_t bits = marked[word]; bits != 0; bits &= bits - 1) dirty_.push_back(word * 64 + __builtin_ctzll(bits));
 }
 
+void PriorityTree::raise(double* priorities, uint64_t count) const {
+  for (uint64_t i = 0; i < count; ++i) priorities[i] += header_->epsilon;
+  tree_kernels().power(priorities, count, header_->alpha);
+  // All of them together must have a finite sum; and +0 is a leaf, −0 is none.
+  const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(header_->leaves);
+  for (uint64_t i = 0; i < count; ++i) priorities[i] = std::min(priorities[i], most) + 0.0;
+}
+
 double PriorityTree::raised(double priority) {
   if (priority != raised_from_) {
+    double one[draws_at_once] = {priority};
+    raise(one, 1);
     raised_from_ = priority;
-    // All of them together must have a finite sum; and +0 is a leaf, −0 is none.
-    const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(header_->leaves);
-    raised_to_ = std::min(std::pow(priority + header_->epsilon, header_->alpha), most) + 0.0;
+    raised_to_ = one[0];
   }
   return raised_to_;
 }
@@ -202,14 +210,19 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
   scratch_.resize(count);
   for (uint64_t from = 0; from < count; from += leaves_at_once) {
     const uint64_t to = std::min(count, from + leaves_at_once);
-    for (uint64_t i = from; i < to; ++i) scratch_[i] = leaf_of(drawable, ids[i], priorities + i);
+    double leaf[leaves_at_once] = {};
+    for (uint64_t i = from; i < to; ++i) {
+      scratch_[i] = leaf_of(drawable, ids[i], priorities + i);
+      if (is_priority(priorities[i])) leaf[i - from] = priorities[i];
+    }
+    raise(leaf, to - from);
     for (uint64_t i = from; i < to; ++i) {
       if (scratch_[i] == left_out) continue;
       if (!has(scratch_[i])) {
         scratch_[i] = left_out;
       } else if (is_priority(priorities[i])) {
         header_->largest = std::max(header_->largest, static_cast<double>(priorities[i]));
-        set(scratch_[i], raised(priorities[i]));
+        set(scratch_[i], leaf[i - from]);
       } else {
         ++header_->odd;
       }
@@ -250,9 +263,8 @@ void PriorityTree::set_all(const double* leaves) {
   settle();
 }
 
-double weight_of(const Weighing& how, double value) {
-  if (how.normalise == Weighing::none) return std::pow(how.drawn_from * (value / how.total), -how.beta);
-  return std::pow(value / how.least, -how.beta);
+double ratio_of(const Weighing& how, double value) {
+  return how.normalise == Weighing::none ? how.drawn_from * (value / how.total) : value / how.least;
 }
 
 }  // namespace hotslot::rows

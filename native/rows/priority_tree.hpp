@@ -80,6 +80,8 @@ class PriorityTree final : public Drawable::Listener {
   void settle();
   void sort_dirty(size_t level);
   void mark_parents(size_t level);
+  // The leaves of these priorities, in place; room for draws_at_once.
+  void raise(double* priorities, uint64_t count) const;
   double raised(double priority);
 
   struct Level {
@@ -111,6 +113,7 @@ struct Weighing {
   double beta, total, least;
   double drawn_from;
 };
-double weight_of(const Weighing& how, double value);
+// What is raised to −beta to become the weight of a leaf.
+double ratio_of(const Weighing& how, double value);
 
 }  // namespace hotslot::rows

@@ -4,6 +4,7 @@
 
 typedef double Numbers __attribute__((vector_size(width * 8)));
 typedef int64_t Words __attribute__((vector_size(width * 8)));
+typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
 // In which half each mass lies, all bits set for the right one. Never in one without any: rounding may leave more mass
 // than there is on the left.
@@ -35,6 +36,45 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
     std::memcpy(nodes + from, &at, sizeof(at));
     std::memcpy(masses + from, &mass, sizeof(mass));
   }
+}
+
+// x^y = 2^(y log2 x), with x = 2^k m, m from √½ to √2, and log m by the series of atanh((m − 1) / (m + 1)).
+KERNEL void power(double* values, uint64_t count, double exponent) {
+  if (exponent == 1) return;
+  // Added to a small number, it leaves the nearest whole one in the low bits.
+  constexpr double to_whole = 6755399441055744, two_52 = 4503599627370496;
+  constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52,
+                     bits_of_two_52 = uint64_t{0x433} << 52;
+  double given[draws_at_once] = {};
+  int64_t odd[draws_at_once];
+  Words any = {};
+  std::copy_n(values, count, given);
+  for (uint64_t from = 0; from < count; from += width) {
+    Numbers x;
+    std::memcpy(&x, values + from, sizeof(x));
+    const Unsigned bits = reinterpret_cast<Unsigned>(x), k = (bits - root_half + bias) >> 52;
+    const Numbers whole = reinterpret_cast<Numbers>(k | bits_of_two_52) - (two_52 + 1024);
+    const Numbers m = reinterpret_cast<Numbers>(bits - (k << 52) + bias);
+    const Numbers s = (m - 1) / (m + 1), z = s * s;
+    Numbers series = Numbers{} + 1.0 / 23;
+    for (int n = 21; n > 1; n -= 2) series = series * z + 1.0 / n;
+    const Numbers fraction = (s + s * z * series) * 2.8853900817779268147;
+    const Numbers high = whole * exponent, low = fraction * exponent, shifted = high + low + to_whole;
+    const Numbers near = shifted - to_whole, f = high - near + low;
+    Numbers result = Numbers{} + exp2_terms[13];
+    for (int i = 12; i >= 0; --i) result = result * f + exp2_terms[i];
+    result =
+        reinterpret_cast<Numbers>(reinterpret_cast<Unsigned>(result) + (reinterpret_cast<Unsigned>(shifted) << 52));
+    // What is zero, subnormal, or would come near to the ends of the exponents.
+    const Words beyond = (x < 2.3e-308) | (near > 1000) | (near < -1000);
+    any |= beyond;
+    std::memcpy(odd + from, &beyond, sizeof(beyond));
+    std::memcpy(values + from, &result, sizeof(result));
+  }
+  int64_t none = 0;
+  for (uint64_t i = 0; i < width; ++i) none |= any[i];
+  for (uint64_t i = 0; i < count && none != 0; ++i)
+    if (odd[i] != 0) values[i] = std::pow(given[i], exponent);
 }
 
 KERNEL INLINE void keep_less(Line& least, const Line& other) { least = other < least ? other : least; }

@@ -1,6 +1,9 @@
-// The vector forms of the tree: several draws go down side by side, chosen once for this processor.
+// The vector forms of the tree: several draws go down side by side, several powers are taken; chosen once for this
+// processor.
 #include "rows/tree_kernels.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -10,6 +13,22 @@ namespace loops {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 typedef double Line __attribute__((vector_size(64)));
+
+// 2^f for |f| ≤ ½: (ln 2)^i / i!.
+constexpr double exp2_terms[] = {1,
+                                 0.69314718055994530942,
+                                 0.24022650695910071233,
+                                 0.055504108664821579953,
+                                 0.0096181291076284771620,
+                                 0.0013333558146428443423,
+                                 0.00015403530393381609954,
+                                 0.000015252733804059840280,
+                                 0.0000013215486790144309488,
+                                 1.0178086009239699727e-7,
+                                 7.0549116208011233299e-9,
+                                 4.4455382718708114976e-10,
+                                 2.5678435993488205142e-11,
+                                 1.3691488853904128881e-12};
 
 // GCC takes the first element that is written for a read of its vector.
 #pragma GCC diagnostic push
@@ -43,10 +62,10 @@ constexpr uint64_t width = 8;
 
 TreeKernels best() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {by_8::descend, by_8::make};
-  if (__builtin_cpu_supports("avx2")) return {by_4::descend, by_4::make};
+  if (__builtin_cpu_supports("avx512f")) return {by_8::descend, by_8::make, by_8::power};
+  if (__builtin_cpu_supports("avx2")) return {by_4::descend, by_4::make, by_4::power};
 #endif
-  return {by_2::descend, by_2::make};
+  return {by_2::descend, by_2::make, by_2::power};
 }
 
 }  // namespace loops

@@ -1,5 +1,5 @@
-// The two inner loops of a priority tree, chosen once for this processor: down one level for many draws, and the sums
-// and leasts of many nodes. Every choice gives the same bits.
+// The inner loops of a priority tree, chosen once for this processor: down one level for many draws, the sums and
+// leasts of many nodes, and powers of many numbers. Every choice gives the same bits.
 #pragma once
 #include <cstdint>
 
@@ -19,6 +19,10 @@ struct TreeKernels {
   // Null `leasts`: the children are leaves, of which those that are zero have no part in the least.
   void (*make)(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count, double* sum,
                double* least);
+  // values[i] to the power of `exponent`, in place; finite values that are not negative, room for draws_at_once, some
+  // behind count are taken along. Relative errors below 1e-15 for powers from 2^-16 to 2^16, below 1e-13 for all; none
+  // for an exponent of 0 or 1, or a value of 1.
+  void (*power)(double* values, uint64_t count, double exponent);
 };
 
 const TreeKernels& tree_kernels();

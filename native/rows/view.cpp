@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "rows/backoff.hpp"
+#include "rows/tree_kernels.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot::rows {
@@ -190,12 +191,21 @@ void View::weigh() {
   Weighing how{request_.normalise, request_.beta, 0, 0, 0};
   double least = chances_.empty() ? 1 : chances_[0].value;
   for (const Chance& chance : chances_) least = std::min(least, chance.value);
+  double weights[draws_at_once] = {};
   for (uint64_t i = 0; i < request_.count; ++i) {
+    if (i % draws_at_once == 0) {
+      const uint64_t some = std::min(draws_at_once, request_.count - i);
+      for (uint64_t j = 0; j < some; ++j) {
+        const Chance& chance = chances_[i + j];
+        how.total = chance.total;
+        how.least = how.normalise == Weighing::batch ? least : chance.least;
+        how.drawn_from = chance.drawn_from;
+        weights[j] = ratio_of(how, chance.value);
+      }
+      tree_kernels().power(weights, some, -request_.beta);
+    }
     const Chance& chance = chances_[i];
-    how.total = chance.total;
-    how.least = how.normalise == Weighing::batch ? least : chance.least;
-    how.drawn_from = chance.drawn_from;
-    const double weight = weight_of(how, chance.value);
+    const double weight = weights[i % draws_at_once];
     for (const Column& column : columns_) {
       if (column.kind == Column::weights) put<float>(column, i, 1, 0, static_cast<float>(weight));
       if (column.kind == Column::weights_wide) put<double>(column, i, 1, 0, weight);

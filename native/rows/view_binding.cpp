@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rows/held.hpp"
+#include "rows/tree_kernels.hpp"
 #include "rows/view_arguments.hpp"
 
 namespace hotslot::rows {
@@ -158,10 +159,16 @@ Napi::Value draw_leaves(Info info) {
   const auto smaller = [](const auto& a, const auto& b) { return a.value < b.value; };
   if (how.normalise == Weighing::batch && count > 0)
     how.least = std::min_element(drawn.begin(), drawn.end(), smaller)->value;
+  for (uint64_t from = 0; from < count; from += draws_at_once) {
+    const uint64_t some = std::min(draws_at_once, count - from);
+    double power[draws_at_once] = {};
+    for (uint64_t i = 0; i < some; ++i) power[i] = ratio_of(how, drawn[from + i].value);
+    tree_kernels().power(power, some, -how.beta);
+    std::copy_n(power, some, weights + from);
+  }
   for (uint64_t i = 0; i < count; ++i) {
     indices[i] = static_cast<uint32_t>(drawn[i].leaf);
     probabilities[i] = drawn[i].value / how.total;
-    weights[i] = weight_of(how, drawn[i].value);
   }
   return Napi::Boolean::New(info.Env(), true);
 }

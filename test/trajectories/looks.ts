@@ -143,9 +143,16 @@ export class PriorityLook extends Look {
       idAt.set(at, id);
     }
     const inspected = sampler.inspect();
-    sameSample(what, { leaves: inspected.leaves }, { leaves });
+    // Powers are within 1e-15; zeros, and which leaves there are, to the bit.
+    for (const [at, leaf] of inspected.leaves.entries()) {
+      const wanted = leaves[at]!;
+      if (!(Math.abs(leaf - wanted) <= 1e-15 * wanted))
+        throw new Error(`${what}: leaf ${at} is ${leaf}, not ${wanted}`);
+    }
+    leaves.set(inspected.leaves);
     expect(inspected.maxPriority, what).to.equal(this.#largest);
-    expect(inspected.total, what).to.equal(leaves.reduce((a, b) => a + b, 0));
+    const total = leaves.reduce((a, b) => a + b, 0);
+    expect(inspected.total, what).to.be.closeTo(total, 1e-14 * total);
     const seed = history.dice.below(2 ** 32);
     const [count, beta] = [1 + history.dice.below(40), history.dice.of([0, 0.4, 1])];
     const draw = () => buffer.sample({ view, seed, count, sampler, beta });
