@@ -10,10 +10,9 @@ namespace hotslot::rows {
 namespace {
 
 struct Offsets {
-  uint64_t words, notes, places, end;
+  uint64_t notes, places, end;
   Offsets(uint64_t lanes, uint64_t per_lane, uint64_t stride)
-      : words(line_up(lanes * 8)),
-        notes(sizeof(LanesHeader) + 4 * words),
+      : notes(line_up(sizeof(LanesHeader) + lanes * sizeof(LaneWords))),
         places(line_up(notes + lanes * per_lane * sizeof(Note))),
         end(places + lanes * per_lane * stride) {}
 };
@@ -54,14 +53,8 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
   const Offsets offsets(header->lanes, header->per_lane, row_stride(header->place_bytes));
   if (bytes < offsets.end) return opened;
   auto* base = static_cast<uint8_t*>(memory);
-  const auto words = [&](uint64_t n) {
-    return reinterpret_cast<std::atomic<uint64_t>*>(base + sizeof(LanesHeader) + n * offsets.words);
-  };
   opened.header = header;
-  opened.begun = words(0);
-  opened.committed = words(1);
-  opened.steps = words(2);
-  opened.floor = words(3);
+  opened.of = reinterpret_cast<LaneWords*>(base + sizeof(LanesHeader));
   opened.notes = base + offsets.notes;
   opened.places = base + offsets.places;
   opened.lanes = header->lanes;
@@ -75,15 +68,15 @@ Span span(const Lanes& lanes, uint64_t lane) {
   // First, or a reader that stood still between the two loads while the writer went round would find nothing there.
   const uint64_t kept = lowest_kept(lanes, lane);
   // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed count once.
-  const uint64_t to = lanes.committed[lane].load(std::memory_order_acquire);
+  const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   const uint64_t from = to > kept + lanes.per_lane ? to - lanes.per_lane : kept;
   return {from < to ? from : to, to};
 }
 
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane) {
   after_shared_reads();
-  const uint64_t begun = lanes.begun[lane].load(std::memory_order_acquire);
-  const uint64_t floor = lanes.floor[lane].load(std::memory_order_acquire);
+  const uint64_t begun = lanes.of[lane].begun.load(std::memory_order_acquire);
+  const uint64_t floor = lanes.of[lane].floor.load(std::memory_order_acquire);
   const uint64_t kept = begun > lanes.per_lane ? begun - lanes.per_lane : 0;
   return kept > floor ? kept : floor;
 }
@@ -94,7 +87,7 @@ LaneCounts count_steps(const Lanes& lanes) {
     while (true) {
       const Span now = span(lanes, lane);
       const uint32_t before = note_at(lanes, lane, now.from).before;
-      const uint64_t steps = lanes.steps[lane].load(std::memory_order_acquire);
+      const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_acquire);
       const bool none = now.from == now.to;
       // Where the oldest place is still there behind it, so is every step that was counted.
       if (!none && lowest_kept(lanes, lane) > now.from) continue;
@@ -108,13 +101,13 @@ LaneCounts count_steps(const Lanes& lanes) {
 
 uint64_t count_steps_ever(const Lanes& lanes) {
   uint64_t ptr = 0;
-  for (uint64_t lane = 0; lane < lanes.lanes; ++lane) ptr += lanes.steps[lane].load(std::memory_order_acquire);
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane) ptr += lanes.of[lane].steps.load(std::memory_order_acquire);
   return ptr;
 }
 
 void clear_lanes(const Lanes& lanes) {
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
-    raise(lanes.floor[lane], lanes.committed[lane].load(std::memory_order_acquire));
+    raise(lanes.of[lane].floor, lanes.of[lane].committed.load(std::memory_order_acquire));
 }
 
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
@@ -125,14 +118,14 @@ Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
 }
 
 void take_over(const Lanes& lanes, uint64_t lane) {
-  const uint64_t committed = lanes.committed[lane].load(std::memory_order_acquire);
+  const uint64_t committed = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (committed == 0) return;
   const Note last = note_at(lanes, lane, committed - 1);
-  const uint64_t begun = lanes.begun[lane].load(std::memory_order_acquire);
+  const uint64_t begun = lanes.of[lane].begun.load(std::memory_order_acquire);
   if (begun > committed - 1 + lanes.per_lane) return;
-  const uint64_t steps = lanes.steps[lane].load(std::memory_order_relaxed);
+  const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_relaxed);
   const uint32_t missed = last.before + (last.final ? 0 : 1) - static_cast<uint32_t>(steps);
-  lanes.steps[lane].store(steps + missed, std::memory_order_release);
+  lanes.of[lane].steps.store(steps + missed, std::memory_order_release);
 }
 
 void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
@@ -146,17 +139,17 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
   for (uint64_t i = 0; i < count; ++i) {
     if (!taken(i)) continue;
     const uint64_t lane = first + i;
-    const uint64_t end = lanes.committed[lane].load(std::memory_order_relaxed) + (ends(i) ? 2 : 1);
-    if (lanes.begun[lane].load(std::memory_order_relaxed) < end)
-      lanes.begun[lane].store(end, std::memory_order_relaxed);
+    const uint64_t end = lanes.of[lane].committed.load(std::memory_order_relaxed) + (ends(i) ? 2 : 1);
+    if (lanes.of[lane].begun.load(std::memory_order_relaxed) < end)
+      lanes.of[lane].begun.store(end, std::memory_order_relaxed);
   }
   before_shared_writes();
 
   for (uint64_t i = 0; i < count; ++i) {
     if (!taken(i)) continue;
     const uint64_t lane = first + i;
-    const uint64_t place = lanes.committed[lane].load(std::memory_order_relaxed);
-    const uint64_t before = lanes.steps[lane].load(std::memory_order_relaxed);
+    const uint64_t place = lanes.of[lane].committed.load(std::memory_order_relaxed);
+    const uint64_t before = lanes.of[lane].steps.load(std::memory_order_relaxed);
     uint64_t at = place % lanes.per_lane;
     uint8_t* to = lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
     for (size_t f = 0; f < steps.field_count; ++f) {
@@ -180,8 +173,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
     }
     // L3: what was written before is seen by who reads this. The count of steps comes after it: who sees a step counted
     // finds it committed.
-    lanes.committed[lane].store(end, std::memory_order_release);
-    lanes.steps[lane].store(before + 1, std::memory_order_release);
+    lanes.of[lane].committed.store(end, std::memory_order_release);
+    lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }
 }
 

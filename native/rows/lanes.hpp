@@ -1,7 +1,7 @@
 // Trajectories in shared memory: what environments saw, step by step, a ring of places for each environment (a lane).
 // Compiled into rows.node (writers, in-process sampling) and pack.node; one writer per lane, any number of readers.
 //
-//   memory   header │ begun │ committed │ steps │ floor (a word per lane each) │ notes │ places
+//   memory   header │ begun, committed, steps, floor of each lane │ notes │ places
 //
 // Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod per_lane. It holds a step,
 // or an episode's final observation. Its note says which, and carries the numbers that every view needs, densely.
@@ -51,9 +51,14 @@ struct Note {
 };
 static_assert(sizeof(Note) == 16, "notes are dense");
 
+// Side by side, so that the writers of neighbouring lanes share no more than the line in which they meet.
+struct alignas(32) LaneWords {
+  std::atomic<uint64_t> begun, committed, steps, floor;
+};
+
 struct Lanes {
   LanesHeader* header = nullptr;
-  std::atomic<uint64_t>*begun = nullptr, *committed = nullptr, *steps = nullptr, *floor = nullptr;
+  LaneWords* of = nullptr;
   uint8_t* notes = nullptr;
   uint8_t* places = nullptr;
   uint64_t lanes = 0, per_lane = 0;

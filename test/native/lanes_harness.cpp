@@ -151,7 +151,7 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
     for (uint64_t i = mix(rounds) % 8; i > 0; --i) {
       kept.sync();
       // Some come late.
-      for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait) (void)buffer.lanes.begun[0].load();
+      for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait) (void)buffer.lanes.of[0].begun.load();
     }
     pause = rounds + 1;
     while (stands != rounds + 1) std::this_thread::yield();
@@ -225,7 +225,7 @@ void death() {
   Buffer buffer(shape);
   Pen pen(buffer.lanes, shape, 0, 1, 77);
   for (int i = 0; i < 40; ++i) pen.add();
-  const uint64_t committed = buffer.lanes.committed[0].load();
+  const uint64_t committed = buffer.lanes.of[0].committed.load();
   pen.die();
   const Span there = span(buffer.lanes, 0);
   if (there.to != committed || there.from != committed + 2 - shape.per_lane) wrong("what is there behind a death");
@@ -245,12 +245,12 @@ void uncounted() {
     Buffer buffer({1, 8, 3});
     Pen pen(buffer.lanes, buffer.shape, 0, 1, 77);
     for (int i = 0; i < steps; ++i) pen.add();
-    const uint64_t counted = buffer.lanes.steps[0].load();
+    const uint64_t counted = buffer.lanes.of[0].steps.load();
     take_over(buffer.lanes, 0);
-    if (buffer.lanes.steps[0].load() != counted) wrong("a step counted twice", steps);
-    buffer.lanes.steps[0].store(counted - 1);
+    if (buffer.lanes.of[0].steps.load() != counted) wrong("a step counted twice", steps);
+    buffer.lanes.of[0].steps.store(counted - 1);
     take_over(buffer.lanes, 0);
-    if (buffer.lanes.steps[0].load() != counted) wrong("a step that is not counted", steps);
+    if (buffer.lanes.of[0].steps.load() != counted) wrong("a step that is not counted", steps);
     const LaneCounts counts = count_steps(buffer.lanes);
     if (counts.ptr != counted || counts.size > 8) wrong("counts behind a death", counts.ptr, counts.size);
   }

@@ -67,7 +67,7 @@ class Pen {
     std::vector<uint8_t> terminated(count_), truncated(count_), skip(count_);
     for (uint64_t i = 0; i < count_; ++i) {
       random_ = mix(random_ + 1);
-      const uint64_t place = lanes_.committed[first_ + i].load(std::memory_order_relaxed);
+      const uint64_t place = lanes_.of[first_ + i].committed.load(std::memory_order_relaxed);
       skip[i] = random_ % 5 == 0;
       terminated[i] = random_ % 16 == 3;
       truncated[i] = random_ % 24 == 5;
@@ -84,8 +84,8 @@ class Pen {
   // Dies behind L2: some of the place is written, none of it committed. What comes next begins an episode.
   void die() {
     for (uint64_t i = 0; i < count_; ++i) {
-      const uint64_t lane = first_ + i, place = lanes_.committed[lane].load(std::memory_order_relaxed);
-      if (lanes_.begun[lane].load(std::memory_order_relaxed) < place + 2) lanes_.begun[lane].store(place + 2);
+      const uint64_t lane = first_ + i, place = lanes_.of[lane].committed.load(std::memory_order_relaxed);
+      if (lanes_.of[lane].begun.load(std::memory_order_relaxed) < place + 2) lanes_.of[lane].begun.store(place + 2);
       before_shared_writes();
       const std::vector<uint8_t> half(shape_.place_bytes() / 2, 0xee);
       to_shared(lanes_.places + (lane * shape_.per_lane + place % shape_.per_lane) * lanes_.stride, half.data(),
