@@ -20,8 +20,8 @@ struct TreeKernels {
   void (*make)(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count, double* sum,
                double* least);
   // values[i] to the power of `exponent`, in place; finite values that are not negative, room for draws_at_once, some
-  // behind count are taken along. Relative errors below 1e-15 for powers from 2^-16 to 2^16, below 1e-13 for all; none
-  // for an exponent of 0 or 1, or a value of 1.
+  // behind count are taken along. Relative errors below 2e-15 for exponents to ±1 and powers from 2^-16 to 2^16, below
+  // 1e-13 for all; none for an exponent of 0 or 1, or a value of 1.
   void (*power)(double* values, uint64_t count, double exponent);
 };
 

@@ -37,8 +37,9 @@ describe('native harnesses', function () {
   const title = ({ name }: Rig) => `core, ${name}: nothing is found`;
 
   describe('without a sanitizer', () => {
-    // Kernels have no threads of their own.
+    // These have no threads of their own.
     finds('kernels', '');
+    finds('tree', '');
   });
   describe('under the thread sanitizer', () => {
     finds('rows', 'thread');
@@ -48,6 +49,7 @@ describe('native harnesses', function () {
   });
   describeAll('under the address and undefined-behaviour sanitizers', () => {
     finds('rows', 'address,undefined');
+    finds('tree', 'address,undefined');
     finds('lanes', 'address,undefined');
     finds('kernels', 'address,undefined');
     for (const rig of [host, cuda, ...others]) it(title(rig), core(rig, 'address,undefined'));

@@ -143,10 +143,10 @@ export class PriorityLook extends Look {
       idAt.set(at, id);
     }
     const inspected = sampler.inspect();
-    // Powers are within 1e-15; zeros, and which leaves there are, to the bit.
+    // Powers are within 2e-15; zeros, and which leaves there are, to the bit.
     for (const [at, leaf] of inspected.leaves.entries()) {
       const wanted = leaves[at]!;
-      if (!(Math.abs(leaf - wanted) <= 1e-15 * wanted))
+      if (!(Math.abs(leaf - wanted) <= 2e-15 * wanted))
         throw new Error(`${what}: leaf ${at} is ${leaf}, not ${wanted}`);
     }
     leaves.set(inspected.leaves);
