@@ -3,7 +3,7 @@
  * a software driver's environment; arguments: how many of each call's occurrences to fail, or 'few': the first of every tenth
  * call; a placement.
  */
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openParts } from '../../examples/cartpole-dqn/parts.ts';
@@ -45,6 +45,8 @@ export interface Outcome {
   leaked: Record<string, number>;
 }
 
+/** of a run: where one that hangs is */
+let stage: string | null = null;
 const [most, placement] = process.argv.slice(2) as [string, string];
 const at = (placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement) as Placement;
 const driver = await software();
@@ -73,7 +75,9 @@ async function train(closing: (error: unknown) => void): Promise<void> {
     // Heard here, and thrown by the next call: it may come while nobody waits.
     pipeline.on('error', () => {});
     if (buffer instanceof ReplayBuffer) buffer.add(rows(64));
+    stage = 'run';
     await pipeline.run({ ticks: TICKS, publishEvery: 2 });
+    stage = 'large batch';
     const batch = await pipeline.sampleLargeBatch(TICKS, 32);
     await batch.obs?.toArray();
     pipeline.afterTick();
@@ -82,6 +86,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
     await learner.parameters.toArray();
     await byPriorities(closing);
   } finally {
+    stage += ', closing';
     try {
       await parts[Symbol.asyncDispose]();
     } catch (error) {
@@ -94,6 +99,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
 async function byPriorities(closing: (error: unknown) => void): Promise<void> {
   const { buffer, writer } = stepsBuffer(20, 80);
   const sampler = prioritized();
+  stage = 'opening, by priorities';
   const view = buffer.transitions(VIEW);
   const pipeline = await ReplayPipeline.open({
     buffer,
@@ -108,12 +114,14 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
     pipeline.on('warning', (text) => warnings.push(text));
     // Heard here, and thrown by the next call: it may come while nobody waits.
     pipeline.on('error', () => {});
+    stage = 'running, by priorities';
     pipeline.capture((batch, { stream, priorities }) => stream.copy(priorities!, batch.rewards));
     await pipeline.run({ ticks: 3 });
     const batch = await pipeline.sampleLargeBatch(3, 8);
     await batch.pixels.toArray();
     pipeline.afterTick();
   } finally {
+    stage += ', closing';
     writer.close();
     try {
       await pipeline.close();
@@ -179,7 +187,27 @@ function leaks(before: Record<string, number>): Record<string, number> {
   return Object.fromEntries(more.filter(([, count]) => count > 0));
 }
 
+/** What each thread does now, as Linux tells. */
+function doing(): string {
+  const told = (thread: string, what: string) => {
+    try {
+      return readFileSync(`/proc/self/task/${thread}/${what}`, 'utf8').trim();
+    } catch {
+      return '?';
+    }
+  };
+  return readdirSync('/proc/self/task')
+    .map((thread) => ['comm', 'wchan', 'syscall'].map((what) => told(thread, what)).join(' '))
+    .join('\n');
+}
+
 async function attempt(call: string, nth: number, forever: boolean): Promise<Outcome> {
+  // Who stops a worker that hangs learns from it where.
+  process.stderr.write(`${call} ${nth}${forever ? ' for ever' : ''}\n`);
+  const hangs = setTimeout(() => {
+    process.stderr.write(`has not ended after a minute: ${stage}\n${doing()}\n`);
+    process.exit(3);
+  }, 60_000);
   const before = living();
   warnings.length = 0;
   const asked = counts(driver.calls())[call] ?? 0;
@@ -195,6 +223,7 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
     error = thrown;
   }
   const ms = Math.round(performance.now() - begin);
+  clearTimeout(hangs);
   driver.fail(null);
   const fired = (counts(driver.calls())[call] ?? 0) - asked >= nth;
   // What was let go while it was in use is given back by a later call that looks.

@@ -1,10 +1,12 @@
 /** A training run on a family's software driver, again and again, each time with one driver call failing. */
 import { expect } from 'chai';
-import { SETTING } from '../rig/setting.ts';
+import { SETTING, setting } from '../rig/setting.ts';
 import type { Outcome } from './every-call-worker.ts';
 import { type Mode, run } from './software.ts';
 
 const short = SETTING === 'short';
+/** ms: just less than a test may take */
+const limit = setting({ short: 110_000, all: 290_000, long: 1_190_000 });
 
 /** Calls of which one failure may pass without a word, and why nobody is harmed. */
 const harmless: Record<string, string> = {
@@ -59,7 +61,7 @@ export function failsEveryCall(mode: Mode, most: number): void {
     const title = `driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
     it(short ? `every tenth ${title} (npm run test:all: every one)` : `each ${title}`, async () => {
       const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', short ? 'few' : String(most), placement];
-      const { stdout, stderr, status, signal } = await run(mode, args);
+      const { stdout, stderr, status, signal } = await run(mode, args, {}, limit);
       expect({ status, signal }, stderr.slice(-3000)).to.deep.equal({ status: 0, signal: null });
       const lines = stdout
         .trim()

@@ -114,12 +114,18 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs a script in the mode, its path from the repository's root. */
-export async function run(mode: Mode, args: readonly string[], more: Record<string, string> = {}): Promise<Ended> {
+/** Runs a script in the mode, its path from the repository's root; kills it after `timeout` ms. */
+export async function run(
+  mode: Mode,
+  args: readonly string[],
+  more: Record<string, string> = {},
+  timeout = 0,
+): Promise<Ended> {
   const child = spawn(process.execPath, ['--enable-source-maps', ...args], {
     cwd: root,
     env: environment(mode, more),
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...{ timeout, killSignal: 'SIGKILL' },
   });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
