@@ -35,6 +35,7 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
   let seed = 0;
   const times = await inTurn(quick ? 5 : 21, {
     gather: () => packed.gather(draws[seed++ % draws.length]!, out),
+    drawn: () => packed.gather(uniformIndices({ seed: seed++, size: packed.size, count: rows }) as Uint32Array, out),
     one: () => one!.make(seed++),
     three: () => three!.make(seed++),
   });
@@ -44,6 +45,11 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
       metric: 'drawn and made',
       ...speedBeside(rows * rowBytes, ours.caller, times.gather.caller),
     });
+  report({
+    case: 'the same, n = 1; uniformIndices and gather',
+    metric: 'drawn and made',
+    ...speedBeside(rows * rowBytes, times.one.caller, times.drawn.caller),
+  });
   packed.close();
   buffer.close();
 }
