@@ -32,6 +32,7 @@ class Check {
       say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
     return args.whole[i];
   }
+  int64_t whole(int i) const { return args.whole[i]; }
   double finite(int i, const char* name) {
     if (!(std::fabs(args.real[i]) <= FLT_MAX)) say("%s must be finite as a float, got %g", name, args.real[i]);
     return args.real[i];

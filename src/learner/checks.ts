@@ -68,7 +68,8 @@ export function checkVector(name: string, tensor: Tensor<'float32'>, length: num
   return tensor;
 }
 
-function checkFloats(name: string, tensor: Tensor<'float32'>): void {
+/** Throws a TypeError unless it is an open float32 tensor. */
+export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   if (tensor?.dtype !== 'float32') {
     const instead = tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
     throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}${instead}`);

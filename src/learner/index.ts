@@ -7,4 +7,6 @@ export type { DqnBatch } from './dqn-batch.ts';
 export { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
 export { type DenseLayer, MlpLayout, type MlpOptions } from './mlp-layout.ts';
 export { firstNonFinite, type NonFinite } from './non-finite.ts';
+export { ops } from './ops/index.ts';
+export type { MatmulOptions } from './ops/rows.ts';
 export { MlpPolicy } from './policy.ts';

@@ -201,13 +201,20 @@ function doing(): string {
     .join('\n');
 }
 
-async function attempt(call: string, nth: number, forever: boolean): Promise<Outcome> {
-  // Who stops a worker that hangs learns from it where.
-  process.stderr.write(`${call} ${nth}${forever ? ' for ever' : ''}\n`);
-  const hangs = setTimeout(() => {
+/** Says what begins: who stops a worker that hangs learns from it where. One that can still say so ends by itself. */
+function begins(what: string): void {
+  process.stderr.write(`${what}\n`);
+  clearTimeout(hangs);
+  hangs = setTimeout(() => {
     process.stderr.write(`has not ended after a minute: ${stage}\n${doing()}\n`);
     process.exit(3);
   }, 60_000);
+  hangs.unref();
+}
+let hangs: NodeJS.Timeout | undefined;
+
+async function attempt(call: string, nth: number, forever: boolean): Promise<Outcome> {
+  begins(`${call} ${nth}${forever ? ' for ever' : ''}`);
   const before = living();
   warnings.length = 0;
   const asked = counts(driver.calls())[call] ?? 0;
@@ -223,7 +230,6 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
     error = thrown;
   }
   const ms = Math.round(performance.now() - begin);
-  clearTimeout(hangs);
   driver.fail(null);
   const fired = (counts(driver.calls())[call] ?? 0) - asked >= nth;
   // What was let go while it was in use is given back by a later call that looks.
@@ -251,6 +257,7 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
 
 // Twice: the second run finds everything loaded, every thread of the pool made, and counts only its own calls.
 for (let i = 0; i < 2; i++) {
+  begins('first runs');
   await train((error) => {
     throw error;
   });
@@ -265,6 +272,7 @@ const made = Object.entries(counts(driver.calls()))
   .map(([name, count]) => [name, count - (before[name] ?? 0)] as const)
   .filter(([, count]) => count > 0);
 const threadsBefore = threads();
+begins('a run beside a busy stream');
 // While another stream is busy all along: no call may wait for that.
 {
   using stream = held.createStream();

@@ -19,8 +19,7 @@
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
 #include "kernels/idle_cores.hpp"
-
-using namespace hotslot;
+#include "kernels_rig.hpp"
 
 // Kernels of devices in their host form; the registry has other ones.
 namespace device_form {
@@ -29,72 +28,6 @@ namespace device_form {
 }  // namespace device_form
 
 namespace {
-
-std::mt19937 generator(7);
-
-// A heap block of exactly n floats, so that one step outside is seen.
-struct Floats {
-  explicit Floats(int64_t n) : n(n), at(new float[n]) {
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (int64_t i = 0; i < n; i++) at[i] = uniform(generator);
-  }
-  Floats(const Floats& other) : n(other.n), at(new float[other.n]) { std::copy_n(other.at.get(), n, at.get()); }
-  float& operator[](int64_t i) const { return at[i]; }
-  int64_t n;
-  std::unique_ptr<float[]> at;
-};
-
-KernelArgs arguments(std::vector<void*> pointers, std::vector<int64_t> wholes, std::vector<double> reals) {
-  KernelArgs args{};
-  std::copy(pointers.begin(), pointers.end(), args.pointer);
-  std::copy(wholes.begin(), wholes.end(), args.whole);
-  std::copy(reals.begin(), reals.end(), args.real);
-  return args;
-}
-
-struct Buffer {
-  void* at;
-  uint64_t bytes;
-  Buffer(const Floats& f) : at(f.at.get()), bytes(uint64_t(f.n) * 4) {}
-  template <class T>
-  Buffer(std::vector<T>& v) : at(v.data()), bytes(v.size() * sizeof(T)) {}
-};
-
-// Launches as the core would: counts, need, sizes, run.
-void launch(const char* name, std::vector<Buffer> buffers, std::vector<int64_t> wholes, std::vector<double> reals) {
-  const Kernel* kernel = find_kernel(name);
-  if (!kernel) return check(false, std::string(name) + " exists");
-  check(int(buffers.size()) == kernel->pointers && int(wholes.size()) == kernel->wholes &&
-            int(reals.size()) == kernel->reals,
-        std::string(name) + " takes these counts");
-  std::vector<void*> pointers;
-  for (const Buffer& b : buffers) pointers.push_back(b.at);
-  const KernelArgs args = arguments(pointers, wholes, reals);
-  Reach reach[max_pointers];
-  const char* wrong = kernel->need(args, reach);
-  check(!wrong, std::string(name) + ": " + (wrong ? wrong : ""));
-  for (size_t i = 0; i < buffers.size(); i++)
-    check(reach[i].bytes == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " +
-                                                  std::to_string(reach[i].bytes) + " bytes, has " +
-                                                  std::to_string(buffers[i].bytes));
-  const char* failed = kernel->run(args);
-  check(!failed, std::string(name) + " runs");
-}
-
-// Each value within `tolerance` of the reference, relative to its size or 1.
-void close(const std::string& what, const Floats& got, const std::vector<double>& want, double tolerance) {
-  for (size_t i = 0; i < want.size(); i++)
-    if (!(std::fabs(got[i] - want[i]) <= tolerance * std::max(1.0, std::fabs(want[i])))) {
-      char text[160];
-      std::snprintf(text, sizeof text, "%s [%zu]: got %.9g, want %.9g", what.c_str(), i, got[i], want[i]);
-      return check(false, text);
-    }
-}
-
-std::vector<double> as_double(const Floats& f) { return std::vector<double>(f.at.get(), f.at.get() + f.n); }
-
-const int64_t odd_sizes[][2] = {{1, 1}, {1, 7}, {7, 1}, {3, 5}, {13, 17}, {31, 33}, {64, 84}, {67, 129}};
-int64_t matrix(int64_t rows, int64_t columns, int64_t stride) { return (rows - 1) * stride + columns; }
 
 void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha, double beta) {
   const int64_t lda = (ta ? m : k) + extra, ldb = (tb ? k : n) + 2 * extra, ldc = n + extra;
@@ -147,8 +80,6 @@ void test_gemm() {
         gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, -0.5, 1.25);
       }
 }
-
-bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
 double act(double x, int64_t kind) { return kind == 1 ? std::max(x, 0.0) : kind == 2 ? std::tanh(x) : x; }
 
@@ -859,7 +790,7 @@ int main() {
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
       test_flat(), test_adam(), test_goal_reward(), test_td(), test_random(), test_idle_cores(), test_halo(),
-      test_refusals(), test_test_kernels();
+      test_refusals(), test_test_kernels(), test_ops();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }

@@ -1,0 +1,79 @@
+/** Ops that go element by element: one number, two, or three make one. */
+import type { Stream, Tensor } from '../../device/device.ts';
+import { checkWithin } from '../checks.ts';
+import { checkSame, operands, type Steps, strideOf } from './operands.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** By name, and by number in native/kernels/unary.gk. */
+const unaries = {
+  ...{ abs: 0, neg: 1, sign: 2, square: 3, sqrt: 4, rsqrt: 5, reciprocal: 6, exp: 7, log: 8, tanh: 9, sigmoid: 10 },
+  ...{ softplus: 11, relu: 12, silu: 13, gelu: 14, geluTanh: 15, elu: 16 },
+} as const;
+
+/** By name, and by number in native/kernels/binary.gk. */
+const binaries = {
+  ...{ add: 0, sub: 1, mul: 2, div: 3, min: 4, max: 5 },
+  ...{ eq: 6, ne: 7, lt: 8, le: 9, gt: 10, ge: 11 },
+} as const;
+
+type Unary = (stream: Stream, out: Floats, x: Floats) => void;
+type Binary = (stream: Stream, out: Floats, a: Floats, b: Floats) => void;
+
+function each<Name extends string, Op>(numbers: Record<Name, number>, make: (name: Name, op: number) => Op) {
+  const made = Object.entries<number>(numbers).map(([name, op]) => [name, make(name as Name, op)]);
+  return Object.fromEntries(made) as Record<Name, Op>;
+}
+
+export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(unaries, (name, op) => (stream, out, x) => {
+  const { rows, columns, views, steps } = operands(name, stream, out, { x });
+  checkSame(name, 'x', x, out);
+  if (out.size === 0) return;
+  const [to, from] = steps.map((of) => strideOf(of, columns)) as [number, number];
+  stream.launch('unary', { tensors: views as [Floats, Floats], wholes: [rows, columns, to, from, op] });
+});
+
+/** out = dy · f′(x). */
+export const backward: Readonly<Record<keyof typeof unaries, Binary>> = each(
+  unaries,
+  (name, op) => (stream, out, dy, x) => {
+    const what = `backward.${name}`;
+    const { rows, columns, views, steps } = operands(what, stream, out, { dy, x });
+    for (const [input, tensor] of Object.entries({ dy, x })) checkSame(what, input, tensor, out);
+    if (out.size === 0) return;
+    const [to, above, from] = steps.map((of) => strideOf(of, columns)) as [number, number, number];
+    const wholes = [rows, columns, to, above, from, op] as const;
+    stream.launch('unary_backward', { tensors: views as [Floats, Floats, Floats], wholes });
+  },
+);
+
+export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
+  binaries,
+  (name, op) => (stream, out, a, b) => {
+    const { rows, columns, views, steps } = operands(name, stream, out, { a, b });
+    if (out.size === 0) return;
+    const [to, first, second] = steps as [Steps, Steps, Steps];
+    const wholes = [rows, columns, strideOf(to, columns), ...first, ...second, op] as const;
+    stream.launch('binary', { tensors: views as [Floats, Floats, Floats], wholes });
+  },
+);
+
+/** out = condition ≠ 0 ? a : b. */
+export function where(stream: Stream, out: Floats, condition: Floats, a: Floats, b: Floats): void {
+  const { rows, columns, views, steps } = operands('where', stream, out, { condition, a, b });
+  if (out.size === 0) return;
+  const [to, ...from] = steps as [Steps, Steps, Steps, Steps];
+  const wholes = [rows, columns, strideOf(to, columns), ...from[0], ...from[1], ...from[2]] as const;
+  stream.launch('where', { tensors: views as [Floats, Floats, Floats, Floats], wholes });
+}
+
+/** out = x held within [low, high], which may be infinite; NaN stays NaN. */
+export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high: number): void {
+  const { rows, columns, views, steps } = operands('clamp', stream, out, { x });
+  checkSame('clamp', 'x', x, out);
+  checkWithin('clamp: low', low, Number.NEGATIVE_INFINITY, high);
+  checkWithin('clamp: high', high, low, Number.POSITIVE_INFINITY);
+  if (out.size === 0) return;
+  const [to, from] = steps.map((of) => strideOf(of, columns)) as [number, number];
+  stream.launch('clip', { tensors: views as [Floats, Floats], wholes: [rows, columns, to, from], reals: [low, high] });
+}

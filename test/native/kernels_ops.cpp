@@ -1,0 +1,268 @@
+// The kernels of ops against the C library in double: every function over its range and at its ends, every way to say
+// numbers again, rows of every length.
+#include <functional>
+
+#include "kernels/gk.hpp"
+#include "kernels_rig.hpp"
+
+namespace numbers {
+#include "kernels/functions.gk"
+#include "kernels/unary.gk"
+}  // namespace numbers
+
+namespace {
+
+const float inf = INFINITY, nan = NAN;
+
+struct Unary {
+  const char* name;
+  int64_t op;
+  std::function<double(double)> f;
+  // Where it is tried, and how far off it may be: in units of the last place of the result, and of what it is made of.
+  float low, high;
+  double ulps, absolute;
+};
+
+double phi(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double gelu_tanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+
+const Unary unaries[] = {
+    {"abs", GK_ABS, [](double x) { return std::fabs(x); }, -1e9f, 1e9f, 0, 0},
+    {"neg", GK_NEG, [](double x) { return -x; }, -1e9f, 1e9f, 0, 0},
+    {"sign", GK_SIGN, [](double x) { return double(x > 0) - double(x < 0); }, -2, 2, 0, 0},
+    {"square", GK_SQUARE, [](double x) { return x * x; }, -1e9f, 1e9f, 0.5, 0},
+    {"sqrt", GK_SQRT, [](double x) { return std::sqrt(x); }, 0, 1e9f, 0.5, 0},
+    {"rsqrt", GK_RSQRT, [](double x) { return 1 / std::sqrt(x); }, 1e-9f, 1e9f, 1.5, 0},
+    {"reciprocal", GK_RECIPROCAL, [](double x) { return 1 / x; }, -4, 4, 0.5, 0},
+    {"exp", GK_EXP, [](double x) { return std::exp(x); }, -87, 88.7f, 2, 0},
+    {"exp near zero", GK_EXP, [](double x) { return std::exp(x); }, -1, 1, 2, 0},
+    {"exp of subnormal results", GK_EXP, [](double x) { return std::exp(x); }, -104, -87, 0, 1.5e-45},
+    {"log", GK_LOG, [](double x) { return std::log(x); }, 1e-38f, 3e38f, 2, 0},
+    {"log near one", GK_LOG, [](double x) { return std::log(x); }, 0.5f, 2, 2, 0},
+    {"log of subnormals", GK_LOG, [](double x) { return std::log(x); }, 1e-44f, 1e-38f, 2, 0},
+    {"tanh", GK_TANH, [](double x) { return std::tanh(x); }, -12, 12, 0, 3e-7},
+    {"sigmoid", GK_SIGMOID, sigmoid, -80, 80, 4, 0},
+    {"softplus", GK_SOFTPLUS, softplus, -80, 80, 5, 0},
+    {"relu", GK_RELU, [](double x) { return std::max(x, 0.0); }, -2, 2, 0, 0},
+    {"silu", GK_SILU, [](double x) { return x * sigmoid(x); }, -80, 80, 5, 0},
+    {"gelu", GK_GELU, [](double x) { return x * phi(x); }, -6, 6, 24, 1e-12},
+    {"geluTanh", GK_GELU_TANH, gelu_tanh, -6, 6, 60, 1e-12},
+    {"elu", GK_ELU, [](double x) { return x > 0 ? x : std::expm1(x); }, -30, 30, 5, 0},
+};
+
+float run_one(int64_t op, float x) {
+  Floats in(1), out(1);
+  in[0] = x;
+  launch("unary", {out, in}, {1, 1, 1, 1, op}, {});
+  return out[0];
+}
+
+void test_unaries() {
+  for (const Unary& each : unaries) {
+    const int64_t rows = 67, columns = 129, ys = 131, xs = 130;
+    Floats x(matrix(rows, columns, xs)), y(matrix(rows, columns, ys));
+    std::uniform_real_distribution<float> uniform(each.low, each.high);
+    for (int64_t i = 0; i < x.n; i++) x[i] = uniform(generator);
+    const Floats before(y);
+    launch("unary", {y, x}, {rows, columns, ys, xs, each.op}, {});
+    for (int64_t i = 0; i < rows; i++) {
+      for (int64_t j = 0; j < columns; j++) {
+        const float got = y[i * ys + j];
+        const double want = each.f(double(x[i * xs + j])),
+                     last = std::ldexp(1.0, std::ilogb(want == 0 ? 1.0 : want) - 23);
+        if (std::fabs(got - want) <= each.ulps * last + each.absolute + 1e-300) continue;
+        char text[160];
+        std::snprintf(text, sizeof text, "%s of %.9g is %.9g, not %.9g", each.name, x[i * xs + j], got, want);
+        return check(false, text);
+      }
+      for (int64_t j = columns; j < ys && i * ys + j < y.n; j++)
+        check(y[i * ys + j] == before[i * ys + j], "nothing is written between rows");
+    }
+    const Floats in_place(x);
+    launch("unary", {in_place, in_place}, {rows, columns, xs, xs, each.op}, {});
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < columns; j++)
+        check(same_bits(in_place[i * xs + j], y[i * ys + j]), std::string(each.name) + " in place");
+    // The slope, by differences of the double.
+    const Floats dy(matrix(rows, columns, ys)), dx(matrix(rows, columns, columns));
+    launch("unary_backward", {dx, dy, x}, {rows, columns, columns, ys, xs, each.op}, {});
+    const bool corners = each.op == GK_ABS || each.op == GK_SIGN || each.op == GK_RELU || each.op == GK_ELU;
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < columns; j++) {
+        const double at = x[i * xs + j], h = 1e-5 * std::max(std::fabs(at), 1e-3), above = dy[i * ys + j];
+        if (corners && std::fabs(at) < 2 * h) continue;
+        const double slope = (each.f(at + h) - each.f(at - h)) / (2 * h), want = above * slope,
+                     got = dx[i * columns + j];
+        if (std::fabs(slope) > 1e-30 && std::fabs(slope) < 1e30 &&
+            !(std::fabs(got - want) <= 2e-5 * std::max(std::fabs(want), 1e-2)))
+          wrong(std::string("the slope of ") + each.name, at, got, want);
+      }
+    check(std::isnan(run_one(each.op, nan)), std::string(each.name) + " of NaN is NaN");
+  }
+  // The ends.
+  const std::vector<std::array<float, 3>> ends = {
+      {GK_EXP, -inf, 0},       {GK_EXP, inf, inf},      {GK_EXP, 0, 1},        {GK_EXP, -1000, 0},
+      {GK_EXP, 89, inf},       {GK_LOG, 0, -inf},       {GK_LOG, inf, inf},    {GK_LOG, 1, 0},
+      {GK_TANH, inf, 1},       {GK_TANH, -inf, -1},     {GK_SIGMOID, -inf, 0}, {GK_SIGMOID, inf, 1},
+      {GK_SOFTPLUS, -inf, 0},  {GK_SOFTPLUS, inf, inf}, {GK_RELU, -inf, 0},    {GK_SQRT, inf, inf},
+      {GK_RECIPROCAL, 0, inf}, {GK_ELU, -inf, -1},      {GK_ELU, inf, inf},    {GK_ABS, -inf, inf},
+      {GK_SIGN, -inf, -1},     {GK_ELU, 0, 0},          {GK_GELU, inf, inf},   {GK_SILU, inf, inf},
+  };
+  for (const auto& [op, x, want] : ends) {
+    const float got = run_one(int64_t(op), x);
+    check(got == want || (op == GK_TANH && std::fabs(got - want) <= 3e-7f),
+          "operation " + std::to_string(int(op)) + " of " + std::to_string(x) + " is " + std::to_string(got));
+  }
+  check(std::isnan(run_one(GK_LOG, -1)) && std::isnan(run_one(GK_SQRT, -1)), "what is no number is NaN");
+  check(!std::signbit(run_one(GK_ABS, -0.0f)), "the size of -0 is 0");
+}
+
+const std::function<float(float, float)> binaries[] = {
+    [](float a, float b) { return a + b; },
+    [](float a, float b) { return a - b; },
+    [](float a, float b) { return a * b; },
+    [](float a, float b) { return a / b; },
+    [](float a, float b) { return std::isnan(a) || std::isnan(b) ? nan : std::min(a, b); },
+    [](float a, float b) { return std::isnan(a) || std::isnan(b) ? nan : std::max(a, b); },
+    [](float a, float b) { return float(a == b); },
+    [](float a, float b) { return float(a != b); },
+    [](float a, float b) { return float(a < b); },
+    [](float a, float b) { return float(a <= b); },
+    [](float a, float b) { return float(a > b); },
+    [](float a, float b) { return float(a >= b); },
+};
+
+bool same_number(float a, float b) { return same_bits(a, b) || (std::isnan(a) && std::isnan(b)) || (a == 0 && b == 0); }
+
+// A quarter of both sides alike, some of them no numbers.
+float some_number() {
+  const uint32_t dice = generator() % 16;
+  return dice == 0 ? nan : dice == 1 ? inf : dice < 4 ? 1.0f : std::uniform_real_distribution<float>(-2, 2)(generator);
+}
+
+// How an operand lies: every number, a row again and again, a column, one number.
+struct Said {
+  int64_t row, step, bytes;
+};
+std::vector<Said> ways(int64_t rows, int64_t columns) {
+  const int64_t wide = columns + 2;
+  return {{wide, 1, matrix(rows, columns, wide)}, {0, 1, columns}, {3, 0, matrix(rows, 1, 3)}, {0, 0, 1}};
+}
+
+void test_binaries() {
+  for (const auto& s : odd_sizes) {
+    const int64_t rows = s[0], columns = s[1], ys = columns + 3;
+    for (const Said& u : ways(rows, columns))
+      for (const Said& v : ways(rows, columns)) {
+        const Floats a(u.bytes), b(v.bytes), y(matrix(rows, columns, ys)), c(v.bytes);
+        for (int64_t i = 0; i < a.n; i++) a[i] = some_number();
+        for (int64_t i = 0; i < b.n; i++) b[i] = some_number();
+        const auto at = [](const Floats& f, const Said& said, int64_t i, int64_t j) {
+          return f[i * said.row + j * said.step];
+        };
+        for (int64_t op = 0; op < int64_t(std::size(binaries)); op++) {
+          launch("binary", {y, a, b}, {rows, columns, ys, u.row, u.step, v.row, v.step, op}, {});
+          for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++) {
+              const float want = binaries[op](at(a, u, i, j), at(b, v, i, j));
+              if (!same_number(y[i * ys + j], want)) wrong("binary", op, rows, columns, i, j, y[i * ys + j], want);
+            }
+        }
+        for (int64_t i = 0; i < c.n; i++) c[i] = i % 3 == 0 ? 0.0f : i % 3 == 1 ? -1.0f : nan;
+        launch("where", {y, c, a, b}, {rows, columns, ys, v.row, v.step, u.row, u.step, v.row, v.step}, {});
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) {
+            const float want = at(c, v, i, j) != 0 ? at(a, u, i, j) : at(b, v, i, j);
+            if (!same_number(y[i * ys + j], want)) wrong("where", rows, columns, i, j);
+          }
+      }
+    const Floats x(matrix(rows, columns, ys)), y(matrix(rows, columns, ys));
+    for (int64_t i = 0; i < x.n; i++) x[i] = some_number();
+    launch("clip", {y, x}, {rows, columns, ys, ys}, {-0.5, double(inf)});
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < columns; j++) {
+        const float v = x[i * ys + j];
+        check(same_number(y[i * ys + j], v < -0.5f ? -0.5f : v), "clip");
+      }
+  }
+}
+
+void test_reductions() {
+  for (int64_t rows : {1, 3, 17})
+    for (int64_t columns : {1, 2, 31, 32, 33, 64, 101, 513}) {
+      const int64_t xs = columns + 1, os = 2;
+      const Floats x(matrix(rows, columns, xs)), out(matrix(rows, 1, os));
+      for (int64_t i = 0; i < x.n; i++) x[i] = std::uniform_real_distribution<float>(-20, 20)(generator);
+      const auto reduced = [&](int64_t op, double scale, const std::function<double(const float*)>& f,
+                               double tolerance) {
+        launch("reduce_rows", {out, x}, {rows, columns, os, xs, op}, {scale});
+        for (int64_t i = 0; i < rows; i++) {
+          const double want = scale * f(&x[i * xs]);
+          if (!(std::fabs(out[i * os] - want) <= tolerance * std::max(1.0, std::fabs(want))))
+            wrong("reduce_rows", op, rows, columns, i, out[i * os], want);
+        }
+      };
+      const auto most = [&](const float* r) { return double(*std::max_element(r, r + columns)); };
+      const auto exps = [&](const float* r) {
+        double sum = 0;
+        for (int64_t j = 0; j < columns; j++) sum += std::exp(double(r[j]) - most(r));
+        return sum;
+      };
+      reduced(
+          0, 1.0 / double(columns),
+          [&](const float* r) {
+            double sum = 0;
+            for (int64_t j = 0; j < columns; j++) sum += r[j];
+            return sum;
+          },
+          2e-6);
+      reduced(1, 1, most, 0);
+      reduced(
+          2, 1, [&](const float* r) { return double(*std::min_element(r, r + columns)); }, 0);
+      reduced(
+          3, 1, [&](const float* r) { return most(r) + std::log(exps(r)); }, 1e-6);
+      reduced(
+          4, 1, [&](const float* r) { return double(std::max_element(r, r + columns) - r); }, 0);
+      for (int64_t logarithm : {0, 1}) {
+        const Floats y(matrix(rows, columns, xs + 1)), same(x);
+        launch("softmax_rows", {y, x}, {rows, columns, xs + 1, xs, logarithm}, {});
+        launch("softmax_rows", {same, same}, {rows, columns, xs, xs, logarithm}, {});
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) {
+            const float* r = &x[i * xs];
+            const double want = logarithm ? r[j] - most(r) - std::log(exps(r)) : std::exp(r[j] - most(r)) / exps(r);
+            const float got = y[i * (xs + 1) + j];
+            if (!(std::fabs(got - want) <= 1e-6 * std::max(1.0, std::fabs(want))))
+              wrong("softmax", logarithm, i, j, got, want);
+            check(same_bits(same[i * xs + j], got), "softmax_rows in place");
+          }
+      }
+      // No number, and nothing to divide by.
+      x[(rows - 1) * xs + columns / 2] = nan;
+      for (int64_t op : {0, 1, 2, 3}) {
+        launch("reduce_rows", {out, x}, {rows, columns, os, xs, op}, {1});
+        check(std::isnan(out[(rows - 1) * os]), "a row with NaN is NaN");
+      }
+      const Floats nothing(columns), one(1);
+      for (int64_t j = 0; j < columns; j++) nothing[j] = -inf;
+      launch("reduce_rows", {one, nothing}, {1, columns, 1, columns, 3}, {1});
+      check(one[0] == -inf, "the logarithm of no sum");
+    }
+}
+
+void test_scatter() {
+  const int64_t rows = 33, columns = 5, os = 7, is = 2;
+  const Floats out(matrix(rows, columns, os)), x(rows), index(matrix(rows, 1, is));
+  for (int64_t i = 0; i < rows; i++) index[i * is] = i % 9 == 8 ? nan : float(i % 9) - 1;
+  std::vector<double> want = as_double(out);
+  for (int64_t i = 0; i < rows; i++)
+    if (const float a = index[i * is]; a >= 0 && a < columns) want[size_t(i * os + int64_t(a))] += x[i];
+  launch("scatter_columns", {out, x, index}, {rows, columns, os, 1, is}, {});
+  close("scatter_columns", out, want, 1e-7);
+}
+
+}  // namespace
+
+void test_ops() { test_unaries(), test_binaries(), test_reductions(), test_scatter(); }
