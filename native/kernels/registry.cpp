@@ -15,8 +15,15 @@ namespace hotslot {
 namespace host {
 #include "kernels/all.gk"
 }  // namespace host
+}  // namespace hotslot
+
+#include "kernels/need_ops.hpp"
+
+namespace hotslot {
 
 namespace {
+
+using namespace needs;
 
 // A need as a function that is told only what to check.
 template <void (*F)(const KernelArgs&, Check&)>
@@ -25,9 +32,6 @@ const char* need(const KernelArgs& args, Reach* reach) {
   F(args, check);
   return check.verdict();
 }
-
-// Of elements twice as long.
-int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
 void activation(Check& check, int i) {
   check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH);
@@ -39,74 +43,6 @@ void bias_act(const KernelArgs&, Check& check) {
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
   check.vector(2, columns);
   activation(check, 4);
-}
-
-// Rows of y and of x.
-void rows_of_two(Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
-  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
-}
-
-// Pointer i's numbers, from one row and from one column to the next: 0 says the same again.
-void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row, const char* step) {
-  check.at_least(i + 1, step, 0), check.at_most(i + 1, step, 1);
-  const int64_t width = check.whole(i + 1) == 0 ? 1 : columns;
-  check.matrix(pointer, rows, width, check.whole(i) == 0 ? check.at_least(i, row, 0) : check.stride(i, row, width));
-}
-
-void unary(const KernelArgs&, Check& check) {
-  rows_of_two(check);
-  check.at_least(4, "op", 0), check.at_most(4, "op", GK_UNARY_LAST);
-}
-
-void unary_backward(const KernelArgs&, Check& check) {
-  static const char* const strides[] = {"dx_stride", "dy_stride", "x_stride"};
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
-  check.at_least(5, "op", 0), check.at_most(5, "op", GK_UNARY_LAST);
-}
-
-void binary(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
-  steps(check, 1, rows, columns, 3, "a_row", "a_step"), steps(check, 2, rows, columns, 5, "b_row", "b_step");
-  check.at_least(7, "op", 0), check.at_most(7, "op", GK_BINARY_LAST);
-}
-
-void where(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
-  steps(check, 1, rows, columns, 3, "condition_row", "condition_step");
-  steps(check, 2, rows, columns, 5, "a_row", "a_step"), steps(check, 3, rows, columns, 7, "b_row", "b_step");
-}
-
-void clip(const KernelArgs& args, Check& check) {
-  rows_of_two(check);
-  if (!(args.real[0] <= args.real[1]))
-    check.say("low must not be above high, got %g and %g", args.real[0], args.real[1]);
-}
-
-void reduce_rows(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.at_most(1, "columns", INT32_MAX);
-  check.size(1, "columns");
-  check.column(0, rows, check.size(2, "out_stride"));
-  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
-  check.at_least(4, "op", GK_ROW_SUM), check.at_most(4, "op", GK_ROW_ARGMAX);
-  check.finite(0, "scale");
-}
-
-void softmax_rows(const KernelArgs&, Check& check) {
-  rows_of_two(check);
-  check.at_most(1, "columns", INT32_MAX);
-  check.at_least(4, "logarithm", 0), check.at_most(4, "logarithm", 1);
-}
-
-void scatter_columns(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  check.matrix(0, rows, columns, check.stride(2, "out_stride", columns));
-  check.column(1, rows, check.size(3, "x_stride"));
-  check.column(2, rows, check.size(4, "index_stride"));
 }
 
 void act_backward(const KernelArgs&, Check& check) {
@@ -284,6 +220,8 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(clip),
         by_block(1, HOTSLOT_KERNEL(reduce_rows)),
         by_block(GK_LANES, HOTSLOT_KERNEL(softmax_rows)),
+        by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm)),
+        by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm_backward)),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(bias_act),
         HOTSLOT_KERNEL(act_backward),

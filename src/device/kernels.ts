@@ -56,6 +56,18 @@ export const kernels = {
     wholes: ['rows', 'columns', 'yStride', 'xStride', 'logarithm'],
     reals: [],
   },
+  layer_norm: {
+    writes: 2,
+    tensors: ['y', 'kept', 'x', 'weight', 'bias'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride'],
+    reals: ['eps'],
+  },
+  layer_norm_backward: {
+    writes: 2,
+    tensors: ['dx', 'terms', 'dy', 'x', 'kept', 'weight'],
+    wholes: ['rows', 'columns', 'dxStride', 'termsStride', 'dyStride', 'xStride'],
+    reals: [],
+  },
   scatter_columns: {
     writes: 1,
     keeps: true,

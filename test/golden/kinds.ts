@@ -7,6 +7,19 @@ import { Difference } from './differences.ts';
 import { checkHalo, type HaloCase } from './halo.ts';
 import { checkHer, type HerCase } from './her.ts';
 import type { History } from './histories.ts';
+import {
+  checkActivation,
+  checkClip,
+  checkCrossEntropy,
+  checkHuber,
+  checkLayerNorm,
+  checkLinear,
+  checkMse,
+  checkPolyak,
+  checkSmoothL1,
+  checkSoftmax,
+  type LayerCase,
+} from './layers.ts';
 import { checkNstep, type NstepCase } from './nstep.ts';
 import {
   type BoundaryCase,
@@ -75,7 +88,27 @@ const sections: Readonly<Record<string, Kind>> = {
 
 const halo = kind<HaloCase>(({ name }) => name, checkHalo);
 /** By what a case of the section `cases` says of its kind. */
-const named: Readonly<Record<string, Kind>> = { scalar: halo, vector: halo };
+const learnt = (check: (golden: LayerCase) => Promise<void>): Kind => kind<LayerCase>(({ id }) => id, check);
+const named: Readonly<Record<string, Kind>> = {
+  scalar: halo,
+  vector: halo,
+  'layer.linear': learnt(checkLinear),
+  'layer.layer_norm': learnt(checkLayerNorm),
+  'layer.relu': learnt(checkActivation('relu')),
+  'layer.silu': learnt(checkActivation('silu')),
+  'layer.tanh': learnt(checkActivation('tanh')),
+  'layer.elu': learnt(checkActivation('elu')),
+  'layer.gelu_exact': learnt(checkActivation('gelu')),
+  'layer.gelu_tanh': learnt(checkActivation('geluTanh')),
+  'layer.softmax': learnt(checkSoftmax(false)),
+  'layer.log_softmax': learnt(checkSoftmax(true)),
+  'layer.cross_entropy_soft': learnt(checkCrossEntropy),
+  'layer.mse': learnt(checkMse),
+  'layer.huber': learnt(checkHuber),
+  'layer.smooth_l1': learnt(checkSmoothL1),
+  polyak: learnt(checkPolyak),
+  clip_grad_norm: learnt(checkClip),
+};
 /** The cases that do not say: uniform draws with their hashes. */
 const nameless = kind<SampleCase>(sampleName, checkSample);
 

@@ -258,6 +258,10 @@ void compare_ops() {
     for (int64_t op = 0; op <= 4; op++) compare("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
     for (int64_t logarithm : {0, 1}) compare("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
   }
+  for (int64_t columns : {1, 5, 32, 77, 130}) {
+    compare("layer_norm", {9, columns, columns + 2, columns + 3}, {1e-5});
+    compare("layer_norm_backward", {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
+  }
   compare("scatter_columns", {33, 6, 7, 2, 3}, {}, [](Buffers& b) {
     for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i / 3 % 8) - 1);
   });

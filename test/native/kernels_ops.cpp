@@ -84,7 +84,7 @@ void test_unaries() {
     launch("unary", {in_place, in_place}, {rows, columns, xs, xs, each.op}, {});
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++)
-        check(same_bits(in_place[i * xs + j], y[i * ys + j]), std::string(each.name) + " in place");
+        if (!same_bits(in_place[i * xs + j], y[i * ys + j])) wrong(std::string(each.name) + " in place");
     // The slope, by differences of the double.
     const Floats dy(matrix(rows, columns, ys)), dx(matrix(rows, columns, columns));
     launch("unary_backward", {dx, dy, x}, {rows, columns, columns, ys, xs, each.op}, {});
@@ -263,6 +263,39 @@ void test_scatter() {
   close("scatter_columns", out, want, 1e-7);
 }
 
+void test_layer_norm() {
+  for (int64_t rows : {1, 7})
+    for (int64_t n : {1, 2, 31, 64, 101}) {
+      const int64_t ys = n + 2, xs = n + 1, ts = n + 3;
+      const Floats x(matrix(rows, n, xs)), y(matrix(rows, n, ys)), kept(2 * rows), weight(n), bias(n),
+          dy(matrix(rows, n, ys)), dx(matrix(rows, n, xs)), terms(matrix(rows, n, ts));
+      launch("layer_norm", {y, kept, x, weight, bias}, {rows, n, ys, xs}, {1e-5});
+      launch("layer_norm_backward", {dx, terms, dy, x, kept, weight}, {rows, n, xs, ts, ys, xs}, {});
+      const Floats same(dy);
+      launch("layer_norm_backward", {same, terms, same, x, kept, weight}, {rows, n, ys, ts, ys, xs}, {});
+      for (int64_t i = 0; i < rows; i++) {
+        double mean = 0, variance = 0, sum = 0, along = 0;
+        for (int64_t j = 0; j < n; j++) mean += x[i * xs + j] / double(n);
+        for (int64_t j = 0; j < n; j++) variance += std::pow(x[i * xs + j] - mean, 2) / double(n);
+        const double rest = 1 / std::sqrt(variance + 1e-5);
+        const auto unit = [&](int64_t j) { return (x[i * xs + j] - mean) * rest; };
+        for (int64_t j = 0; j < n; j++) {
+          sum += double(dy[i * ys + j]) * weight[j] / double(n);
+          along += double(dy[i * ys + j]) * weight[j] * unit(j) / double(n);
+        }
+        for (int64_t j = 0; j < n; j++) {
+          const double d = dy[i * ys + j], want = rest * (d * weight[j] - sum - unit(j) * along);
+          const double scale = n == 1 ? 1e-2 : 2e-5 * std::max(1.0, rest);
+          if (!(std::fabs(y[i * ys + j] - (unit(j) * weight[j] + bias[j])) <= 2e-6)) wrong("layer_norm", rows, n, i, j);
+          if (!(std::fabs(dx[i * xs + j] - want) <= scale))
+            wrong("layer_norm_backward", rows, n, i, j, dx[i * xs + j], want);
+          if (!(std::fabs(terms[i * ts + j] - d * unit(j)) <= 2e-6)) wrong("terms", rows, n, i, j);
+          check(same_bits(same[i * ys + j], dx[i * xs + j]), "layer_norm_backward in place");
+        }
+      }
+    }
+}
+
 }  // namespace
 
-void test_ops() { test_unaries(), test_binaries(), test_reductions(), test_scatter(); }
+void test_ops() { test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(); }

@@ -1,0 +1,98 @@
+// The needs of what ops launch; the registry lists their kernels. Included behind the kernels, whose numbers they know.
+#pragma once
+#include "kernels/need.hpp"
+
+namespace hotslot::needs {
+
+// Of elements twice as long.
+inline int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
+
+// Rows of y and of x.
+inline void rows_of_two(Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
+}
+
+// Pointer i's numbers, from one row and from one column to the next: 0 says the same again.
+inline void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row, const char* step) {
+  check.at_least(i + 1, step, 0), check.at_most(i + 1, step, 1);
+  const int64_t width = check.whole(i + 1) == 0 ? 1 : columns;
+  check.matrix(pointer, rows, width, check.whole(i) == 0 ? check.at_least(i, row, 0) : check.stride(i, row, width));
+}
+
+inline void unary(const KernelArgs&, Check& check) {
+  rows_of_two(check);
+  check.at_least(4, "op", 0), check.at_most(4, "op", GK_UNARY_LAST);
+}
+
+inline void unary_backward(const KernelArgs&, Check& check) {
+  static const char* const strides[] = {"dx_stride", "dy_stride", "x_stride"};
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  check.at_least(5, "op", 0), check.at_most(5, "op", GK_UNARY_LAST);
+}
+
+inline void binary(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  steps(check, 1, rows, columns, 3, "a_row", "a_step"), steps(check, 2, rows, columns, 5, "b_row", "b_step");
+  check.at_least(7, "op", 0), check.at_most(7, "op", GK_BINARY_LAST);
+}
+
+inline void where(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  steps(check, 1, rows, columns, 3, "condition_row", "condition_step");
+  steps(check, 2, rows, columns, 5, "a_row", "a_step"), steps(check, 3, rows, columns, 7, "b_row", "b_step");
+}
+
+inline void clip(const KernelArgs& args, Check& check) {
+  rows_of_two(check);
+  if (!(args.real[0] <= args.real[1]))
+    check.say("low must not be above high, got %g and %g", args.real[0], args.real[1]);
+}
+
+inline void reduce_rows(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.at_most(1, "columns", INT32_MAX);
+  check.size(1, "columns");
+  check.column(0, rows, check.size(2, "out_stride"));
+  check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
+  check.at_least(4, "op", GK_ROW_SUM), check.at_most(4, "op", GK_ROW_ARGMAX);
+  check.finite(0, "scale");
+}
+
+inline void layer_norm(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.vector(1, doubled(rows));
+  check.matrix(2, rows, columns, check.stride(3, "x_stride", columns));
+  check.vector(3, columns), check.vector(4, columns);
+  check.within(0, "eps", 1e-30, 1);
+}
+
+inline void layer_norm_backward(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  check.matrix(0, rows, columns, check.stride(2, "dx_stride", columns));
+  check.matrix(1, rows, columns, check.stride(3, "terms_stride", columns));
+  check.matrix(2, rows, columns, check.stride(4, "dy_stride", columns));
+  check.matrix(3, rows, columns, check.stride(5, "x_stride", columns));
+  check.vector(4, doubled(rows)), check.vector(5, columns);
+}
+
+inline void softmax_rows(const KernelArgs&, Check& check) {
+  rows_of_two(check);
+  check.at_most(1, "columns", INT32_MAX);
+  check.at_least(4, "logarithm", 0), check.at_most(4, "logarithm", 1);
+}
+
+inline void scatter_columns(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "out_stride", columns));
+  check.column(1, rows, check.size(3, "x_stride"));
+  check.column(2, rows, check.size(4, "index_stride"));
+}
+
+}  // namespace hotslot::needs

@@ -1,0 +1,144 @@
+/** Layers: what each makes of rows, and what of gradients, as launches over memory that is there. */
+import { checkCount } from '../../checks.ts';
+import type { Stream, Tensor } from '../../device/device.ts';
+import { rangeError } from '../../errors.ts';
+import { rowStride } from '../checks.ts';
+import { ops } from '../ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** A layer's parameter, and how it begins: evenly within ±bound, or as one number. */
+export interface ParameterShape {
+  /** as torch calls it: 'weight', 'bias' */
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly initial: { readonly bound: number } | { readonly value: number };
+}
+
+/** What a pass through a layer works on. */
+export interface LayerPass {
+  /** in the order of `parameters` */
+  readonly parameters: readonly Floats[];
+  /** [rows, inputs] */
+  readonly x: Floats;
+  /** [rows, outputs] */
+  readonly y: Floats;
+  /** [rows, keeps]: what forward leaves for backward */
+  readonly kept: Floats | undefined;
+}
+
+/** And back: `dy` may be overwritten, `gradients` are, `dx` is where somebody wants it. */
+export interface LayerReturn extends LayerPass {
+  readonly dy: Floats;
+  readonly dx: Floats | undefined;
+  readonly gradients: readonly Floats[];
+  /** [rows, scratch] */
+  readonly scratch: Floats | undefined;
+}
+
+/** A layer of a Network; anybody may write one: launches only, so that a pass can be captured. */
+export interface Layer {
+  /** its name in errors: 'linear(17, 256)' */
+  readonly name: string;
+  /** numbers of a row that it takes; undefined: any */
+  readonly inputs?: number;
+  /** numbers of a row that it makes of so many */
+  outputs(inputs: number): number;
+  parameters(inputs: number): readonly ParameterShape[];
+  /** floats of a row that forward leaves for backward */
+  keeps?(inputs: number): number;
+  /** floats of a row that backward needs besides */
+  scratch?(inputs: number): number;
+  forward(stream: Stream, pass: LayerPass): void;
+  backward(stream: Stream, pass: LayerReturn): void;
+}
+
+/** y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs. */
+export function linear(inputs: number, outputs: number): Layer {
+  checkCount('linear: inputs', inputs);
+  checkCount('linear: outputs', outputs);
+  const initial = { bound: 1 / Math.sqrt(inputs) };
+  const shapes = [
+    { name: 'weight', shape: [outputs, inputs], initial },
+    { name: 'bias', shape: [outputs], initial },
+  ];
+  return {
+    name: `linear(${inputs}, ${outputs})`,
+    inputs,
+    outputs: () => outputs,
+    parameters: () => shapes,
+    forward(stream, { parameters: [weight, bias], x, y }) {
+      ops.matmul(stream, y, x, weight!, { transB: true });
+      const stride = rowStride(y);
+      stream.launch('bias_act', { tensors: [y, y, bias!], wholes: [y.shape[0]!, outputs, stride, stride, 0] });
+    },
+    backward(stream, { parameters: [weight], x, dy, dx, gradients: [ofWeight, ofBias] }) {
+      sumColumns(stream, ofBias!, dy);
+      ops.matmul(stream, ofWeight!, dy, x, { transA: true });
+      if (dx) ops.matmul(stream, dx, dy, weight!);
+    },
+  };
+}
+
+/** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
+export function layerNorm(n: number, { epsilon = 1e-5 }: { epsilon?: number } = {}): Layer {
+  checkCount('layerNorm: n', n);
+  if (!(epsilon > 0 && epsilon < 1)) throw rangeError(`layerNorm: epsilon must be within (0, 1), got ${epsilon}`);
+  const shapes = [
+    { name: 'weight', shape: [n], initial: { value: 1 } },
+    { name: 'bias', shape: [n], initial: { value: 0 } },
+  ];
+  return {
+    name: `layerNorm(${n})`,
+    inputs: n,
+    outputs: () => n,
+    parameters: () => shapes,
+    keeps: () => 2,
+    scratch: () => n,
+    forward(stream, { parameters: [weight, bias], x, y, kept }) {
+      stream.launch('layer_norm', {
+        tensors: [y, kept!, x, weight!, bias!],
+        wholes: [y.shape[0]!, n, rowStride(y), rowStride(x)],
+        reals: [epsilon],
+      });
+    },
+    backward(stream, { parameters: [weight], x, kept, dy, dx, gradients: [ofWeight, ofBias], scratch }) {
+      sumColumns(stream, ofBias!, dy);
+      const into = dx ?? dy;
+      stream.launch('layer_norm_backward', {
+        tensors: [into, scratch!, dy, x, kept!, weight!],
+        wholes: [dy.shape[0]!, n, rowStride(into), rowStride(scratch!), rowStride(dy), rowStride(x)],
+      });
+      sumColumns(stream, ofWeight!, scratch!);
+    },
+  };
+}
+
+function sumColumns(stream: Stream, out: Floats, x: Floats): void {
+  const [rows, columns] = x.shape as [number, number];
+  stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
+}
+
+function activation(name: 'relu' | 'tanh' | 'sigmoid' | 'silu' | 'gelu' | 'geluTanh' | 'elu'): () => Layer {
+  const layer: Layer = {
+    name: `${name}()`,
+    outputs: (inputs) => inputs,
+    parameters: () => [],
+    forward: (stream, { x, y }) => ops[name](stream, y, x),
+    backward(stream, { x, dy, dx }) {
+      if (dx) ops.backward[name](stream, dx, dy, x);
+    },
+  };
+  return () => layer;
+}
+
+export const relu = activation('relu');
+export const tanh = activation('tanh');
+export const sigmoid = activation('sigmoid');
+export const silu = activation('silu');
+/** with the error function */
+export const gelu = activation('gelu');
+/** its approximation by tanh */
+export const geluTanh = activation('geluTanh');
+/** with alpha 1 */
+export const elu = activation('elu');

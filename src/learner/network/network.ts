@@ -1,0 +1,210 @@
+/** Layers in a row over one flat float32 vector: description, first values, and passes on a device. */
+import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
+import { checkDevice, checkStream } from '../../device/checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { elementCount } from '../../dtype.ts';
+import { rangeError, stateError, typeError } from '../../errors.ts';
+import { Random } from '../../random.ts';
+import { checkMatrix, checkVector } from '../checks.ts';
+import type { Layer, ParameterShape } from './layers.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** A parameter's place in the flat vector. */
+export interface NetworkParameter {
+  /** layer and name, as torch.nn.Sequential's state_dict has it: '0.weight' */
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** floats from the start of the vector */
+  readonly offset: number;
+}
+
+interface Stage {
+  readonly layer: Layer;
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly parameters: readonly (ParameterShape & { readonly offset: number })[];
+}
+
+export class Network {
+  readonly layers: readonly Layer[];
+  readonly inputs: number;
+  readonly outputs: number;
+  /** floats in the flat vector: the parameters in order, without gaps */
+  readonly parameterCount: number;
+  readonly parameters: readonly NetworkParameter[];
+  readonly #stages: readonly Stage[];
+
+  /** Throws a RangeError naming both layers where one does not take what the one before makes. */
+  constructor(layers: readonly Layer[]) {
+    if (!Array.isArray(layers)) throw typeError(`a Network takes an array of layers, got ${shown(layers)}`);
+    for (const [i, layer] of layers.entries())
+      if (typeof (layer as Layer | undefined)?.forward !== 'function')
+        throw typeError(`layers[${i}] must be a layer such as linear(4, 8), got ${shown(layer)}`);
+    const first = layers.find((layer: Layer) => layer.inputs !== undefined) as Layer | undefined;
+    if (first === undefined)
+      throw rangeError('a Network needs a layer that says how many inputs it takes, such as linear(4, 8)');
+    this.layers = Object.freeze([...layers]);
+    this.inputs = first.inputs as number;
+    const stages: Stage[] = [];
+    let [width, at] = [this.inputs, 0];
+    for (const [i, layer] of this.layers.entries()) {
+      if (layer.inputs !== undefined && layer.inputs !== width) {
+        throw rangeError(
+          `layers[${i}], ${layer.name}, takes ${layer.inputs} numbers a row, layers[${i - 1}], ${this.layers[i - 1]?.name}, makes ${width}`,
+        );
+      }
+      const parameters = layer.parameters(width).map((parameter) => {
+        const offset = at;
+        at += elementCount(parameter.shape);
+        return { ...parameter, offset };
+      });
+      stages.push({ layer, inputs: width, outputs: layer.outputs(width), parameters });
+      width = layer.outputs(width);
+    }
+    this.outputs = width;
+    this.parameterCount = at;
+    this.#stages = stages;
+    this.parameters = stages.flatMap(({ parameters }, i) =>
+      parameters.map(({ name, shape, offset }) => ({ name: `${i}.${name}`, shape, offset })),
+    );
+    Object.freeze(this);
+  }
+
+  /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
+  initialise(seed: number): Float32Array {
+    const random = new Random(seed);
+    const flat = new Float32Array(this.parameterCount);
+    for (const { parameters } of this.#stages)
+      for (const { shape, offset, initial } of parameters)
+        for (let i = offset; i < offset + elementCount(shape); i++)
+          flat[i] = 'bound' in initial ? random.between(-1, 1) * initial.bound : initial.value;
+    return flat;
+  }
+
+  /** Each layer's parameters as views of a contiguous float32 vector of parameterCount. */
+  over(flat: Floats): Floats[][] {
+    checkVector('parameters', flat, this.parameterCount);
+    return this.#stages.map(({ parameters }) =>
+      parameters.map(({ shape, offset }) => flat.view({ shape: [...shape], offset })),
+    );
+  }
+
+  /** Memory for a pass of `rows` rows; with `backward` also for the gradients. The caller closes it. */
+  workspace(device: Device, rows: number, options: { backward?: boolean } = {}): NetworkWorkspace {
+    checkKeys('workspace', options, ['backward']);
+    const { backward = false } = options;
+    checkFlag('backward', backward);
+    return new NetworkWorkspace(this, this.#stages, checkDevice('workspace', device), rows, backward);
+  }
+
+  /** The network's output of `input` [rows, inputs] into the workspace, [rows, outputs]; `parameters` is what over() gives. */
+  forward(
+    stream: Stream,
+    parameters: readonly (readonly Floats[])[],
+    input: Floats,
+    workspace: NetworkWorkspace,
+  ): Floats {
+    checkStream('forward', stream);
+    this.#check('forward', parameters, workspace);
+    let x = checkMatrix('input', input, workspace.rows, this.inputs);
+    this.#stages.forEach(({ layer }, i) => {
+      const y = workspace.outputs[i] as Floats;
+      layer.forward(stream, { parameters: parameters[i] as Floats[], x, y, kept: workspace.kept[i] });
+      x = y;
+    });
+    return x;
+  }
+
+  /**
+   * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs], which it overwrites, into
+   * `gradient` (what over() gives; overwritten, not added to) and, when given, `inputGradient` [rows, inputs].
+   */
+  backward(
+    stream: Stream,
+    parameters: readonly (readonly Floats[])[],
+    input: Floats,
+    workspace: NetworkWorkspace,
+    gradient: readonly (readonly Floats[])[],
+    inputGradient?: Floats,
+  ): void {
+    checkStream('backward', stream);
+    this.#check('backward', parameters, workspace);
+    if (!Array.isArray(gradient) || gradient.length !== this.#stages.length)
+      throw typeError(`backward: gradient must be what over() gives, got ${shown(gradient)}`);
+    const { gradients, outputs, kept, scratch, rows } = workspace;
+    if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    checkMatrix('input', input, rows, this.inputs);
+    if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
+    for (let i = this.#stages.length - 1; i >= 0; i--) {
+      const { layer, inputs } = this.#stages[i] as Stage;
+      layer.backward(stream, {
+        ...{ parameters: parameters[i] as Floats[], gradients: gradient[i] as Floats[], kept: kept[i] },
+        ...{ x: i > 0 ? (outputs[i - 1] as Floats) : input, y: outputs[i] as Floats, dy: gradients[i] as Floats },
+        dx: i > 0 ? gradients[i - 1] : inputGradient,
+        scratch: scratch?.view({ shape: [rows, layer.scratch?.(inputs) ?? 0] }),
+      });
+    }
+  }
+
+  #check(what: string, parameters: unknown, workspace: NetworkWorkspace): void {
+    if (!Array.isArray(parameters) || parameters.length !== this.#stages.length)
+      throw typeError(`${what}: parameters must be what over() gives, got ${shown(parameters)}`);
+    if (!(workspace instanceof NetworkWorkspace) || workspace.network !== this)
+      throw typeError(`${what}: the workspace must be this network's, got ${shown(workspace)}`);
+  }
+}
+
+/** What one pass writes: each layer's output and what it keeps, and for backward the gradient at each output. */
+export class NetworkWorkspace implements Disposable {
+  readonly network: Network;
+  readonly rows: number;
+  /** per layer [rows, outputs] */
+  readonly outputs: readonly Floats[];
+  /** likewise; empty when the workspace is for forward only */
+  readonly gradients: readonly Floats[];
+  readonly kept: readonly (Floats | undefined)[];
+  readonly scratch: Floats | undefined;
+  readonly #memory: Floats;
+
+  constructor(network: Network, stages: readonly Stage[], device: Device, rows: number, backward: boolean) {
+    this.network = network;
+    this.rows = checkCount('rows', rows);
+    const widths = stages.map(({ outputs }) => outputs);
+    const keeps = stages.map(({ layer, inputs }) => layer.keeps?.(inputs) ?? 0);
+    const most = backward ? Math.max(0, ...stages.map(({ layer, inputs }) => layer.scratch?.(inputs) ?? 0)) : 0;
+    // Tensors start on cache lines of their own: 16 floats.
+    let at = 0;
+    const places = [...widths, ...(backward ? widths : []), ...keeps, most].map((width) => {
+      const place = { width, offset: at };
+      at += Math.ceil((rows * width) / 16) * 16;
+      return place;
+    });
+    this.#memory = device.allocate({ shape: [Math.max(at, 1)] });
+    const tensors = places.map(({ width, offset }) =>
+      width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
+    );
+    const n = widths.length;
+    this.outputs = tensors.slice(0, n) as Floats[];
+    this.gradients = backward ? (tensors.slice(n, 2 * n) as Floats[]) : [];
+    this.kept = tensors.slice(-n - 1, -1);
+    this.scratch = tensors.at(-1);
+  }
+
+  /** [rows, outputs] of the last layer. */
+  get output(): Floats {
+    return this.outputs.at(-1) as Floats;
+  }
+  /** Where the loss's gradient at the output belongs before backward. */
+  get outputGradient(): Floats {
+    const last = this.gradients.at(-1);
+    if (!last) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    return last;
+  }
+  close(): void {
+    this.#memory.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,61 @@
+/** Networks in plain float64, slow and obvious. */
+import type { Layer, Network } from '../../src/learner/index.ts';
+
+export type Layered = readonly Layer[];
+
+const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
+
+/** Φ(x) by Simpson's rule. */
+function phi(x: number): number {
+  const steps = 400;
+  const h = x / steps;
+  let sum = 0;
+  for (let i = 0; i <= steps; i++) {
+    const weight = i === 0 || i === steps ? 1 : i % 2 === 1 ? 4 : 2;
+    sum += weight * Math.exp(-((i * h) ** 2) / 2);
+  }
+  return 0.5 + (sum * h) / 3 / Math.sqrt(2 * Math.PI);
+}
+
+export const activations: Readonly<Record<string, (x: number) => number>> = {
+  relu: (x) => Math.max(x, 0),
+  tanh: Math.tanh,
+  sigmoid,
+  silu: (x) => x * sigmoid(x),
+  gelu: (x) => x * phi(x),
+  geluTanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  elu: (x) => (x > 0 ? x : Math.expm1(x)),
+};
+
+const LAYER = /^(\w+)\(([\d, ]*)\)$/;
+
+/** Outputs [rows][outputs] of a network over a flat vector. */
+export function outputOf(network: Network, flat: ArrayLike<number>, input: readonly (readonly number[])[]): number[][] {
+  let x = input.map((row) => [...row]);
+  for (const [i, layer] of network.layers.entries()) {
+    const place = (name: string) => network.parameters.find((each) => each.name === `${i}.${name}`);
+    const value = (name: string, at: number) => flat[place(name)!.offset + at] as number;
+    const kind = LAYER.exec(layer.name)?.[1] as string;
+    const activation = activations[kind];
+    if (activation) x = x.map((row) => row.map(activation));
+    else if (kind === 'linear') {
+      const [outputs, inputs] = place('weight')!.shape as [number, number];
+      x = x.map((row) =>
+        Array.from({ length: outputs }, (_, o) =>
+          row.reduce((sum, v, k) => sum + v * value('weight', o * inputs + k), value('bias', o)),
+        ),
+      );
+    } else {
+      const epsilon = EPSILONS.get(layer) ?? 1e-5;
+      x = x.map((row) => {
+        const mean = row.reduce((a, b) => a + b, 0) / row.length;
+        const variance = row.reduce((sum, v) => sum + (v - mean) ** 2, 0) / row.length;
+        return row.map((v, j) => ((v - mean) / Math.sqrt(variance + epsilon)) * value('weight', j) + value('bias', j));
+      });
+    }
+  }
+  return x;
+}
+
+/** Of layers that were made with another epsilon than torch's. */
+export const EPSILONS = new Map<Layer, number>();

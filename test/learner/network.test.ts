@@ -1,0 +1,238 @@
+/** Networks against float64: outputs, gradients by differences, captured as issued, refusals. */
+import { expect } from 'chai';
+import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
+import {
+  elu,
+  gelu,
+  geluTanh,
+  type Layer,
+  layerNorm,
+  linear,
+  Network,
+  ops,
+  relu,
+  sigmoid,
+  silu,
+  tanh,
+} from '../../src/learner/index.ts';
+import { Random } from '../../src/random.ts';
+import { refusal } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { activations, EPSILONS, type Layered, outputOf } from './network-reference.ts';
+import { expectClose } from './reference.ts';
+
+const wider = layerNorm(4, { epsilon: 1e-3 });
+EPSILONS.set(wider, 1e-3);
+const nets: Layered[] = [
+  [linear(3, 5), relu(), linear(5, 2)],
+  [linear(4, 6), layerNorm(6), silu(), linear(6, 3)],
+  [layerNorm(5), linear(5, 4), tanh(), wider],
+  [linear(7, 33), layerNorm(33), gelu(), linear(33, 40), geluTanh(), layerNorm(40), elu(), linear(40, 1), sigmoid()],
+];
+
+describe('learner/network', () => {
+  let device: Device;
+  let stream: Stream;
+  const open: { close(): void }[] = [];
+  before(() => {
+    device = openDevice(TESTED);
+    stream = device.createStream();
+  });
+  afterEach(() => {
+    for (const made of open.splice(0)) made.close();
+  });
+  after(() => stream.close());
+
+  const floats = (shape: number[], values?: Float32Array): Tensor<'float32'> => {
+    const made = device.allocate({ shape });
+    open.push(made);
+    return values === undefined ? made : made.write(values, stream);
+  };
+
+  /** A network with weights, a batch of strided rows, and what its loss Σ y · c is made with. */
+  function setUp(layers: Layered, rows: number, seed = 1) {
+    const net = new Network(layers);
+    const random = new Random(seed);
+    const some = (n: number) => Float32Array.from({ length: n }, () => random.between(-1.5, 1.5));
+    const weights = net.initialise(seed).map((value) => value + random.between(-0.1, 0.1));
+    const wide = some(rows * (net.inputs + 2));
+    const input = floats([rows, net.inputs + 2], wide).view({
+      shape: [rows, net.inputs],
+      offset: 1,
+      strides: [net.inputs + 2, 1],
+    });
+    const x = Array.from({ length: rows }, (_, i) => [
+      ...wide.subarray(i * (net.inputs + 2) + 1, i * (net.inputs + 2) + 1 + net.inputs),
+    ]);
+    const c = some(rows * net.outputs);
+    const workspace = net.workspace(device, rows, { backward: true });
+    open.push(workspace);
+    const flat = floats([net.parameterCount], weights);
+    const gradient = floats([net.parameterCount]);
+    const inputGradient = floats([rows, net.inputs]);
+    const above = floats([rows, net.outputs], c);
+    const pass = () => {
+      const y = net.forward(stream, net.over(flat), input, workspace);
+      stream.copy(workspace.outputGradient, above);
+      net.backward(stream, net.over(flat), input, workspace, net.over(gradient), inputGradient);
+      return y;
+    };
+    return { net, weights, x, c, pass, gradient, inputGradient, workspace, flat, input };
+  }
+
+  for (const layers of nets)
+    it(`of ${layers.map(({ name }) => name).join(' ')} gives outputs and gradients of float64`, async () => {
+      const rows = 6;
+      const { net, weights, x, c, pass, gradient, inputGradient } = setUp(layers, rows);
+      const y = pass();
+      const at = (flat: ArrayLike<number>, input: number[][]) => outputOf(net, flat, input).flat();
+      expectClose(await y.toArray(stream), at(weights, x), 2e-6, 'output');
+      const loss = (flat: ArrayLike<number>, input: number[][]) =>
+        at(flat, input).reduce((sum, value, i) => sum + value * c[i]!, 0);
+      const h = 1e-5;
+      const slope = (change: (by: number) => number) => (change(h) - change(-h)) / (2 * h);
+      const own = Float64Array.from(weights);
+      const ofWeights = [...own].map((value, i) =>
+        slope((by) => {
+          own[i] = value + by;
+          const found = loss(own, x);
+          own[i] = value;
+          return found;
+        }),
+      );
+      expectClose(await gradient.toArray(stream), ofWeights, 2e-5, 'gradient');
+      const ofInput = x.flatMap((row) =>
+        row.map((value, j) =>
+          slope((by) => {
+            row[j] = value + by;
+            const found = loss(own, x);
+            row[j] = value;
+            return found;
+          }),
+        ),
+      );
+      expectClose(await inputGradient.toArray(stream), ofInput, 2e-5, 'input gradient');
+    });
+
+  it('says what it is made of, by the names and layouts of torch', () => {
+    const net = new Network([linear(3, 2), layerNorm(2), relu(), linear(2, 1)]);
+    expect(net.parameters).to.deep.equal([
+      { name: '0.weight', shape: [2, 3], offset: 0 },
+      { name: '0.bias', shape: [2], offset: 6 },
+      { name: '1.weight', shape: [2], offset: 8 },
+      { name: '1.bias', shape: [2], offset: 10 },
+      { name: '3.weight', shape: [1, 2], offset: 12 },
+      { name: '3.bias', shape: [1], offset: 14 },
+    ]);
+    expect([net.inputs, net.outputs, net.parameterCount]).to.deep.equal([3, 1, 15]);
+    const first = net.initialise(5);
+    expect(first).to.deep.equal(net.initialise(5));
+    expect(first).to.not.deep.equal(net.initialise(6));
+    expect([...first.subarray(8, 12)]).to.deep.equal([1, 1, 0, 0]);
+    const bound = 1 / Math.sqrt(3);
+    for (const value of first.subarray(0, 8)) expect(Math.abs(value)).to.be.at.most(bound);
+  });
+
+  it('captured and replayed gives the bits of what is issued, without an input gradient too', async () => {
+    const { net, pass, gradient, workspace, flat, input } = setUp(nets[1] as Layer[], 17);
+    pass();
+    const issued = await gradient.toArray(stream);
+    stream.fill(gradient, 0);
+    stream.beginCapture();
+    const y = net.forward(stream, net.over(flat), input, workspace);
+    ops.mul(stream, workspace.outputGradient, y, y);
+    net.backward(stream, net.over(flat), input, workspace, net.over(gradient));
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    const other = await gradient.toArray(stream);
+    expect(other).to.not.deep.equal(issued);
+    const now = net.forward(stream, net.over(flat), input, workspace);
+    ops.mul(stream, workspace.outputGradient, now, now);
+    net.backward(stream, net.over(flat), input, workspace, net.over(gradient));
+    expect(await gradient.toArray(stream)).to.deep.equal(other);
+  });
+
+  it('takes a layer of your own', async () => {
+    const doubled: Layer = {
+      name: 'doubled()',
+      outputs: (inputs) => inputs,
+      parameters: () => [],
+      forward: (to, { x, y }) => ops.add(to, y, x, x),
+      backward: (to, { dy, dx }) => dx && ops.add(to, dx, dy, dy),
+    };
+    const { pass, net } = setUp([linear(2, 2), doubled], 3);
+    const plain = setUp([linear(2, 2)], 3);
+    const [twice, once] = [await pass().toArray(stream), await plain.pass().toArray(stream)];
+    expect(net.outputs).to.equal(2);
+    expect(twice).to.deep.equal(once.map((value) => 2 * value));
+  });
+
+  it('knows the activations of the reference', () => {
+    expect(Object.keys(activations).sort()).to.deep.equal(
+      ['elu', 'gelu', 'geluTanh', 'relu', 'sigmoid', 'silu', 'tanh'].sort(),
+    );
+  });
+
+  it('refuses what does not fit, naming both sides', () => {
+    const { net, flat, input, workspace, gradient } = setUp(nets[0] as Layer[], 4);
+    const other = new Network([linear(3, 5), relu(), linear(5, 2)]).workspace(device, 4);
+    open.push(other);
+    const layered =
+      (...layers: unknown[]) =>
+      () =>
+        new Network(layers as Layer[]);
+    const cases: [string, () => unknown, string, string][] = [
+      [
+        'layers',
+        layered(linear(3, 4), relu(), linear(5, 2)),
+        'RangeError',
+        'layers[2], linear(5, 2), takes 5 numbers a row, layers[1], relu(), makes 4',
+      ],
+      [
+        'a layer',
+        layered(linear(3, 4), 'relu'),
+        'TypeError',
+        "layers[1] must be a layer such as linear(4, 8), got 'relu'",
+      ],
+      ['no width', layered(relu()), 'RangeError', 'a layer that says how many inputs'],
+      ['a size', () => linear(0, 3), 'RangeError', 'linear: inputs'],
+      ['epsilon', () => layerNorm(3, { epsilon: 0 }), 'RangeError', 'layerNorm: epsilon must be within (0, 1), got 0'],
+      ['a vector', () => net.over(flat.view({ shape: [3] })), 'RangeError', 'parameters must be 32 contiguous floats'],
+      [
+        'rows',
+        () => net.forward(stream, net.over(flat), input.view({ shape: [2, 3] }), workspace),
+        'RangeError',
+        'input must be 4×3',
+      ],
+      [
+        'parameters',
+        () => net.forward(stream, [], input, workspace),
+        'TypeError',
+        'forward: parameters must be what over() gives',
+      ],
+      [
+        'a workspace',
+        () => net.forward(stream, net.over(flat), input, other),
+        'TypeError',
+        "forward: the workspace must be this network's",
+      ],
+      [
+        'no gradients',
+        () => {
+          const pass = net.workspace(device, 4);
+          open.push(pass);
+          net.backward(stream, net.over(flat), input, pass, net.over(gradient));
+        },
+        'Error',
+        'without backward: true',
+      ],
+      ['an option', () => net.workspace(device, 4, { back: true } as never), 'TypeError', 'back'],
+    ];
+    for (const [what, call, name, text] of cases) {
+      const refused = refusal(call);
+      expect(refused.message, what).to.include(text);
+      expect(refused.name, what).to.equal(name);
+    }
+  });
+});
