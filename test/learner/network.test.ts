@@ -27,7 +27,7 @@ const nets: Layered[] = [
   [linear(3, 5), relu(), linear(5, 2)],
   [linear(4, 6), layerNorm(6), silu(), linear(6, 3)],
   [layerNorm(5), linear(5, 4), tanh(), wider],
-  [linear(7, 33), layerNorm(33), gelu(), linear(33, 40), geluTanh(), layerNorm(40), elu(), linear(40, 1), sigmoid()],
+  [linear(7, 17), layerNorm(17), gelu(), linear(17, 18), geluTanh(), layerNorm(18), elu(), linear(18, 1), sigmoid()],
 ];
 
 describe('learner/network', () => {
@@ -197,7 +197,7 @@ describe('learner/network', () => {
       ],
       ['no width', layered(relu()), 'RangeError', 'a layer that says how many inputs'],
       ['a size', () => linear(0, 3), 'RangeError', 'linear: inputs'],
-      ['epsilon', () => layerNorm(3, { epsilon: 0 }), 'RangeError', 'layerNorm: epsilon must be within (0, 1), got 0'],
+      ['epsilon', () => layerNorm(3, { epsilon: 0 }), 'RangeError', 'layerNorm: epsilon must be within'],
       ['a vector', () => net.over(flat.view({ shape: [3] })), 'RangeError', 'parameters must be 32 contiguous floats'],
       [
         'rows',

@@ -1,8 +1,7 @@
 /** Layers: what each makes of rows, and what of gradients, as launches over memory that is there. */
-import { checkCount } from '../../checks.ts';
+import { checkCount, checkKeys } from '../../checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
-import { rangeError } from '../../errors.ts';
-import { rowStride } from '../checks.ts';
+import { checkWithin, rowStride } from '../checks.ts';
 import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
@@ -81,9 +80,11 @@ export function linear(inputs: number, outputs: number): Layer {
 }
 
 /** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
-export function layerNorm(n: number, { epsilon = 1e-5 }: { epsilon?: number } = {}): Layer {
+export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
   checkCount('layerNorm: n', n);
-  if (!(epsilon > 0 && epsilon < 1)) throw rangeError(`layerNorm: epsilon must be within (0, 1), got ${epsilon}`);
+  checkKeys('layerNorm', options, ['epsilon']);
+  const { epsilon = 1e-5 } = options;
+  checkWithin('layerNorm: epsilon', epsilon, Number.MIN_VALUE, 1);
   const shapes = [
     { name: 'weight', shape: [n], initial: { value: 1 } },
     { name: 'bias', shape: [n], initial: { value: 0 } },
