@@ -206,8 +206,8 @@ void test_reductions() {
       };
       const auto most = [&](const float* r) { return double(*std::max_element(r, r + columns)); };
       const auto exps = [&](const float* r) {
-        double sum = 0;
-        for (int64_t j = 0; j < columns; j++) sum += std::exp(double(r[j]) - most(r));
+        double sum = 0, off = most(r);
+        for (int64_t j = 0; j < columns; j++) sum += std::exp(double(r[j]) - off);
         return sum;
       };
       reduced(
@@ -229,15 +229,17 @@ void test_reductions() {
         const Floats y(matrix(rows, columns, xs + 1)), same(x);
         launch("softmax_rows", {y, x}, {rows, columns, xs + 1, xs, logarithm}, {});
         launch("softmax_rows", {same, same}, {rows, columns, xs, xs, logarithm}, {});
-        for (int64_t i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++) {
+          const float* r = &x[i * xs];
+          const double off = most(r), sum = exps(r);
           for (int64_t j = 0; j < columns; j++) {
-            const float* r = &x[i * xs];
-            const double want = logarithm ? r[j] - most(r) - std::log(exps(r)) : std::exp(r[j] - most(r)) / exps(r);
+            const double want = logarithm ? r[j] - off - std::log(sum) : std::exp(r[j] - off) / sum;
             const float got = y[i * (xs + 1) + j];
             if (!(std::fabs(got - want) <= 1e-6 * std::max(1.0, std::fabs(want))))
               wrong("softmax", logarithm, i, j, got, want);
             check(same_bits(same[i * xs + j], got), "softmax_rows in place");
           }
+        }
       }
       // No number, and nothing to divide by.
       x[(rows - 1) * xs + columns / 2] = nan;
