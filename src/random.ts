@@ -41,6 +41,11 @@ export class Random {
     return low + (high - low) * this.next();
   }
 
+  /** Standard normal (Box and Muller). */
+  normal(): number {
+    return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
+  }
+
   /** A whole number in [0, count); `count` is a whole number from 1 to 2³². */
   below(count: number): number {
     if (typeof count !== 'number') throw typeError(`below takes a number, got ${shown(count)}`);

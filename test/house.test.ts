@@ -61,7 +61,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/trace': ['src/ring'],
   'src/trajectories': ['src/buffer'],
   'src/transfer': ['src/device'],
-  'src/learner': ['src/device'],
+  'src/learner': ['src/device', 'src/graph'],
   'src/memory': ['src/device'],
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],

@@ -49,7 +49,8 @@ export async function openParts({ seed, device, placement, trace, settings, limi
     ...network,
     batchSize,
     learningRate,
-    gamma,
+    // Windows say themselves what their bootstrap counts.
+    ...(needsOrder(settings) ? {} : { gamma }),
     tau,
     maxGradNorm,
     seed,

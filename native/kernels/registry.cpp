@@ -17,6 +17,7 @@ namespace host {
 }  // namespace host
 }  // namespace hotslot
 
+#include "kernels/need_learners.hpp"
 #include "kernels/need_ops.hpp"
 
 namespace hotslot {
@@ -119,69 +120,6 @@ void goal_reward(const KernelArgs&, Check& check) {
   check.within(0, "gamma", 0, 1), check.within(1, "threshold", 0, 1e18);
 }
 
-void td_target(const KernelArgs&, Check& check) {
-  static const char* const columns[] = {"reward_stride", "done_stride", "truncated_stride"};
-  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
-  check.vector(0, rows);
-  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
-  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
-  for (int i = 0; i < 3; i++) check.column(3 + i, rows, check.size(4 + i, columns[i]));
-  check.within(0, "gamma", 0, 1);
-}
-
-void td_target_discounts(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
-  check.vector(0, rows);
-  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
-  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
-  check.column(3, rows, check.size(4, "reward_stride"));
-  check.column(4, rows, check.size(5, "discount_stride"));
-}
-
-void td_loss(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
-  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
-  check.vector(1, doubled(rows));
-  check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
-  check.vector(3, rows);
-  check.column(4, rows, check.size(4, "action_stride"));
-  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
-}
-
-void td_loss_weighted(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
-  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
-  check.vector(1, doubled(rows));
-  check.column(2, rows, check.size(3, "priority_stride"));
-  check.matrix(3, rows, actions, check.stride(4, "q_stride", actions));
-  check.vector(4, rows);
-  check.column(5, rows, check.size(5, "action_stride"));
-  check.column(6, rows, check.at_least(6, "weight_stride", 0));
-  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
-}
-
-void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n")); }
-
-void clip_scale(const KernelArgs&, Check& check) {
-  check.vector(0, 4), check.vector(1, GK_PARTIALS);
-  check.within(0, "max_norm", 1e-30, 1e30);
-}
-
-// What the decay rates leave: beta up to 0.999999999.
-void rests(Check& check, int i) { check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1); }
-
-void adam_advance(const KernelArgs&, Check& check) {
-  check.vector(0, 1), check.vector(1, 4);
-  check.finite(0, "lr"), rests(check, 1);
-}
-
-void adam(const KernelArgs&, Check& check) {
-  const int64_t n = check.size(0, "n");
-  for (int i = 0; i < 4; i++) check.vector(i, n);
-  check.vector(4, 4);
-  rests(check, 0), check.within(2, "eps", 0, 1);
-}
-
 // Draws: `n` numbers from a state of four words.
 void draw(Check& check) { check.vector(0, check.size(0, "n")), check.vector(1, 4); }
 
@@ -223,6 +161,14 @@ const std::vector<Kernel>& all_kernels() {
         by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm)),
         by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm_backward)),
         HOTSLOT_KERNEL(scatter_columns),
+        HOTSLOT_KERNEL(squashed_gaussian),
+        HOTSLOT_KERNEL(squashed_gaussian_backward),
+        HOTSLOT_KERNEL(categorical_project),
+        by_block(GK_LANES, HOTSLOT_KERNEL(categorical_loss)),
+        by_block(1, HOTSLOT_KERNEL(categorical_mean)),
+        by_block(GK_LANES, HOTSLOT_KERNEL(categorical_mean_backward)),
+        HOTSLOT_KERNEL(moments),
+        HOTSLOT_KERNEL(moments_advance),
         HOTSLOT_KERNEL(bias_act),
         HOTSLOT_KERNEL(act_backward),
         by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),

@@ -1,6 +1,6 @@
-/** Adam over one flat vector, all of its state in device memory: a captured graph advances the step count itself. */
+/** Adam and AdamW over one flat vector, all of their state in device memory: a captured graph advances the step count itself. */
 
-import { checkKeys } from '../checks.ts';
+import { checkFlag, checkKeys } from '../checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
@@ -15,15 +15,21 @@ export interface AdamOptions {
   beta2?: number;
   /** default 1e-8 */
   epsilon?: number;
+  /** how much of the parameters each step pulls them towards 0; default 0 */
+  weightDecay?: number;
+  /** true: the rate times weightDecay is taken off them, as AdamW does; false, the default: their share is added to the gradient */
+  decoupled?: boolean;
   /** scales the gradient so that its global norm is at most this; default: no clipping */
   maxGradNorm?: number;
 }
 
-const keys = ['learningRate', 'beta1', 'beta2', 'epsilon', 'maxGradNorm'] as const satisfies (keyof AdamOptions)[];
+export const adamKeys = [
+  ...['learningRate', 'beta1', 'beta2', 'epsilon', 'weightDecay', 'decoupled', 'maxGradNorm'],
+] as readonly (keyof AdamOptions)[];
 
 /** Those of a learner's options that are its optimiser's. */
 export const adamOptions = (options: AdamOptions): AdamOptions =>
-  Object.fromEntries(keys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]));
+  Object.fromEntries(adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]));
 
 /** Places in the factors: what adam_advance and clip_scale write and adam reads. */
 const clipFactor = 2;
@@ -34,34 +40,46 @@ export class Adam extends Owner {
   readonly parameters: Tensor<'float32'>;
   /** int32 [1]: updates done so far */
   readonly steps: Tensor<'int32'>;
-  readonly #mean: Tensor<'float32'>;
-  readonly #spread: Tensor<'float32'>;
+  /** float32: the running means of the gradient and of its square, before their bias is taken out */
+  readonly mean: Tensor<'float32'>;
+  readonly spread: Tensor<'float32'>;
+  readonly #device: Device;
   readonly #factors: Tensor<'float32'>;
   readonly #partial: Tensor<'float32'>;
-  readonly #learningRate: number;
+  /** factors that no step reads */
+  readonly #looked: Tensor<'float32'>;
+  /** float32 [1]: what steps take from now on; setLearningRate() writes it, also between replays of a captured step */
+  readonly learningRate: Tensor<'float32'>;
   /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
   readonly #rests: readonly [number, number];
-  readonly #epsilon: number;
+  readonly #reals: readonly [epsilon: number, decay: number, pull: number];
   readonly #maxGradNorm: number | undefined;
 
   /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
   constructor(device: Device, parameters: Tensor<'float32'>, options: AdamOptions = {}) {
     super('this optimiser');
     checkDevice('Adam', device);
-    checkKeys('Adam', options, keys);
+    checkKeys('Adam', options, adamKeys);
     const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
+    const { weightDecay = 0, decoupled = false } = options;
     this.parameters = checkVector('parameters', parameters, parameters?.size);
-    this.#learningRate = checkWithin('learningRate', learningRate, 0, 1e6);
+    checkWithin('learningRate', learningRate, 0, 1e6);
+    checkFlag('decoupled', decoupled);
+    checkWithin('weightDecay', weightDecay, 0, 1e6);
     this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
-    this.#epsilon = checkWithin('epsilon', epsilon, 0, 1);
+    checkWithin('epsilon', epsilon, 0, 1);
+    this.#reals = [epsilon, decoupled ? weightDecay : 0, decoupled ? 0 : weightDecay];
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
     const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     const { size } = parameters;
+    this.#device = device;
     using making = makingOf(this);
     this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
-    this.#mean = allocate(size);
-    this.#spread = allocate(size);
+    this.mean = allocate(size);
+    this.spread = allocate(size);
+    this.learningRate = allocate(1).write(Float32Array.of(learningRate));
     this.#partial = allocate(normLanes);
+    this.#looked = allocate(4);
     this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
     making.done();
   }
@@ -75,18 +93,35 @@ export class Adam extends Owner {
     return this.#factors.view({ shape: [1], offset: clipFactor });
   }
 
+  /** Writes the gradient's global norm to `out`, a float32 [1], whether or not steps clip. */
+  norm(stream: Stream, gradient: Tensor<'float32'>, out: Tensor<'float32'>): void {
+    checkStream('norm', stream);
+    checkVector('gradient', gradient, this.parameters.size);
+    checkVector('out', out, 1);
+    this.#measure(stream, gradient, this.#looked, 1);
+    stream.copy(out.view({ shape: [1] }), this.#looked.view({ shape: [1], offset: normPlace }));
+  }
+
+  #measure(stream: Stream, gradient: Tensor<'float32'>, factors: Tensor<'float32'>, most: number): void {
+    stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [gradient.size] });
+    stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
+  }
+
   /** Enqueues one step with `gradient`, a contiguous float32 vector as long as the parameters. */
   step(stream: Stream, gradient: Tensor<'float32'>): void {
     const n = this.parameters.size;
     checkStream('step', stream);
     checkVector('gradient', gradient, n);
     const factors = this.#factors;
-    if (this.#maxGradNorm !== undefined) {
-      stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [n] });
-      stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [this.#maxGradNorm] });
-    }
-    stream.launch('adam_advance', { tensors: [this.steps, factors], reals: [this.#learningRate, ...this.#rests] });
-    const tensors = [this.parameters, this.#mean, this.#spread, gradient, factors] as const;
-    stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, this.#epsilon] });
+    if (this.#maxGradNorm !== undefined) this.#measure(stream, gradient, factors, this.#maxGradNorm);
+    stream.launch('adam_advance', { tensors: [this.steps, factors, this.learningRate], reals: this.#rests });
+    const tensors = [this.parameters, this.mean, this.spread, gradient, factors, this.learningRate] as const;
+    stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, ...this.#reals] });
+  }
+
+  /** Steps enqueued on `stream` behind this take `rate`; so do replays of a captured step that begin behind it. */
+  setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
+    checkStream('setLearningRate', stream);
+    this.learningRate.write(Float32Array.of(checkWithin('learningRate', rate, 0, 1e6)), stream);
   }
 }

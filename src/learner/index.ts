@@ -1,11 +1,27 @@
 /** `hotslot/learner`: networks, optimisers and learners as device work that can be captured. */
 export type { Activation } from './activation.ts';
+export type { ActorCritic, ActorCriticBatch } from './actor-critic/actor-critic.ts';
+export type { ActorValue } from './actor-critic/critics.ts';
+export type { CriticKind } from './actor-critic/heads.ts';
+export type { ActorCriticOptions, ActorOptions } from './actor-critic/options.ts';
+export {
+  type ActorPolicy,
+  SacPolicy,
+  type SacPolicyOptions,
+  Td3Policy,
+  type Td3PolicyOptions,
+} from './actor-critic/policies.ts';
+export { SacLearner, type SacOptions } from './actor-critic/sac.ts';
+export { type GaussianOptions, SquashedGaussian } from './actor-critic/squashed-gaussian.ts';
+export { Td3Learner, type Td3Options } from './actor-critic/td3.ts';
 export { Adam, type AdamOptions } from './adam.ts';
+export type { ColumnWidths, Rows } from './batch.ts';
 export { type ConvertOptions, convert } from './convert.ts';
-export { DqnLearner, type DqnOptions } from './dqn.ts';
-export type { DqnBatch } from './dqn-batch.ts';
-export { type LayerTensors, Mlp, type MlpWorkspace } from './mlp.ts';
-export { type DenseLayer, MlpLayout, type MlpOptions } from './mlp-layout.ts';
+export { type DqnBatch, DqnLearner, type DqnOptions } from './dqn/dqn.ts';
+export type { QHead } from './dqn/heads.ts';
+export type { Draw, EventRecord, Learner, UpdateOptions } from './learner.ts';
+export { Mlp, type MlpOptions } from './mlp.ts';
+export { dueling, expectation } from './network/heads.ts';
 export {
   elu,
   gelu,
@@ -23,6 +39,8 @@ export {
 } from './network/layers.ts';
 export { Network, type NetworkParameter, type NetworkWorkspace } from './network/network.ts';
 export { firstNonFinite, type NonFinite } from './non-finite.ts';
+export { Normaliser, type NormaliserOptions } from './normaliser.ts';
 export { ops } from './ops/index.ts';
 export type { MatmulOptions } from './ops/rows.ts';
 export { MlpPolicy } from './policy.ts';
+export type { LearnerState, Saved } from './state.ts';

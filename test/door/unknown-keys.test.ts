@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { DeviceGenerator } from '../../src/graph/index.ts';
 import { CpuTensor, type Device, openDevice, ReplayBuffer, uniformIndices } from '../../src/index.ts';
-import { Adam, DqnLearner, Mlp, MlpLayout, MlpPolicy } from '../../src/learner/index.ts';
+import { Adam, DqnLearner, Mlp } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('the door: options', () => {
@@ -21,8 +21,6 @@ describe('the door: options', () => {
     const calls: Record<string, (wrong: object) => unknown> = {
       Adam: (wrong) => new Adam(device, tensor, { ...wrong }),
       Mlp: (wrong) => new Mlp({ sizes: [1, 2], ...wrong }),
-      MlpLayout: (wrong) => new MlpLayout({ sizes: [1, 2], ...wrong }),
-      MlpPolicy: (wrong) => new MlpPolicy({ sizes: [1, 2], ...wrong }),
       workspace: (wrong) => mlp.workspace(device, 2, { ...wrong }),
       DqnLearner: (wrong) =>
         new DqnLearner(device, { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, ...wrong } as never),

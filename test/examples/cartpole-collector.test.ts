@@ -30,9 +30,9 @@ function collector(seed = 3) {
 
 /** Weights whose network prefers one action everywhere. */
 function always(action: number): Float32Array {
-  const { layout, parameters } = new MlpPolicy({ sizes: networkSizes(settings) });
-  const { bias } = layout.layers[layout.layers.length - 1] as (typeof layout.layers)[number];
-  parameters[bias + action] = 1;
+  const { network, parameters } = new MlpPolicy({ sizes: networkSizes(settings) });
+  const bias = network.parameters.at(-1) as (typeof network.parameters)[number];
+  parameters[bias.offset + action] = 1;
   return parameters;
 }
 

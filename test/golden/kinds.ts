@@ -21,6 +21,7 @@ import {
   type LayerCase,
 } from './layers.ts';
 import { checkNstep, type NstepCase } from './nstep.ts';
+import { checkC51, checkEmpirical, checkGaussian, checkOptimizer, checkRunning } from './parts.ts';
 import {
   type BoundaryCase,
   checkBoundary,
@@ -31,6 +32,7 @@ import {
 } from './prioritized.ts';
 import { checkSample, type SampleCase, sampleName } from './sample.ts';
 import { checkStacks, type StacksCase } from './stacks.ts';
+import { checkUpdate, type UpdateCase, updateKinds } from './updates.ts';
 import { checkWindows, type WindowsCase } from './windows.ts';
 
 export interface Case {
@@ -106,6 +108,12 @@ const named: Readonly<Record<string, Kind>> = {
   'layer.mse': learnt(checkMse),
   'layer.huber': learnt(checkHuber),
   'layer.smooth_l1': learnt(checkSmoothL1),
+  squashed_gaussian: learnt(checkGaussian),
+  c51: learnt(checkC51),
+  optimizer: learnt(checkOptimizer),
+  'normalizer.empirical': learnt(checkEmpirical),
+  'normalizer.running_mean_std': learnt(checkRunning),
+  ...Object.fromEntries(updateKinds.map((name) => [name, kind<UpdateCase>(({ id }) => id, checkUpdate)])),
   polyak: learnt(checkPolyak),
   clip_grad_norm: learnt(checkClip),
 };

@@ -19,7 +19,12 @@ type Floats = Tensor<'float32'>;
 const PART = 2e-6;
 
 /** Compares with a number or a tensor, by its largest. */
-async function compare(what: string, got: Floats, wanted: Numbers | number | undefined, part = PART): Promise<void> {
+export async function compare(
+  what: string,
+  got: Floats,
+  wanted: Numbers | number | undefined,
+  part = PART,
+): Promise<void> {
   const found = await got.toArray();
   if (wanted === undefined) throw new Difference(`${what} is missing in the file`);
   const list = typeof wanted === 'number' ? [wanted] : wanted.data;
@@ -28,7 +33,7 @@ async function compare(what: string, got: Floats, wanted: Numbers | number | und
 }
 
 /** The host device with memory that goes with the case. */
-class Bench implements Disposable {
+export class Bench implements Disposable {
   readonly device = openDevice('host:0');
   readonly stream: Stream = this.device.currentStream;
   readonly #open: { close(): void }[] = [];

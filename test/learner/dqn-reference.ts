@@ -1,7 +1,6 @@
 /** Batches for the DQN tests and one DQN step in float64. */
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
-import type { DqnOptions } from '../../src/learner/dqn.ts';
-import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
+import type { DqnOptions, Network } from '../../src/learner/index.ts';
 import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
 
 /** A learner that is small enough to be compared step by step. */
@@ -69,18 +68,18 @@ const argmax = (row: readonly number[]) => row.indexOf(Math.max(...row));
 
 /** One step of DqnLearner's arithmetic; changes online, target and adam. */
 export function referenceStep(
-  layout: MlpLayout,
+  network: Network,
   options: DqnOptions,
   online: number[],
   target: number[],
   adam: ReferenceAdam,
   batch: Batch,
 ): { loss: number; meanQ: number; errors: number[] } {
-  const { gamma = 0.99, huberDelta = 1, doubleDqn = true, tau = 0.005, maxGradNorm } = options;
+  const { gamma = 0.99, huberDelta = 1, double = true, tau = 0.005, maxGradNorm } = options;
   const rows = batch.obs.length;
-  const value = forward(layout, target, batch.nextObs).at(-1) as Rows;
-  const choice = doubleDqn ? (forward(layout, online, batch.nextObs).at(-1) as Rows) : value;
-  const passes = forward(layout, online, batch.obs);
+  const value = forward(network, target, batch.nextObs).at(-1) as Rows;
+  const choice = double ? (forward(network, online, batch.nextObs).at(-1) as Rows) : value;
+  const passes = forward(network, online, batch.obs);
   const q = passes.at(-1) as Rows;
   let loss = 0;
   let meanQ = 0;
@@ -101,7 +100,7 @@ export function referenceStep(
     const slope = huberDelta === 0 ? 2 * d : near ? d : huberDelta * Math.sign(d);
     return row.map((_, j) => (j === a ? (weight * slope) / rows : 0));
   });
-  const { gradient } = backward(layout, online, passes, dq);
+  const { gradient } = backward(network, online, passes, dq);
   const norm = Math.sqrt(gradient.reduce((s, g) => s + g * g, 0));
   const clip = maxGradNorm === undefined ? 1 : Math.min(1, maxGradNorm / (norm + 1e-6));
   const clipped = gradient.map((g) => g * clip);

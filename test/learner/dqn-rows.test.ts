@@ -30,6 +30,9 @@ describe('learner/dqn: row by row', () => {
     return { table, parts: lists.map((_, j) => table.view({ shape: [n], offset: j + 1, strides: [width] })) };
   }
 
+  /** For batches that say what their bootstrap counts. */
+  const { gamma, ...ungiven } = small;
+
   /** A learner with its batch, and what an update left. */
   async function setUp(options: DqnOptions, batch: Batch) {
     const learner = new DqnLearner(device, options);
@@ -59,10 +62,10 @@ describe('learner/dqn: row by row', () => {
   for (const [name, variant] of [
     ['Huber', {}],
     ['the squared error', { huberDelta: 0 }],
-    ['plain DQN with clipped gradients', { doubleDqn: false, maxGradNorm: 0.05, huberDelta: 0.2 }],
+    ['plain DQN with clipped gradients', { double: false, maxGradNorm: 0.05, huberDelta: 0.2 }],
   ] as const) {
     it(`discounts, weights and priorities agree with the reference: ${name}`, async () => {
-      const options = { ...small, tau: 0.3, batchSize: rows, ...variant };
+      const options: DqnOptions = { ...ungiven, tau: 0.3, batchSize: rows, ...variant };
       const batch = randomBatch(9, rows, options.obsDim, options.actions);
       batch.discounts = batch.rewards.map((_, i) => discountOf(i));
       batch.weights = batch.rewards.map((_, i) => weightOf(i));
@@ -70,12 +73,12 @@ describe('learner/dqn: row by row', () => {
       const { table, parts } = wide(batch.discounts, batch.weights, batch.rewards);
       const [discounts, weights, priorities] = parts as [Tensor<'float32'>, Tensor<'float32'>, Tensor<'float32'>];
       const { obs, nextObs, actions, rewards } = made.tensors;
-      const online = [...made.learner.mlp.initialise(options.seed)];
+      const online = [...made.learner.network.initialise(small.seed)];
       const target = [...online];
       const adam = new ReferenceAdam(online.length);
       for (let i = 0; i < 3; i++) {
         made.learner.update(stream, { obs, nextObs, actions, rewards, discounts, weights, priorities }, made.out);
-        const step = referenceStep(made.learner.mlp, options, online, target, adam, batch);
+        const step = referenceStep(made.learner.network, options, online, target, adam, batch);
         expectClose(await made.out.toArray(stream), [step.loss, step.meanQ], 1e-5, `scalars of update ${i}`);
         expectClose(await priorities.toArray(stream), step.errors, 1e-5, `priorities of update ${i}`);
       }
@@ -110,16 +113,16 @@ describe('learner/dqn: row by row', () => {
   it('discounts of gamma · (1 − terminated) are dones and truncated to the bit, and go before them', async () => {
     const batch = randomBatch(7, rows, small.obsDim, small.actions);
     const ended = batch.dones.map((done, i) => done === 1 && batch.truncated[i] === 0);
-    const gamma = Math.fround(small.gamma);
+    const counted = Math.fround(gamma);
     const { table, parts } = wide(
-      ended.map((each) => (each ? 0 : gamma)),
-      ended.map((each) => (each ? 0 : gamma ** 2)),
+      ended.map((each) => (each ? 0 : counted)),
+      ended.map((each) => (each ? 0 : counted ** 2)),
     );
     const [discounts, others] = parts as [Tensor<'float32'>, Tensor<'float32'>];
-    const [plain, without, both, squared] = await statesOf(
-      small,
+    const [plain] = await statesOf(small, batch, (each) => each);
+    const [without, both, squared] = await statesOf(
+      ungiven,
       batch,
-      (each) => each,
       ({ obs, nextObs, actions, rewards }) => ({ obs, nextObs, actions, rewards, discounts }),
       (each) => ({ ...each, discounts }),
       (each) => ({ ...each, discounts: others }),
@@ -174,8 +177,8 @@ describe('learner/dqn: row by row', () => {
       Tensor<'float32'>,
       Tensor<'float32'>,
     ];
-    using whole = await setUp(small, batch);
-    using part = await setUp(small, batch);
+    using whole = await setUp(ungiven, batch);
+    using part = await setUp(ungiven, batch);
     whole.learner.update(stream, { ...whole.tensors, actions, discounts, weights, priorities: ours }, whole.out);
     for (let start = 0; start < rows; start += 16) {
       const cut = <D extends DType>(tensor: Tensor<D>) =>
@@ -202,8 +205,8 @@ describe('learner/dqn: row by row', () => {
   it('captured, each replay reads its weights and discounts anew and writes its priorities', async () => {
     const batch = randomBatch(3, rows, small.obsDim, small.actions);
     const range = batch.actions.map((_, i) => i);
-    using eager = await setUp(small, batch);
-    using captured = await setUp(small, batch);
+    using eager = await setUp(ungiven, batch);
+    using captured = await setUp(ungiven, batch);
     const tables = [0, 1].map(() => wide(range.map(discountOf), range.map(weightOf), range));
     using actions = device.allocate({ shape: [rows], dtype: 'uint8' });
     actions.write(Uint8Array.from(batch.actions), stream);
@@ -266,7 +269,7 @@ describe('learner/dqn: row by row', () => {
       truncated: Uint8Array.from(numbers.truncated),
     });
     const own = openDevice(TESTED);
-    using learner = new DqnLearner(own, small);
+    using learner = new DqnLearner(own, ungiven);
     await learner.ready;
     using priorities = own.allocate({ shape: [32] });
     await using pipeline = await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 32, placement: 'inline' });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import { DqnLearner, type DqnOptions } from '../../src/learner/dqn.ts';
+import { DqnLearner, type DqnOptions } from '../../src/learner/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';
@@ -30,7 +30,7 @@ describe('learner/dqn', () => {
 
   const variants: [string, Partial<DqnOptions>][] = [
     ['double DQN with Huber', {}],
-    ['plain DQN', { doubleDqn: false }],
+    ['plain DQN', { double: false }],
     ['the mean squared error', { huberDelta: 0 }],
     ['a small Huber threshold', { huberDelta: 0.1 }],
     ['tanh', { activation: 'tanh' }],
@@ -42,12 +42,12 @@ describe('learner/dqn', () => {
       const batch = randomBatch(9, options.batchSize, options.obsDim, options.actions);
       using made = await setUp(options, batch);
       const { learner, tensors, out } = made;
-      const online = [...learner.mlp.initialise(options.seed)];
+      const online = [...learner.network.initialise(options.seed)];
       const target = [...online];
       const adam = new ReferenceAdam(online.length);
       for (let i = 0; i < 3; i++) {
         learner.update(stream, tensors, out);
-        const { loss, meanQ } = referenceStep(learner.mlp, options, online, target, adam, batch);
+        const { loss, meanQ } = referenceStep(learner.network, options, online, target, adam, batch);
         expectClose(await out.toArray(stream), [loss, meanQ], 1e-5, `scalars of update ${i}`);
       }
       expectClose(await learner.parameters.toArray(stream), online, 1e-5, 'parameters');

@@ -2,8 +2,7 @@
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import { Mlp } from '../../src/learner/mlp.ts';
-import type { MlpOptions } from '../../src/learner/mlp-layout.ts';
+import { Mlp, type MlpOptions } from '../../src/learner/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
@@ -28,10 +27,10 @@ describe('learner/mlp', () => {
   it('the flat layout is W1, b1, W2, b2 without gaps, drawn uniformly within ±1/√inputs', () => {
     const mlp = new Mlp({ sizes: [4, 120, 84, 2] });
     expect(mlp.parameterCount).to.equal(4 * 120 + 120 + 120 * 84 + 84 + 84 * 2 + 2);
-    expect(mlp.layers.map(({ weight, bias }) => [weight, bias])).to.deep.equal([
-      [0, 480],
-      [600, 10680],
-      [10764, 10932],
+    expect(mlp.parameters.map(({ offset }) => offset)).to.deep.equal([0, 480, 600, 10680, 10764, 10932]);
+    expect(mlp.parameters.map(({ name, shape }) => `${name} ${shape}`).slice(2, 4)).to.deep.equal([
+      '2.weight 84,120',
+      '2.bias 84',
     ]);
     const weights = mlp.initialise(5);
     expect(weights).to.deep.equal(mlp.initialise(5));

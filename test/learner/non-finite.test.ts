@@ -1,7 +1,7 @@
 /** Which operation wrote the first number that is none. */
 import { expect } from 'chai';
 import { openDevice } from '../../src/device/open.ts';
-import { DqnLearner } from '../../src/learner/dqn.ts';
+import { DqnLearner } from '../../src/learner/index.ts';
 import { firstNonFinite } from '../../src/learner/non-finite.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

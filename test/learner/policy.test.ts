@@ -1,6 +1,6 @@
 /** The policy's forward on the calling thread: equal to the reference, greedy, and strict about sizes. */
 import { expect } from 'chai';
-import { MlpPolicy } from '../../src/learner/policy.ts';
+import { MlpPolicy } from '../../src/learner/index.ts';
 import { expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
 describe('learner/policy', () => {
@@ -13,9 +13,9 @@ describe('learner/policy', () => {
     for (const n of [1, 2, 5, 64]) {
       it(`[${sizes}] on ${n} rows gives the reference's values and the greatest one's place`, () => {
         const policy = new MlpPolicy({ sizes, activation: n === 5 ? 'tanh' : 'relu' });
-        policy.load(policy.layout.initialise(1));
+        policy.load(policy.network.initialise(1));
         const obs = rounded(randomRows(n, n, sizes[0] as number));
-        const want = forward(policy.layout, policy.parameters, obs).at(-1) as Rows;
+        const want = forward(policy.network, policy.parameters, obs).at(-1) as Rows;
         expectClose(policy.values(flat(obs), n), want.flat(), 1e-6, 'values');
         expect([...policy.act(flat(obs), n)]).to.deep.equal(want.map((row) => row.indexOf(Math.max(...row))));
       });
@@ -24,7 +24,7 @@ describe('learner/policy', () => {
 
   it('rows do not influence each other, whatever their number', () => {
     const policy = new MlpPolicy({ sizes: [4, 30, 3] });
-    policy.load(policy.layout.initialise(2));
+    policy.load(policy.network.initialise(2));
     const obs = flat(randomRows(3, 9, 4));
     const together = Float32Array.from(policy.values(obs, 9));
     for (let row = 0; row < 9; row++) {
@@ -40,7 +40,10 @@ describe('learner/policy', () => {
     policy.load(Float32Array.of(-1, 1, 0, 0));
     expect([...policy.act(Float32Array.of(3, -3), 2)]).to.deep.equal([1, 0]);
     expect([...policy.act(Float32Array.of(), 0)]).to.deep.equal([]);
-    expect(() => policy.load(new Float32Array(5))).to.throw(RangeError, 'must be 4 floats for [1,2], got 5');
+    expect(() => policy.load(new Float32Array(5))).to.throw(
+      RangeError,
+      'must be 4 floats for a network from 1 to 2 numbers, got 5',
+    );
     const many = new Array(1_000_000).fill(0.5);
     expect(() => policy.load(many as never)).to.throw(
       TypeError,

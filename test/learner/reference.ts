@@ -1,6 +1,6 @@
 /** The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are compared with. */
 import { expect } from 'chai';
-import type { MlpLayout } from '../../src/learner/mlp-layout.ts';
+import type { Network } from '../../src/learner/index.ts';
 import { Random } from '../../src/random.ts';
 
 /** Row-major [rows][columns]. */
@@ -21,17 +21,39 @@ export function rounded(rows: Rows): Rows {
   return rows.map((row) => row.map(Math.fround));
 }
 
+interface Dense {
+  inputs: number;
+  outputs: number;
+  /** offsets in the flat vector: weight [outputs, inputs], bias [outputs] */
+  weight: number;
+  bias: number;
+  activation: string;
+}
+
+/** A perceptron's linear layers, each with what is behind it. */
+function denseOf({ layers, parameters }: Network): Dense[] {
+  return layers.flatMap((_, i) => {
+    const weight = parameters.find(({ name }) => name === `${i}.weight`);
+    const bias = parameters.find(({ name }) => name === `${i}.bias`);
+    if (!weight || !bias) return [];
+    const [outputs, inputs] = weight.shape as [number, number];
+    const next = layers[i + 1]?.name ?? '';
+    const activation = next.startsWith('linear') ? '' : next;
+    return [{ inputs, outputs, weight: weight.offset, bias: bias.offset, activation }];
+  });
+}
+
 /** Outputs of every layer, input first. */
-export function forward(layout: MlpLayout, parameters: ArrayLike<number>, input: Rows): Rows[] {
+export function forward(network: Network, parameters: ArrayLike<number>, input: Rows): Rows[] {
   const passes = [input];
-  for (const { inputs, outputs, weight, bias, activation } of layout.layers) {
+  for (const { inputs, outputs, weight, bias, activation } of denseOf(network)) {
     const x = passes[passes.length - 1] as Rows;
     passes.push(
       x.map((row) =>
         Array.from({ length: outputs }, (_, o) => {
           let z = parameters[bias + o] as number;
-          for (let i = 0; i < inputs; i++) z += (row[i] as number) * (parameters[weight + i * outputs + o] as number);
-          return activation === 'relu' ? Math.max(z, 0) : activation === 'tanh' ? Math.tanh(z) : z;
+          for (let i = 0; i < inputs; i++) z += (row[i] as number) * (parameters[weight + o * inputs + i] as number);
+          return activation === 'relu()' ? Math.max(z, 0) : activation === 'tanh()' ? Math.tanh(z) : z;
         }),
       ),
     );
@@ -40,23 +62,24 @@ export function forward(layout: MlpLayout, parameters: ArrayLike<number>, input:
 }
 
 /** Gradients of Σ y·dy: by parameter, and at the input. */
-export function backward(layout: MlpLayout, parameters: ArrayLike<number>, passes: Rows[], dy: Rows) {
-  const gradient = new Array<number>(layout.parameterCount).fill(0);
+export function backward(network: Network, parameters: ArrayLike<number>, passes: Rows[], dy: Rows) {
+  const gradient = new Array<number>(network.parameterCount).fill(0);
+  const layers = denseOf(network);
   let d = dy;
-  for (let l = layout.layers.length - 1; l >= 0; l--) {
-    const { inputs, outputs, weight, bias, activation } = layout.layers[l] as MlpLayout['layers'][number];
+  for (let l = layers.length - 1; l >= 0; l--) {
+    const { inputs, outputs, weight, bias, activation } = layers[l] as Dense;
     const x = passes[l] as Rows;
     const y = passes[l + 1] as Rows;
     d = d.map((row, r) => {
       const dz = row.map((g, o) => {
         const v = y[r]?.[o] as number;
-        return g * (activation === 'relu' ? Number(v > 0) : activation === 'tanh' ? 1 - v * v : 1);
+        return g * (activation === 'relu()' ? Number(v > 0) : activation === 'tanh()' ? 1 - v * v : 1);
       });
       const dx = new Array<number>(inputs).fill(0);
       for (let o = 0; o < outputs; o++) {
         gradient[bias + o] = (gradient[bias + o] as number) + (dz[o] as number);
         for (let i = 0; i < inputs; i++) {
-          const at = weight + i * outputs + o;
+          const at = weight + o * inputs + i;
           gradient[at] = (gradient[at] as number) + (x[r]?.[i] as number) * (dz[o] as number);
           dx[i] = (dx[i] as number) + (dz[o] as number) * (parameters[at] as number);
         }

@@ -1,8 +1,10 @@
 /** Layers: what each makes of rows, and what of gradients, as launches over memory that is there. */
 import { checkCount, checkKeys } from '../../checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
+import { type Activation, activations } from '../activation.ts';
 import { checkWithin, rowStride } from '../checks.ts';
 import { ops } from '../ops/index.ts';
+import { type ActivationName, activate, normalised, dense as onHost } from './host.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -26,11 +28,11 @@ export interface LayerPass {
   readonly kept: Floats | undefined;
 }
 
-/** And back: `dy` may be overwritten, `gradients` are, `dx` is where somebody wants it. */
+/** And back: `dy` may be overwritten, `gradients` are; they and `dx` are there where somebody wants them. */
 export interface LayerReturn extends LayerPass {
   readonly dy: Floats;
   readonly dx: Floats | undefined;
-  readonly gradients: readonly Floats[];
+  readonly gradients: readonly Floats[] | undefined;
   /** [rows, scratch] */
   readonly scratch: Floats | undefined;
 }
@@ -50,18 +52,27 @@ export interface Layer {
   scratch?(inputs: number): number;
   forward(stream: Stream, pass: LayerPass): void;
   backward(stream: Stream, pass: LayerReturn): void;
+  /** this layer with the one behind it in one, where that is faster; parameters and numbers stay those of this one */
+  fuse?(next: Layer): Layer | undefined;
+  /** without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it is; both may be longer */
+  run?(x: Float32Array, rows: number, y: Float32Array, parameters: readonly Float32Array[], inputs: number): void;
 }
 
 /** y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs. */
 export function linear(inputs: number, outputs: number): Layer {
   checkCount('linear: inputs', inputs);
   checkCount('linear: outputs', outputs);
+  return dense(inputs, outputs, 'none');
+}
+
+/** A linear layer, with the activation behind it where a kernel does both. */
+function dense(inputs: number, outputs: number, act: Activation): Layer {
   const initial = { bound: 1 / Math.sqrt(inputs) };
   const shapes = [
     { name: 'weight', shape: [outputs, inputs], initial },
     { name: 'bias', shape: [outputs], initial },
   ];
-  return {
+  const layer: Layer = {
     name: `linear(${inputs}, ${outputs})`,
     inputs,
     outputs: () => outputs,
@@ -69,14 +80,32 @@ export function linear(inputs: number, outputs: number): Layer {
     forward(stream, { parameters: [weight, bias], x, y }) {
       ops.matmul(stream, y, x, weight!, { transB: true });
       const stride = rowStride(y);
-      stream.launch('bias_act', { tensors: [y, y, bias!], wholes: [y.shape[0]!, outputs, stride, stride, 0] });
+      const wholes = [y.shape[0]!, outputs, stride, stride, activations[act]] as const;
+      stream.launch('bias_act', { tensors: [y, y, bias!], wholes });
     },
-    backward(stream, { parameters: [weight], x, dy, dx, gradients: [ofWeight, ofBias] }) {
-      sumColumns(stream, ofBias!, dy);
-      ops.matmul(stream, ofWeight!, dy, x, { transA: true });
+    backward(stream, { parameters: [weight], x, y, dy, dx, gradients }) {
+      if (act !== 'none') {
+        const [above, below] = [rowStride(dy), rowStride(y)];
+        const wholes = [dy.shape[0]!, outputs, above, above, below, activations[act]] as const;
+        stream.launch('act_backward', { tensors: [dy, dy, y], wholes });
+      }
+      if (gradients) {
+        sumColumns(stream, gradients[1]!, dy);
+        ops.matmul(stream, gradients[0]!, dy, x, { transA: true });
+      }
       if (dx) ops.matmul(stream, dx, dy, weight!);
     },
+    run(x, rows, y, [weight, bias]) {
+      onHost(x, rows, y, weight!, bias!, inputs);
+      if (act !== 'none') activate(act, y, rows * outputs, y);
+    },
   };
+  if (act !== 'none') return layer;
+  const fuse = (next: Layer) => {
+    const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
+    return both && dense(inputs, outputs, both);
+  };
+  return { ...layer, fuse };
 }
 
 /** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
@@ -103,15 +132,16 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
         reals: [epsilon],
       });
     },
-    backward(stream, { parameters: [weight], x, kept, dy, dx, gradients: [ofWeight, ofBias], scratch }) {
-      sumColumns(stream, ofBias!, dy);
+    backward(stream, { parameters: [weight], x, kept, dy, dx, gradients, scratch }) {
+      if (gradients) sumColumns(stream, gradients[1]!, dy);
       const into = dx ?? dy;
       stream.launch('layer_norm_backward', {
         tensors: [into, scratch!, dy, x, kept!, weight!],
         wholes: [dy.shape[0]!, n, rowStride(into), rowStride(scratch!), rowStride(dy), rowStride(x)],
       });
-      sumColumns(stream, ofWeight!, scratch!);
+      if (gradients) sumColumns(stream, gradients[0]!, scratch!);
     },
+    run: (x, rows, y, [weight, bias]) => normalised(x, rows, y, weight!, bias!, epsilon),
   };
 }
 
@@ -120,7 +150,7 @@ function sumColumns(stream: Stream, out: Floats, x: Floats): void {
   stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
 }
 
-function activation(name: 'relu' | 'tanh' | 'sigmoid' | 'silu' | 'gelu' | 'geluTanh' | 'elu'): () => Layer {
+function activation(name: ActivationName): () => Layer {
   const layer: Layer = {
     name: `${name}()`,
     outputs: (inputs) => inputs,
@@ -129,6 +159,7 @@ function activation(name: 'relu' | 'tanh' | 'sigmoid' | 'silu' | 'gelu' | 'geluT
     backward(stream, { x, dy, dx }) {
       if (dx) ops.backward[name](stream, dx, dy, x);
     },
+    run: (x, rows, y, _parameters, inputs) => activate(name, x, rows * inputs, y),
   };
   return () => layer;
 }

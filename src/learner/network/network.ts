@@ -19,7 +19,10 @@ export interface NetworkParameter {
   readonly offset: number;
 }
 
+/** A layer, or one with the next fused into it. */
 interface Stage {
+  /** the layer's number; of two the first's */
+  readonly index: number;
   readonly layer: Layer;
   readonly inputs: number;
   readonly outputs: number;
@@ -48,7 +51,8 @@ export class Network {
     this.inputs = first.inputs as number;
     const stages: Stage[] = [];
     let [width, at] = [this.inputs, 0];
-    for (const [i, layer] of this.layers.entries()) {
+    for (let i = 0; i < this.layers.length; i++) {
+      const layer = this.layers[i] as Layer;
       if (layer.inputs !== undefined && layer.inputs !== width) {
         throw rangeError(
           `layers[${i}], ${layer.name}, takes ${layer.inputs} numbers a row, layers[${i - 1}], ${this.layers[i - 1]?.name}, makes ${width}`,
@@ -59,16 +63,20 @@ export class Network {
         at += elementCount(parameter.shape);
         return { ...parameter, offset };
       });
-      stages.push({ layer, inputs: width, outputs: layer.outputs(width), parameters });
-      width = layer.outputs(width);
+      const outputs = layer.outputs(width);
+      const next = this.layers[i + 1];
+      const fused = next && layer.fuse?.(next);
+      stages.push({ index: i, layer: fused ?? layer, inputs: width, outputs, parameters });
+      if (fused) i++;
+      width = outputs;
     }
     this.outputs = width;
     this.parameterCount = at;
     this.#stages = stages;
-    this.parameters = stages.flatMap(({ parameters }, i) =>
-      parameters.map(({ name, shape, offset }) => ({ name: `${i}.${name}`, shape, offset })),
+    this.parameters = stages.flatMap(({ index, parameters }) =>
+      parameters.map(({ name, shape, offset }) => ({ name: `${index}.${name}`, shape, offset })),
     );
-    Object.freeze(this);
+    if (new.target === Network) Object.freeze(this);
   }
 
   /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
@@ -82,7 +90,7 @@ export class Network {
     return flat;
   }
 
-  /** Each layer's parameters as views of a contiguous float32 vector of parameterCount. */
+  /** The layers' parameters as views of a contiguous float32 vector of parameterCount: what forward and backward take. */
   over(flat: Floats): Floats[][] {
     checkVector('parameters', flat, this.parameterCount);
     return this.#stages.map(({ parameters }) =>
@@ -118,19 +126,20 @@ export class Network {
 
   /**
    * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs], which it overwrites, into
-   * `gradient` (what over() gives; overwritten, not added to) and, when given, `inputGradient` [rows, inputs].
+   * `gradient` (what over() gives; overwritten, not added to; null where only the input's is wanted) and, when given,
+   * `inputGradient` [rows, inputs].
    */
   backward(
     stream: Stream,
     parameters: readonly (readonly Floats[])[],
     input: Floats,
     workspace: NetworkWorkspace,
-    gradient: readonly (readonly Floats[])[],
+    gradient: readonly (readonly Floats[])[] | null,
     inputGradient?: Floats,
   ): void {
     checkStream('backward', stream);
     this.#check('backward', parameters, workspace);
-    if (!Array.isArray(gradient) || gradient.length !== this.#stages.length)
+    if (gradient !== null && (!Array.isArray(gradient) || gradient.length !== this.#stages.length))
       throw typeError(`backward: gradient must be what over() gives, got ${shown(gradient)}`);
     const { gradients, outputs, kept, scratch, rows } = workspace;
     if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
@@ -139,12 +148,32 @@ export class Network {
     for (let i = this.#stages.length - 1; i >= 0; i--) {
       const { layer, inputs } = this.#stages[i] as Stage;
       layer.backward(stream, {
-        ...{ parameters: parameters[i] as Floats[], gradients: gradient[i] as Floats[], kept: kept[i] },
+        ...{ parameters: parameters[i] as Floats[], gradients: gradient?.[i] as Floats[] | undefined, kept: kept[i] },
         ...{ x: i > 0 ? (outputs[i - 1] as Floats) : input, y: outputs[i] as Floats, dy: gradients[i] as Floats },
         dx: i > 0 ? gradients[i - 1] : inputGradient,
         scratch: scratch?.view({ shape: [rows, layer.scratch?.(inputs) ?? 0] }),
       });
     }
+  }
+
+  /** The same without a device: a function of rows over a flat vector, which it reads at every call. Its array is good until the next. */
+  onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
+    if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
+      throw rangeError(`onHost needs ${this.parameterCount} floats in a Float32Array, got ${shown(flat)}`);
+    const steps = this.#stages.map(({ layer, inputs, outputs, parameters }) => {
+      if (!layer.run) throw typeError(`${layer.name} has no run(): it cannot be used without a device`);
+      const views = parameters.map(({ shape, offset }) => flat.subarray(offset, offset + elementCount(shape)));
+      return { layer, inputs, outputs, views, y: new Float32Array(0) };
+    });
+    return (x, rows) => {
+      let from = x;
+      for (const step of steps) {
+        if (step.y.length < rows * step.outputs) step.y = new Float32Array(rows * step.outputs);
+        step.layer.run?.(from, rows, step.y, step.views, step.inputs);
+        from = step.y;
+      }
+      return from.subarray(0, rows * this.outputs);
+    };
   }
 
   #check(what: string, parameters: unknown, workspace: NetworkWorkspace): void {
@@ -155,7 +184,7 @@ export class Network {
   }
 }
 
-/** What one pass writes: each layer's output and what it keeps, and for backward the gradient at each output. */
+/** What one pass writes: each layer's output (a linear layer and the `relu` or `tanh` behind it have one) and what it keeps, and for backward the gradient at each output. */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
   readonly rows: number;

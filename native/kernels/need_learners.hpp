@@ -1,0 +1,149 @@
+// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry lists their kernels. Included
+// behind the kernels, whose numbers they know.
+#pragma once
+#include "kernels/need.hpp"
+#include "kernels/need_ops.hpp"
+
+namespace hotslot::needs {
+
+inline void td_target(const KernelArgs&, Check& check) {
+  static const char* const columns[] = {"reward_stride", "done_stride", "truncated_stride"};
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.vector(0, rows);
+  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
+  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
+  for (int i = 0; i < 3; i++) check.column(3 + i, rows, check.size(4 + i, columns[i]));
+  check.within(0, "gamma", 0, 1);
+}
+
+inline void td_target_discounts(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.vector(0, rows);
+  check.matrix(1, rows, actions, check.stride(2, "value_stride", actions));
+  check.matrix(2, rows, actions, check.stride(3, "choice_stride", actions));
+  check.column(3, rows, check.size(4, "reward_stride"));
+  check.column(4, rows, check.size(5, "discount_stride"));
+}
+
+inline void td_loss(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
+  check.vector(1, doubled(rows));
+  check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
+  check.vector(3, rows);
+  check.column(4, rows, check.size(4, "action_stride"));
+  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+}
+
+inline void td_loss_weighted(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
+  check.vector(1, doubled(rows));
+  check.column(2, rows, check.size(3, "priority_stride"));
+  check.matrix(3, rows, actions, check.stride(4, "q_stride", actions));
+  check.vector(4, rows);
+  check.column(5, rows, check.size(5, "action_stride"));
+  check.column(6, rows, check.at_least(6, "weight_stride", 0));
+  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+}
+
+inline void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n")); }
+
+inline void clip_scale(const KernelArgs&, Check& check) {
+  check.vector(0, 4), check.vector(1, GK_PARTIALS);
+  check.within(0, "max_norm", 1e-30, 1e30);
+}
+
+// What the decay rates leave: beta up to 0.999999999.
+inline void rests(Check& check, int i) { check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1); }
+
+inline void adam_advance(const KernelArgs&, Check& check) {
+  check.vector(0, 1), check.vector(1, 4), check.vector(2, 1);
+  rests(check, 0);
+}
+
+inline void adam(const KernelArgs&, Check& check) {
+  const int64_t n = check.size(0, "n");
+  for (int i = 0; i < 4; i++) check.vector(i, n);
+  check.vector(4, 4), check.vector(5, 1);
+  rests(check, 0), check.within(2, "eps", 0, 1), check.within(3, "decay", 0, 1e6), check.within(4, "pull", 0, 1e6);
+}
+
+// The numbers of a squashed Gaussian from whole number `form` on, and its reals.
+inline void squashing(Check& check, int form) {
+  check.at_least(form, "form", 0), check.at_most(form, "form", GK_STD_LAST);
+  check.at_least(form + 1, "correction", 0), check.at_most(form + 1, "correction", GK_CORRECT_LAST);
+  check.within(1, "high", check.finite(0, "low"), 1e30), check.within(2, "mean_limit", 0, 1e30);
+}
+
+inline void squashed_gaussian(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), n = check.size(1, "n");
+  check.matrix(0, rows, n, check.stride(2, "action_stride", n));
+  check.matrix(1, rows, n, n);
+  check.matrix(2, rows, doubled(n), check.stride(3, "out_stride", doubled(n)));
+  check.matrix(3, rows, n, n), check.vector(4, doubled(n));
+  squashing(check, 4);
+}
+
+inline void squashed_gaussian_backward(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), n = check.size(1, "n");
+  check.matrix(0, rows, doubled(n), check.stride(2, "d_out_stride", doubled(n)));
+  check.matrix(1, rows, doubled(n), check.stride(3, "out_stride", doubled(n)));
+  check.matrix(2, rows, n, n), check.vector(3, doubled(n));
+  check.matrix(4, rows, n, check.stride(4, "d_action_stride", n));
+  check.column(5, rows, check.at_least(5, "d_log_prob_stride", 0));
+  squashing(check, 6), check.finite(3, "scale");
+}
+
+// Atoms from low to high.
+inline int64_t support(Check& check, int atoms, int low) {
+  check.at_most(atoms, "atoms", 1 << 20);
+  if (!(check.finite(low, "low") < check.finite(low + 1, "high"))) check.say("low must be below high");
+  return check.at_least(atoms, "atoms", 2);
+}
+
+inline void categorical_project(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 0);
+  check.matrix(0, rows, atoms, atoms), check.vector(1, rows), check.matrix(2, rows, atoms, atoms);
+  check.column(3, rows, check.size(2, "reward_stride"));
+  check.column(4, rows, check.size(3, "discount_stride"));
+  check.column(5, rows, check.at_least(4, "cost_stride", 0));
+}
+
+inline void categorical_loss(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 2);
+  check.matrix(0, rows, atoms, check.stride(2, "d_stride", atoms));
+  check.vector(1, doubled(rows));
+  check.column(2, rows, check.size(3, "off_stride"));
+  check.matrix(3, rows, atoms, check.stride(4, "logits_stride", atoms));
+  check.matrix(4, rows, atoms, atoms);
+  check.column(5, rows, check.at_least(5, "weight_stride", 0));
+  check.finite(0, "least"), check.finite(1, "scale");
+}
+
+inline void categorical_mean(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 0);
+  check.column(0, rows, check.size(2, "mean_stride"));
+  check.matrix(1, rows, atoms, check.stride(3, "logits_stride", atoms));
+}
+
+inline void categorical_mean_backward(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 0);
+  check.matrix(0, rows, atoms, check.stride(2, "d_stride", atoms));
+  check.column(1, rows, check.at_least(3, "d_mean_stride", 0));
+  check.matrix(2, rows, atoms, check.stride(4, "logits_stride", atoms));
+  check.column(3, rows, check.size(5, "mean_stride"));
+}
+
+inline void moments(const KernelArgs&, Check& check) {
+  const int64_t columns = check.size(0, "columns");
+  for (int i = 0; i < 5; i++) check.vector(i, columns);
+  check.items(5, 1, 8), check.size(1, "rows");
+  check.at_least(2, "after", 0), check.at_most(2, "after", 1);
+  check.at_least(3, "outside", 0), check.at_most(3, "outside", 1);
+  check.within(0, "start", 0, 1), check.within(1, "eps", 1e-30, 1);
+}
+
+inline void moments_advance(const KernelArgs&, Check& check) { check.items(0, 1, 8), check.size(0, "rows"); }
+
+}  // namespace hotslot::needs

@@ -1,0 +1,207 @@
+/** What critics say of a row: one number, or a distribution over atoms. Values, targets, losses and their gradients. */
+import { checkCount, checkKeys, shown } from '../../checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { rangeError, typeError } from '../../errors.ts';
+import { checkWithin, rowStride } from '../checks.ts';
+import { ops } from '../ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+export type CriticKind =
+  | { kind: 'scalar' }
+  | {
+      kind: 'categorical';
+      /** values that a distribution is made of, evenly spaced from min to max; default 101 */
+      atoms?: number;
+      min: number;
+      max: number;
+      /** logarithms of probabilities are held at this and above in the loss; default −30 for SAC, none for TD3 */
+      logFloor?: number;
+    };
+
+/** A target's parts, each [rows, 1]: reward + discount · (next − cost). */
+export interface Aim {
+  rewards: Floats;
+  discounts: Floats;
+  cost: Floats | undefined;
+}
+
+export interface Head extends Owner {
+  /** numbers that a critic makes of a row */
+  readonly width: number;
+  /** targets of all critics, from what the j-th target critic makes of the next rows; asked one by one */
+  aim(stream: Stream, next: (j: number) => Floats, aim: Aim): void;
+  /** of critic j: the gradient at its output, rows of (loss, value), and how far off each row is */
+  miss(
+    stream: Stream,
+    j: number,
+    output: Floats,
+    into: { dOutput: Floats; terms: Floats; off: Floats; weights: Floats },
+  ): void;
+  /** each row's value by a critic's output, into a column */
+  value(stream: Stream, output: Floats, into: Floats): void;
+  /** the gradient at the output from that at the value: columns, or one number for all rows */
+  pull(stream: Stream, output: Floats, dOutput: Floats, value: Floats, dValue: Floats): void;
+}
+
+export function headOf(
+  device: Device,
+  how: { rows: number; critics: number; clipped: boolean; kind: CriticKind; logFloor: number },
+): Head {
+  const { kind } = how;
+  const name = (kind as CriticKind | undefined)?.kind;
+  if (name === 'scalar') {
+    checkKeys('critic', kind, ['kind']);
+    return new ScalarHead(device, how);
+  }
+  if (name !== 'categorical')
+    throw typeError(
+      `critic must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${shown(name ?? kind)}`,
+    );
+  checkKeys('critic', kind, ['kind', 'atoms', 'min', 'max', 'logFloor']);
+  const { atoms = 101, min, max, logFloor = how.logFloor } = kind as CriticKind & { kind: 'categorical' };
+  checkCount('critic.atoms', atoms, 2, 2 ** 20);
+  checkWithin('critic.min', min, -1e30, 1e30);
+  checkWithin('critic.max', max, -1e30, 1e30);
+  if (!(min < max)) throw rangeError(`critic.min must be below critic.max, got ${min} and ${max}`);
+  checkWithin('critic.logFloor', logFloor, Number.NEGATIVE_INFINITY, 0);
+  return new CategoricalHead(device, { ...how, atoms, min, max, logFloor: Math.max(logFloor, -1e30) });
+}
+
+class ScalarHead extends Owner implements Head {
+  readonly width = 1;
+  readonly #rows: number;
+  readonly #goals: readonly Floats[];
+  readonly #critics: number;
+  /** the one action of a row; what a number is multiplied with where it is said again */
+  readonly #nought: Floats;
+  readonly #one: Floats;
+
+  constructor(device: Device, how: { rows: number; critics: number; clipped: boolean }) {
+    super('this head');
+    const { rows, critics, clipped } = how;
+    this.#rows = rows;
+    this.#critics = critics;
+    const column = () => own(this, device.allocate({ shape: [rows, 1] }));
+    using making = makingOf(this);
+    this.#nought = column();
+    this.#one = own(this, device.allocate({ shape: [1, 1] })).write(Float32Array.of(1));
+    this.#goals = Array.from({ length: clipped ? 1 : critics }, column);
+    making.done();
+  }
+
+  aim(stream: Stream, next: (j: number) => Floats, { rewards, discounts, cost }: Aim): void {
+    const [least] = this.#goals as [Floats];
+    for (let j = 0; j < this.#critics; j++) {
+      const goal = this.#goals[j] ?? least;
+      if (j === 0 || goal !== least) stream.copy(goal, next(j));
+      else ops.min(stream, least, least, next(j));
+    }
+    for (const goal of this.#goals) {
+      if (cost) ops.sub(stream, goal, goal, cost);
+      ops.mul(stream, goal, goal, discounts);
+      ops.add(stream, goal, goal, rewards);
+    }
+  }
+
+  miss(stream: Stream, j: number, output: Floats, into: Parameters<Head['miss']>[3]): void {
+    const { dOutput, terms, off, weights } = into;
+    const goal = this.#goals[j] ?? (this.#goals[0] as Floats);
+    stream.launch('td_loss_weighted', {
+      tensors: [dOutput, terms, off, output, goal, this.#nought, weights],
+      wholes: [this.#rows, 1, 1, rowStride(off), 1, 1, weights.size === 1 ? 0 : rowStride(weights)],
+      reals: [0, 1 / this.#rows],
+    });
+  }
+
+  value(stream: Stream, output: Floats, into: Floats): void {
+    ops.convert(stream, into, output);
+  }
+
+  pull(stream: Stream, _output: Floats, dOutput: Floats, _value: Floats, dValue: Floats): void {
+    ops.mul(stream, dOutput, dValue, this.#one);
+  }
+}
+
+class CategoricalHead extends Owner implements Head {
+  readonly width: number;
+  readonly #how: { rows: number; critics: number; min: number; max: number; logFloor: number };
+  readonly #zero: Floats;
+  readonly #probs: Floats;
+  readonly #scratch: Floats;
+  readonly #goals: readonly Floats[];
+  readonly #means: readonly Floats[];
+  readonly #other: Floats;
+  readonly #less: Floats;
+
+  constructor(
+    device: Device,
+    how: { rows: number; critics: number; clipped: boolean; atoms: number; min: number; max: number; logFloor: number },
+  ) {
+    super('this head');
+    const { rows, critics, clipped, atoms } = how;
+    this.width = atoms;
+    this.#how = how;
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    const some = (n: number, make: () => Floats) => Array.from({ length: n }, make);
+    using making = makingOf(this);
+    this.#zero = allocate(1, 1);
+    this.#probs = allocate(rows, atoms);
+    this.#scratch = allocate(rows, atoms);
+    this.#goals = some(clipped ? 1 : critics, () => allocate(rows, atoms));
+    this.#means = some(clipped ? 1 : critics, () => allocate(rows, 1));
+    this.#other = allocate(rows, 1);
+    this.#less = allocate(rows, 1);
+    making.done();
+  }
+
+  aim(stream: Stream, next: (j: number) => Floats, { rewards, discounts, cost = this.#zero }: Aim): void {
+    const { critics, rows, min, max } = this.#how;
+    const [goal, mean] = [this.#goals[0] as Floats, this.#means[0] as Floats];
+    for (let j = 0; j < critics; j++) {
+      const probs = this.#probs;
+      ops.softmax(stream, probs, next(j));
+      const beside = j > 0 && this.#goals[j] === undefined;
+      const [to, toMean] = beside ? [this.#scratch, this.#other] : [this.#goals[j] as Floats, this.#means[j] as Floats];
+      stream.launch('categorical_project', {
+        tensors: [to, toMean, probs, rewards, discounts, cost],
+        wholes: [rows, this.width, rowStride(rewards), rowStride(discounts), cost.size === 1 ? 0 : rowStride(cost)],
+        reals: [min, max],
+      });
+      if (!beside) continue;
+      ops.lt(stream, this.#less, toMean, mean);
+      ops.where(stream, goal, this.#less, to, goal);
+      ops.where(stream, mean, this.#less, toMean, mean);
+    }
+  }
+
+  miss(stream: Stream, j: number, output: Floats, into: Parameters<Head['miss']>[3]): void {
+    const { rows, min, max, logFloor } = this.#how;
+    const { dOutput, terms, off, weights } = into;
+    stream.launch('categorical_loss', {
+      tensors: [dOutput, terms, off, output, this.#goals[j] ?? (this.#goals[0] as Floats), weights],
+      wholes: [
+        ...([rows, this.width, rowStride(dOutput), rowStride(off), rowStride(output)] as const),
+        weights.size === 1 ? 0 : rowStride(weights),
+      ],
+      reals: [logFloor, 1 / rows, min, max],
+    });
+  }
+
+  value(stream: Stream, output: Floats, into: Floats): void {
+    const { rows, min, max } = this.#how;
+    const wholes = [rows, this.width, rowStride(into), rowStride(output)] as const;
+    stream.launch('categorical_mean', { tensors: [into, output], wholes, reals: [min, max] });
+  }
+
+  pull(stream: Stream, output: Floats, dOutput: Floats, value: Floats, dValue: Floats): void {
+    const { rows, min, max } = this.#how;
+    const above = dValue.size === 1 ? 0 : rowStride(dValue);
+    stream.launch('categorical_mean_backward', {
+      tensors: [dOutput, dValue, output, value],
+      wholes: [rows, this.width, rowStride(dOutput), above, rowStride(output), rowStride(value)],
+      reals: [min, max],
+    });
+  }
+}

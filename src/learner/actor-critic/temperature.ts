@@ -1,0 +1,50 @@
+/** SAC's temperature: learned, so that entropy stays about a target, or a number. */
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { Adam, type AdamOptions } from '../adam.ts';
+import { ops } from '../ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+export class Temperature extends Owner {
+  /** float32 [1] each: ln alpha, which is learned, and alpha */
+  readonly log: Floats;
+  readonly alpha: Floats;
+  /** float32 [1]: the loss of the last step, −alpha · mean(logProb + target), which is its gradient at ln alpha too */
+  readonly loss: Floats;
+  readonly optimiser: Adam | undefined;
+  readonly #target: Floats;
+
+  /** Begins with `first`. Without `target` it stays there. `words`, float32 [2], is where loss and alpha lie: somebody else's. */
+  constructor(device: Device, first: number, target: number | undefined, words: Floats, options: AdamOptions) {
+    super('this temperature');
+    const word = (value: number) => own(this, device.allocate({ shape: [1] })).write(Float32Array.of(value));
+    using making = makingOf(this);
+    this.log = word(Math.log(first));
+    this.loss = words.view({ shape: [1] });
+    this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
+    this.#target = word(target ?? 0);
+    this.optimiser = target === undefined ? undefined : own(this, new Adam(device, this.log, options));
+    making.done();
+  }
+
+  /** Its loss for log-probabilities [rows]. */
+  measure(stream: Stream, logProb: Floats): void {
+    const { loss } = this;
+    ops.mean(stream, loss, logProb);
+    ops.add(stream, loss, loss, this.#target);
+    ops.mul(stream, loss, loss, this.alpha);
+    ops.neg(stream, loss, loss);
+  }
+
+  /** One step by the loss last measured. */
+  step(stream: Stream): void {
+    this.optimiser?.step(stream, this.loss);
+    this.derive(stream);
+  }
+
+  /** alpha = e^(ln alpha). */
+  derive(stream: Stream): void {
+    ops.exp(stream, this.alpha, this.log);
+  }
+}

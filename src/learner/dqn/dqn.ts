@@ -1,0 +1,217 @@
+/** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
+import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, own } from '../../device/owner.ts';
+import { rangeError, typeError } from '../../errors.ts';
+import { type Activation, checkActivation } from '../activation.ts';
+import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
+import type { Columns, Rows } from '../batch.ts';
+import { checkWithin } from '../checks.ts';
+import { convert } from '../convert.ts';
+import { begin, Learner, type StepContext, type UpdateOptions } from '../learner.ts';
+import { Mlp } from '../mlp.ts';
+import { dueling as duelingLayer } from '../network/heads.ts';
+import { Network, type NetworkWorkspace } from '../network/network.ts';
+import { MlpPolicy } from '../policy.ts';
+import { adamParts, networkParts } from '../state.ts';
+import { headOf, type Q, type QHead } from './heads.ts';
+
+type Floats = Tensor<'float32'>;
+
+export interface DqnOptions extends AdamOptions {
+  /** floats of an observation */
+  obsDim: number;
+  /** number of actions; the batch stores an action as its index */
+  actions: number;
+  /** neurons of the hidden layers, e.g. [120, 84] */
+  hidden: readonly number[];
+  /** default 'relu' */
+  activation?: Activation;
+  /** rows of one minibatch; an update of K × batchSize rows makes K steps */
+  batchSize: number;
+  /** discount of one step, for batches without `discounts` of their own; default 0.99 */
+  gamma?: number;
+  /** the online network chooses the next action, the target network values it; default true */
+  double?: boolean;
+  /** the last layer makes a state's value and each action's advantage (Wang et al., 2016); default false */
+  dueling?: boolean;
+  /** what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017); default scalar */
+  head?: QHead;
+  /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
+  huberDelta?: number;
+  /** target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with targetEvery */
+  tau?: number;
+  /** target ← online at every so many steps instead */
+  targetEvery?: number;
+  /** of the initial weights; default 0 */
+  seed?: number;
+}
+
+const known = [
+  ...[
+    'obsDim',
+    'actions',
+    'hidden',
+    'activation',
+    'batchSize',
+    'gamma',
+    'double',
+    'dueling',
+    'head',
+    'huberDelta',
+    'tau',
+  ],
+  ...['targetEvery', 'seed', ...adamKeys],
+];
+
+/** Columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
+export type DqnBatch = Rows & {
+  /** [rows, obsDim] */
+  obs: Floats;
+  nextObs: Floats;
+  /** [rows] or [rows, 1]: indices of the actions taken, of any dtype */
+  actions: Tensor;
+};
+
+export class DqnLearner extends Learner {
+  readonly scalars = ['loss', 'meanQ'] as const;
+  /** from observations to what the head takes: a description */
+  readonly network: Network;
+  /** the online network's flat vector: what to publish to collectors */
+  readonly parameters: Floats;
+  /** the target network's flat vector */
+  readonly target: Floats;
+  readonly optimiser: Adam;
+  readonly #options: DqnOptions;
+  readonly #head: Q;
+  readonly #gradient: Floats;
+  readonly #online: readonly Floats[][];
+  readonly #targetLayers: readonly Floats[][];
+  readonly #slopes: readonly Floats[][];
+  /** passes over obs with backward, over nextObs by the target, over nextObs by the online network */
+  readonly #pass: NetworkWorkspace;
+  readonly #targetPass: NetworkWorkspace;
+  readonly #choicePass: NetworkWorkspace | undefined;
+  readonly #terms: Floats;
+  /** the loss of one minibatch, where it is asked for */
+  readonly #loss: Floats;
+  /** indices of actions that are stored as something else than floats */
+  readonly #actions: Floats;
+
+  /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
+  constructor(device: Device, options: DqnOptions) {
+    refuse(options);
+    checkKeys('DqnLearner', options, known);
+    const { obsDim, actions, hidden, activation = 'relu', gamma, seed = 0, double = true, dueling = false } = options;
+    const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
+    if (options.tau !== undefined && options.targetEvery !== undefined)
+      throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
+    checkWithin('tau', options.tau ?? 0, 0, 1);
+    checkWithin('huberDelta', huberDelta, 0, 1e30);
+    checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
+    checkWithin('gamma', gamma ?? 0, 0, 1);
+    checkFlag('double', double);
+    checkFlag('dueling', dueling);
+    checkActivation('activation', activation);
+    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+    checkCount('obsDim', obsDim);
+    checkCount('actions', actions);
+    const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
+    super('DqnLearner', device, { batchSize: rows, fields, gamma, seed });
+    this.#options = options;
+    using making = makingOf(this);
+    this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
+    const { width } = this.#head;
+    const outputs = (dueling ? 1 + actions : actions) * width;
+    const mlp = new Mlp({ sizes: [obsDim, ...hidden, outputs], activation });
+    this.network = dueling ? new Network([...mlp.layers, duelingLayer(actions, { atoms: width })]) : mlp;
+    const weights = this.network.initialise(seed);
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
+    this.parameters = allocate(weights.length).write(weights);
+    this.target = allocate(weights.length).write(weights);
+    this.#gradient = allocate(weights.length);
+    this.optimiser = own(this, new Adam(device, this.parameters, adamOptions(options)));
+    this.#online = this.network.over(this.parameters);
+    this.#targetLayers = this.network.over(this.target);
+    this.#slopes = this.network.over(this.#gradient);
+    this.#pass = workspace({ backward: true });
+    this.#targetPass = workspace();
+    this.#choicePass = double ? workspace() : undefined;
+    this.#terms = allocate(rows, 2);
+    this.#loss = allocate(2);
+    this.#actions = allocate(rows, 1);
+    making.done();
+    begin(this, {
+      events: ['q'],
+      step: (...told) => this.#step(...told),
+      report: (...told) => this.#report(...told),
+      parts: () => [
+        ...networkParts('online', this.network, this.parameters),
+        ...networkParts('target', this.network, this.target),
+        ...adamParts('optimiser', this.optimiser),
+      ],
+    });
+  }
+
+  /** As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses where the batch has weights. */
+  override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
+    super.update(stream, batch, out, options);
+  }
+
+  #step(stream: Stream, given: Columns, context: StepContext): void {
+    const { network } = this;
+    const [obs, nextObs] = [given.obs as Floats, given.nextObs as Floats];
+    let actions = given.actions as Floats;
+    if (actions.dtype !== 'float32') {
+      convert(stream, this.#actions, actions);
+      actions = this.#actions;
+    }
+    const columns = { ...given, actions };
+    const value = network.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
+    const choice = this.#choicePass ? network.forward(stream, this.#online, nextObs, this.#choicePass) : value;
+    this.#head.aim(stream, value, choice, columns);
+    const q = network.forward(stream, this.#online, obs, this.#pass);
+    this.#head.miss(stream, q, this.#pass.outputGradient, this.#terms, columns);
+    network.backward(stream, this.#online, obs, this.#pass, this.#slopes);
+    context.tell('q', () => {
+      this.#report(stream, this.#loss, 1, true);
+      return { loss: this.#loss.view({ shape: [1] }), gradient: this.#gradient, optimiser: this.optimiser };
+    });
+    this.optimiser.step(stream, this.#gradient);
+    this.#follow(stream);
+  }
+
+  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
+    const reals = [share / this.batchSize, first ? 0 : 1] as const;
+    stream.launch('column_sums', { tensors: [scalars, this.#terms], wholes: [this.batchSize, 2, 2], reals });
+  }
+
+  /** Moves the target network after a step. */
+  #follow(stream: Stream): void {
+    const { tau = 0.005, targetEvery } = this.#options;
+    const { size } = this.parameters;
+    if (targetEvery === undefined) {
+      stream.launch('axpby', { tensors: [this.target, this.parameters], wholes: [size], reals: [tau, 1 - tau] });
+    } else {
+      const tensors = [this.target, this.parameters, this.optimiser.steps] as const;
+      stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
+    }
+  }
+
+  /** What acts greedily by `parameters`, on the calling thread and without a device. */
+  policy(): MlpPolicy {
+    const { values } = this.#head;
+    return new MlpPolicy(values ? new Network([...this.network.layers, values]) : this.network);
+  }
+}
+
+/** Throws for options that there were once, saying what stands in their place. */
+function refuse(options: object): void {
+  if (typeof options !== 'object' || options === null) return;
+  if ('nStep' in options)
+    throw typeError(
+      "DqnLearner: there is no option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
+    );
+  if ('doubleDqn' in options) throw typeError("DqnLearner: there is no option 'doubleDqn': it is called double now");
+}

@@ -1,0 +1,207 @@
+/** What a Q network says of an action, one number or a distribution over atoms: targets, losses and their gradients. */
+import { checkCount, checkKeys, shown } from '../../checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { rangeError, typeError } from '../../errors.ts';
+import { type Columns, discountsOf } from '../batch.ts';
+import { checkWithin, rowStride } from '../checks.ts';
+import { expectation } from '../network/heads.ts';
+import type { Layer } from '../network/layers.ts';
+import { ops } from '../ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+export type QHead =
+  | { kind: 'scalar' }
+  | {
+      kind: 'categorical';
+      /** values that a distribution is made of, evenly spaced from min to max; default 51 */
+      atoms?: number;
+      min: number;
+      max: number;
+    };
+
+export interface Q extends Owner {
+  /** numbers that the network makes of an action */
+  readonly width: number;
+  /** behind the network: from what it makes to a value of each action; none where it makes just that */
+  readonly values: Layer | undefined;
+  /** what should be said of each row: by the target network's output, of the action that `choice` likes best */
+  aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void;
+  /** the gradient at the output, and rows of (loss, value of the action taken) */
+  miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void;
+}
+
+export interface QOptions {
+  rows: number;
+  actions: number;
+  gamma: number;
+  huberDelta: number;
+}
+
+export function headOf(device: Device, how: QOptions, head: QHead): Q {
+  const kind = (head as QHead | undefined)?.kind;
+  if (kind === 'scalar') {
+    checkKeys('head', head, ['kind']);
+    return new ScalarQ(device, how);
+  }
+  if (kind !== 'categorical')
+    throw typeError(
+      `head must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${shown(kind ?? head)}`,
+    );
+  checkKeys('head', head, ['kind', 'atoms', 'min', 'max']);
+  const { atoms = 51, min, max } = head as QHead & { kind: 'categorical' };
+  checkCount('head.atoms', atoms, 2, 2 ** 20);
+  checkWithin('head.min', min, -1e30, 1e30);
+  checkWithin('head.max', max, -1e30, 1e30);
+  if (!(min < max)) throw rangeError(`head.min must be below head.max, got ${min} and ${max}`);
+  return new CategoricalQ(device, how, { atoms, min, max });
+}
+
+class ScalarQ extends Owner implements Q {
+  readonly width = 1;
+  readonly values = undefined;
+  readonly #how: QOptions;
+  readonly #goal: Floats;
+  /** the weight of all rows of a batch without weights, and where priorities go that nobody asked for */
+  readonly #one: Floats;
+  readonly #unread: Floats;
+
+  constructor(device: Device, how: QOptions) {
+    super('this head');
+    this.#how = how;
+    using making = makingOf(this);
+    this.#goal = own(this, device.allocate({ shape: [how.rows] }));
+    this.#one = own(this, device.allocate({ shape: [1] })).write(Float32Array.of(1));
+    this.#unread = own(this, device.allocate({ shape: [how.rows, 1] }));
+    making.done();
+  }
+
+  aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
+    const { rows, actions: n, gamma } = this.#how;
+    const { rewards, dones, truncated, discounts } = columns as Record<string, Floats>;
+    if (discounts) {
+      stream.launch('td_target_discounts', {
+        tensors: [this.#goal, target, choice, rewards!, discounts],
+        wholes: [rows, n, n, n, rowStride(rewards!), rowStride(discounts)],
+      });
+    } else {
+      stream.launch('td_target', {
+        tensors: [this.#goal, target, choice, rewards!, dones!, truncated!],
+        wholes: [rows, n, n, n, rowStride(rewards!), rowStride(dones!), rowStride(truncated!)],
+        reals: [gamma],
+      });
+    }
+  }
+
+  miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void {
+    const { rows, actions: n, huberDelta } = this.#how;
+    const { weights, priorities } = columns;
+    const chosen = columns.actions as Floats;
+    const reals = [huberDelta, 1 / rows] as const;
+    if (!weights && !priorities) {
+      const tensors = [dOutput, terms, output, this.#goal, chosen] as const;
+      stream.launch('td_loss', { tensors, wholes: [rows, n, n, n, rowStride(chosen)], reals });
+      return;
+    }
+    const [off, weight] = [priorities ?? this.#unread, weights ?? this.#one];
+    stream.launch('td_loss_weighted', {
+      tensors: [dOutput, terms, off, output, this.#goal, chosen, weight],
+      wholes: [rows, n, n, rowStride(off), n, rowStride(chosen), weights ? rowStride(weights) : 0],
+      reals,
+    });
+  }
+}
+
+class CategoricalQ extends Owner implements Q {
+  readonly width: number;
+  readonly values: Layer;
+  readonly #how: QOptions;
+  readonly #min: number;
+  readonly #max: number;
+  readonly #values: Floats;
+  readonly #best: Floats;
+  readonly #mask: Floats;
+  readonly #picked: Floats;
+  readonly #dPicked: Floats;
+  readonly #goal: Floats;
+  readonly #mean: Floats;
+  readonly #discounts: Floats;
+  readonly #numbers: Floats;
+  readonly #one: Floats;
+  readonly #unread: Floats;
+
+  constructor(device: Device, how: QOptions, { atoms, min, max }: { atoms: number; min: number; max: number }) {
+    super('this head');
+    const { rows, actions } = how;
+    this.#how = how;
+    [this.width, this.#min, this.#max] = [atoms, min, max];
+    this.values = expectation(actions, { atoms, min, max });
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    using making = makingOf(this);
+    this.#values = allocate(rows, actions);
+    [this.#best, this.#mask, this.#mean, this.#discounts] = [1, 1, 1, 1].map((n) => allocate(rows, n)) as [
+      ...[Floats, Floats],
+      ...[Floats, Floats],
+    ];
+    this.#unread = allocate(rows, 1);
+    this.#picked = allocate(rows, atoms);
+    this.#dPicked = allocate(rows, atoms);
+    this.#goal = allocate(rows, atoms);
+    // The actions' numbers; behind them 0, which nothing is taken off.
+    this.#numbers = allocate(actions + 1).write(
+      Float32Array.from({ length: actions + 1 }, (_, a) => (a < actions ? a : 0)),
+    );
+    this.#one = allocate(1).write(Float32Array.of(1));
+    making.done();
+  }
+
+  #of(x: Floats, action: number): Floats {
+    const { rows, actions } = this.#how;
+    const { width } = this;
+    return x.view({ shape: [rows, width], offset: action * width, strides: [actions * width, 1] });
+  }
+  #number(action: number): Floats {
+    return this.#numbers.view({ shape: [1, 1], offset: action });
+  }
+
+  /** The atoms of each row's action; NaN for one that is none. */
+  #pick(stream: Stream, x: Floats, action: Floats): void {
+    stream.fill(this.#picked, Number.NaN);
+    for (let a = 0; a < this.#how.actions; a++) {
+      ops.eq(stream, this.#mask, action, this.#number(a));
+      ops.where(stream, this.#picked, this.#mask, this.#of(x, a), this.#picked);
+    }
+  }
+
+  aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
+    const { rows, actions, gamma } = this.#how;
+    const rewards = columns.rewards as Floats;
+    this.values.forward(stream, { parameters: [], x: choice, y: this.#values, kept: undefined });
+    ops.argmax(stream, this.#best, this.#values);
+    this.#pick(stream, target, this.#best);
+    ops.softmax(stream, this.#picked, this.#picked);
+    const discounts = discountsOf(stream, this.#discounts, columns, gamma);
+    stream.launch('categorical_project', {
+      tensors: [this.#goal, this.#mean, this.#picked, rewards, discounts, this.#number(actions)],
+      wholes: [rows, this.width, rowStride(rewards), rowStride(discounts), 0],
+      reals: [this.#min, this.#max],
+    });
+  }
+
+  miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void {
+    const { rows, actions } = this.#how;
+    const { weights = this.#one, priorities: off = this.#unread } = columns;
+    const chosen = columns.actions as Floats;
+    this.#pick(stream, output, chosen);
+    stream.launch('categorical_loss', {
+      tensors: [this.#dPicked, terms, off, this.#picked, this.#goal, weights],
+      wholes: [rows, this.width, this.width, rowStride(off), this.width, weights.size === 1 ? 0 : rowStride(weights)],
+      reals: [-1e30, 1 / rows, this.#min, this.#max],
+    });
+    for (let a = 0; a < actions; a++) {
+      ops.eq(stream, this.#mask, chosen, this.#number(a));
+      ops.where(stream, this.#of(dOutput, a), this.#mask, this.#dPicked, this.#number(actions));
+    }
+  }
+}

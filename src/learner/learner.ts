@@ -1,0 +1,273 @@
+/** What learners have in common: minibatches, numbers drawn or given, what is recorded, state. */
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
+import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
+import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
+import { DeviceGenerator } from '../graph/generator.ts';
+import type { Adam } from './adam.ts';
+import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
+import { checkVector, rowsOf } from './checks.ts';
+import { type LearnerState, type Part, readState, writeState } from './state.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Random numbers of one minibatch: standard normal, [rows, numbers]. */
+export interface Draw {
+  readonly name: string;
+  readonly shape: readonly [rows: number, numbers: number];
+}
+
+/** Where an event of an update is written to: each is optional, and costs nothing where it is not asked for. */
+export interface EventRecord {
+  /** float32 [1] */
+  loss?: Floats;
+  /** float32 [1]: of the gradient, before clipping */
+  norm?: Floats;
+  /** float32, the flat vector's length: the gradient before clipping */
+  gradient?: Floats;
+}
+
+export interface UpdateOptions {
+  /** float32 [rows], as the batch's field of that name */
+  weights?: Floats;
+  /** float32 [rows], written; as the batch's field of that name */
+  priorities?: Floats;
+  /** random numbers in place of the learner's own, by the names of `draws`, for all rows of the batch */
+  draws?: Readonly<Record<string, Floats>>;
+  /** by event, such as 'q' or 'actor.0'; of several minibatches the last */
+  record?: Readonly<Record<string, EventRecord>>;
+}
+
+/** What a step of one minibatch is told besides its columns. */
+export interface StepContext {
+  /** which of the learner's steps this is: what happens every so many is decided by it */
+  readonly phase: number;
+  /** the numbers of that name for this minibatch */
+  draw(name: string): Floats;
+  /** writes what is asked of an event; `made` is called only where something is */
+  tell(event: string, made: () => Told): void;
+}
+
+/** What an event can be asked for. */
+export interface Told {
+  loss: Floats;
+  gradient: Floats;
+  optimiser: Adam;
+}
+
+/** What a learner does with a minibatch, and what it remembers. */
+export interface Work {
+  /** names of what a step may tell */
+  readonly events: readonly string[];
+  /** one gradient step on one minibatch */
+  step(stream: Stream, columns: Columns, context: StepContext): void;
+  /** adds `share` of the step's numbers to the scalars; the first writes them */
+  report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
+  /** what `state()` holds, besides generator and count of updates */
+  parts(): [string, Part][];
+  /** derives what is made of the state */
+  restored?(stream: Stream): void;
+}
+
+/** For the end of a learner's constructor: everything has been enqueued on the device's current stream. */
+export let begin: (learner: Learner, work: Work) => void;
+
+export abstract class Learner extends Owner {
+  readonly device: Device;
+  readonly batchSize: number;
+  /** what an update writes to `out`, in order: means over its minibatches */
+  abstract readonly scalars: readonly string[];
+  /** resolves when the first values are in place; await it before capturing an update */
+  readonly ready: Promise<void>;
+  /** random numbers of a minibatch, in the order in which they are used */
+  readonly draws: readonly Draw[];
+  readonly #what: string;
+  readonly #written: DeviceEvent;
+  /** where something is drawn */
+  readonly #generator: DeviceGenerator | undefined;
+  readonly #drawn = new Map<string, Floats>();
+  readonly #cycle: readonly number[];
+  readonly #fields: ColumnWidths;
+  readonly #gamma: number | undefined;
+  #phase: number;
+  #settled = false;
+  #said!: () => void;
+  #work!: Work;
+
+  static {
+    begin = (learner, work) => {
+      learner.#work = work;
+      learner.device.currentStream.record(learner.#written);
+      learner.#said();
+    };
+  }
+
+  protected constructor(
+    what: string,
+    device: Device,
+    how: {
+      batchSize: number;
+      fields: ColumnWidths;
+      draws?: readonly Draw[];
+      /** what happens every so many steps: a captured update has to hold whole cycles */
+      every?: readonly number[];
+      firstUpdate?: number;
+      gamma: number | undefined;
+      seed: number;
+    },
+  ) {
+    super('this learner');
+    this.#what = what;
+    this.device = checkDevice(what, device);
+    this.batchSize = checkCount('batchSize', how.batchSize);
+    this.draws = Object.freeze(how.draws ?? []);
+    this.#cycle = how.every ?? [];
+    this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
+    this.#fields = how.fields;
+    this.#gamma = how.gamma;
+    using making = makingOf(this);
+    this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
+    for (const { name, shape } of this.draws) this.#drawn.set(name, own(this, device.allocate({ shape })));
+    this.#written = own(this, device.createEvent());
+    making.done();
+    this.ready = new Promise<void>((resolve) => {
+      this.#said = resolve;
+    })
+      .then(() => this.#written.done())
+      .then(() => {
+        this.#settled = true;
+      });
+    // A caller that awaits it is thrown a failure, and so is the first update.
+    this.ready.catch(() => {});
+  }
+
+  /**
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
+   * `scalars`) the means over them. Launches only: nothing is allocated, so it may be captured once `ready`. Throws TypeError
+   * for a field that is missing or of another dtype, RangeError for other shapes, naming both.
+   */
+  update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
+    checkOpen(this);
+    checkStream('update', stream);
+    checkKeys('update', options, ['weights', 'priorities', 'draws', 'record']);
+    const { weights, priorities, draws = {}, record = {} } = options;
+    const whole = { ...batch, ...(weights && { weights }), ...(priorities && { priorities }) };
+    const { columns, rows } = columnsOf(this.#what, whole, this.#fields, this.batchSize);
+    if (columns.discounts && this.#gamma !== undefined)
+      throw typeError(
+        `${this.#what}: this batch has discounts, which say what the bootstrap counts: leave out gamma (${this.#gamma})`,
+      );
+    this.#settle(stream);
+    const count = rows / this.batchSize;
+    this.#checkOut(out);
+    const events = this.#checkNames(draws, record);
+    const scalars = out.view({ shape: [this.scalars.length] });
+    if (stream.capturing)
+      for (const every of this.#cycle)
+        if (count % every !== 0)
+          throw rangeError(
+            `a captured update holds whole cycles: ${count} minibatches are no multiple of ${every} (actorEvery, targetEvery)`,
+          );
+    for (let k = 0; k < count; k++) {
+      const start = k * this.batchSize;
+      this.#work.step(stream, sliced(columns, start, this.batchSize), {
+        phase: stream.capturing ? k : this.#phase++,
+        draw: (name) => this.#draw(stream, name, draws[name], rows, start),
+        tell: (event, made) => events[event] && tell(stream, events[event], made()),
+      });
+      this.#work.report(stream, scalars, 1 / count, k === 0);
+    }
+  }
+
+  /** Everything that later updates depend on, once all that was enqueued on the current stream is done. */
+  async state(): Promise<LearnerState> {
+    checkOpen(this);
+    const stream = this.device.currentStream;
+    this.#settle(stream);
+    return readState(this.#parts(), stream);
+  }
+
+  /** Goes on from there, in order of the current stream. Throws where a name, dtype or shape differs, and leaves all as it was. */
+  loadState(record: LearnerState): void {
+    checkOpen(this);
+    const stream = this.device.currentStream;
+    this.#settle(stream);
+    writeState(this.#what, this.#parts(), record, stream);
+    this.#work.restored?.(stream);
+  }
+
+  #parts(): [string, Part][] {
+    const updates: Part = {
+      dtype: 'float64',
+      read: async () => Float64Array.of(this.#phase),
+      write: ([phase]) => {
+        this.#phase = checkCount('updates', phase, 0);
+      },
+    };
+    const parts: [string, Part][] = [...this.#work.parts(), ['updates', updates]];
+    if (this.#generator) parts.push(['generator', generatorPart(this.#generator)]);
+    return parts;
+  }
+
+  #draw(stream: Stream, name: string, given: Floats | undefined, rows: number, start: number): Floats {
+    const own = this.#drawn.get(name);
+    if (!own) throw stateError('EMPTY', `${this.#what} draws no '${name}'`);
+    if (given)
+      return rowsOf(
+        checkVector(`draws.${name}`, given, (rows * own.size) / this.batchSize).view({
+          shape: [rows, own.shape[1] as number],
+        }),
+        start,
+        this.batchSize,
+      );
+    this.#generator?.normal(stream, own);
+    return own;
+  }
+
+  #checkOut(out: Floats): void {
+    const { scalars } = this;
+    if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
+    if (out.size < scalars.length)
+      throw rangeError(`out needs at least ${scalars.length} floats for ${scalars.join(', ')}, got ${out.size}`);
+    checkVector('out', out.view({ shape: [scalars.length] }), scalars.length);
+  }
+
+  #checkNames(draws: object, record: UpdateOptions['record'] & object): Readonly<Record<string, EventRecord>> {
+    checkKeys(
+      'update: draws',
+      draws,
+      this.draws.map(({ name }) => name),
+    );
+    checkKeys('update: record', record, this.#work.events);
+    for (const [event, wanted] of Object.entries(record))
+      checkKeys(`update: record of '${event}'`, wanted, ['loss', 'norm', 'gradient']);
+    return record;
+  }
+
+  /** Orders the first updates behind the first values, whatever stream wrote them. A capture cannot ask or wait. */
+  #settle(stream: Stream): void {
+    if (this.#settled) return;
+    if (stream.capturing) throw stateError('CAPTURE', 'await learner.ready before capturing an update');
+    if (this.#written.query()) this.#settled = true;
+    else stream.wait(this.#written);
+  }
+}
+
+const generatorPart = (generator: DeviceGenerator): Part => ({
+  dtype: 'uint64',
+  async read(stream) {
+    const { seed, offset } = await generator.state(stream);
+    return BigUint64Array.of(seed, offset);
+  },
+  write(data, stream) {
+    const [seed, offset] = data as BigUint64Array;
+    generator.restore({ seed: seed as bigint, offset: offset as bigint }, stream);
+  },
+});
+
+function tell(stream: Stream, wanted: EventRecord, of: Told): void {
+  if (wanted.loss) stream.copy(checkVector('loss', wanted.loss, 1).view({ shape: [1] }), of.loss);
+  if (wanted.norm) of.optimiser.norm(stream, of.gradient, wanted.norm);
+  if (wanted.gradient) stream.copy(checkVector('gradient', wanted.gradient, of.gradient.size), of.gradient);
+}

@@ -1,0 +1,84 @@
+/** What an update depends on, by name: read from the device, and put back. */
+import { shown } from '../checks.ts';
+import type { Stream, Tensor } from '../device/device.ts';
+import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
+import { rangeError, typeError } from '../errors.ts';
+import type { Adam } from './adam.ts';
+import type { Network } from './network/network.ts';
+
+/** One entry of a learner's state. */
+export interface Saved {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** row-major, the typed array of `dtype` */
+  readonly data: ArrayOf<DType>;
+}
+
+/** By name. */
+export type LearnerState = Readonly<Record<string, Saved>>;
+
+/** Device memory, or a number of the host's, that is part of the state. */
+export type Part =
+  | { readonly tensor: Tensor }
+  | {
+      readonly dtype: DType;
+      read(stream: Stream): Promise<ArrayOf<DType>>;
+      write(data: ArrayOf<DType>, stream: Stream): void;
+    };
+
+/** A network's parameters under `name`, as torch's state_dict has them. */
+export function networkParts(name: string, network: Network, flat: Tensor<'float32'>, offset = 0): [string, Part][] {
+  return network.parameters.map((parameter) => [
+    `${name}.${parameter.name}`,
+    { tensor: flat.view({ shape: [...parameter.shape], offset: offset + parameter.offset }) },
+  ]);
+}
+
+/** Tensors under `name`. */
+export const tensorParts = (name: string, tensors: Readonly<Record<string, Tensor>>): [string, Part][] =>
+  Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
+
+export function adamParts(name: string, { mean, spread, steps, learningRate }: Adam): [string, Part][] {
+  return tensorParts(name, { mean, spread, steps, learningRate });
+}
+
+export async function readState(parts: readonly (readonly [string, Part])[], stream: Stream): Promise<LearnerState> {
+  const saved = parts.map(async ([name, part]) => {
+    if ('tensor' in part) {
+      const data = await part.tensor.toArray(stream);
+      return [name, { dtype: part.tensor.dtype, shape: [...part.tensor.shape], data }] as const;
+    }
+    const data = await part.read(stream);
+    return [name, { dtype: part.dtype, shape: [data.length], data }] as const;
+  });
+  return Object.fromEntries(await Promise.all(saved));
+}
+
+/** Throws before anything is written where a name, a dtype or a shape does not fit, naming it. */
+export function writeState(
+  what: string,
+  parts: readonly (readonly [string, Part])[],
+  record: LearnerState,
+  stream: Stream,
+): void {
+  if (typeof record !== 'object' || record === null)
+    throw typeError(`${what}: a state is what state() gives, got ${shown(record)}`);
+  const known = new Map(parts);
+  const odd = Object.keys(record).find((name) => !known.has(name));
+  if (odd !== undefined) throw rangeError(`${what}: there is no '${odd}' in this learner's state`);
+  const writes = parts.map(([name, part]) => {
+    const entry = record[name];
+    if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
+    const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, undefined];
+    const { data } = entry;
+    if (entry.dtype !== dtype || !(data instanceof dtypes[dtype].array))
+      throw typeError(`${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`);
+    const sizes = (of: readonly number[] | undefined) => of?.join('×') || 'a scalar';
+    if (shape && (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1)))
+      throw rangeError(
+        `${what}: '${name}' is ${sizes(shape)}, the state has ${sizes(entry.shape)} of ${data.length} elements`,
+      );
+    return () => ('tensor' in part ? part.tensor.write(data as never, stream) : part.write(data, stream));
+  });
+  for (const write of writes) write();
+}

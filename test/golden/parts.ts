@@ -1,0 +1,181 @@
+/** Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimisers, normalisers. */
+import type { Tensor } from '../../src/index.ts';
+import {
+  Adam,
+  expectation,
+  type GaussianOptions,
+  Normaliser,
+  type NormaliserOptions,
+  ops,
+  SquashedGaussian,
+} from '../../src/learner/index.ts';
+import { Difference, same } from './differences.ts';
+import { Bench, compare, type LayerCase, type Numbers } from './layers.ts';
+
+type Floats = Tensor<'float32'>;
+type Config = Readonly<Record<string, unknown>>;
+
+/** What the file calls a correction. */
+export const corrections: Readonly<Record<string, GaussianOptions['correction']>> = {
+  'log(action_scale * (1 - y^2) + 1e-6)': 'scaled',
+  'log(1 - y^2 + 1e-6)': 'unscaled',
+  'log(1 - y^2 + 1e-6) + log(action_scale + 1e-6)': 'split',
+  '2 * (log 2 - u - softplus(-2 u))': 'exact',
+};
+
+const filled = (n: number, value: number): Numbers => ({ shape: [n], data: new Array<number>(n).fill(value) });
+
+export async function checkGaussian({ id, config, inputs, outputs }: LayerCase): Promise<void> {
+  using bench = new Bench();
+  const { device, stream } = bench;
+  const told = config as Config;
+  const [rows, n] = inputs.mean!.shape as [number, number];
+  const { data: scale } = inputs.action_scale ?? filled(n, 1);
+  const { data: bias } = inputs.action_bias ?? filled(n, 0);
+  const correction = corrections[String(told.correction)];
+  if (!correction) throw new Difference(`the file's correction '${told.correction}' is unknown`);
+  const how = { actionDim: n, rows };
+  const options: GaussianOptions = {
+    actionLow: bias.map((middle, j) => middle - scale[j]!),
+    actionHigh: bias.map((middle, j) => middle + scale[j]!),
+    logStd: {
+      form: told.log_std as 'tanh' | 'clamp',
+      min: told.log_std_min as number,
+      max: told.log_std_max as number,
+    },
+    correction,
+  };
+  if (told.mean_clamp !== undefined) options.meanClamp = told.mean_clamp as number;
+  const gaussian = bench.keep(new SquashedGaussian(device, how, options));
+  const out = bench.floats([rows, 2 * n]);
+  ops.concat(stream, out, [bench.of(inputs.mean), bench.of(inputs.log_std_raw)]);
+  const [noise, action, logProb, dOut] = [
+    bench.of(inputs.eps),
+    bench.floats([rows, n]),
+    bench.floats([rows]),
+    bench.floats([rows, 2 * n]),
+  ];
+  gaussian.sample(stream, out, noise, action, logProb);
+  await compare('action', action, outputs.action, 4e-6);
+  // Beyond the ends float32 cannot say what float64 does: only actions are compared there.
+  if (id.includes('.far')) return;
+  await compare('log_prob', logProb, outputs.log_prob, 4e-6);
+  gaussian.backward(stream, dOut, out, noise, bench.of(inputs.upstream_action), bench.of(inputs.upstream_log_prob));
+  const half = (offset: number) => {
+    const copy = bench.floats([rows, n]);
+    ops.convert(stream, copy, dOut.view({ shape: [rows, n], offset, strides: [2 * n, 1] }));
+    return copy;
+  };
+  await compare('grad_mean', half(0), outputs.grad_mean, 2e-5);
+  await compare('grad_log_std_raw', half(n), outputs.grad_log_std_raw, 2e-5);
+}
+
+export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<void> {
+  using bench = new Bench();
+  const { stream } = bench;
+  const [atoms, low, high] = [config.atoms!, config.v_min!, config.v_max!];
+  const [rows] = inputs.logits!.shape as [number, number];
+  const column = (numbers: Numbers | undefined) => bench.of(numbers).view({ shape: [rows, 1] });
+  const [probs, projected, mean, discounts] = [
+    bench.floats([rows, atoms]),
+    bench.floats([rows, atoms]),
+    bench.floats([rows, 1]),
+    bench.floats([rows, 1]),
+  ];
+  ops.softmax(stream, probs, bench.of(inputs.next_logits));
+  await compare('next_probs', probs, outputs.next_probs);
+  ops.mul(stream, discounts, column(inputs.bootstrap), column(inputs.discount));
+  stream.launch('categorical_project', {
+    tensors: [projected, mean, probs, column(inputs.rewards), discounts, bench.floats([1])],
+    wholes: [rows, atoms, 1, 1, 0],
+    reals: [low, high],
+  });
+  await compare('projected', projected, outputs.projected, 1e-5);
+  await compare('value', mean, outputs.value, 1e-5);
+  const sums = bench.floats([rows]);
+  ops.sum(stream, sums, projected);
+  await compare('projected_sum', sums, outputs.projected_sum);
+  const [logits, d, terms, off, loss] = [
+    bench.of(inputs.logits),
+    bench.floats([rows, atoms]),
+    bench.floats([rows, 2]),
+    bench.floats([rows, 1]),
+    bench.floats([1]),
+  ];
+  for (const [floor, ending] of [
+    [-1e30, ''],
+    [-30, '_clamped'],
+  ] as const) {
+    stream.launch('categorical_loss', {
+      tensors: [d, terms, off, logits, bench.of(outputs.projected as Numbers), bench.floats([1], [1])],
+      wholes: [rows, atoms, atoms, 1, atoms, 0],
+      reals: [floor, 1 / rows, low, high],
+    });
+    if (ending === '') await compare('loss_rows', off, outputs.loss_rows);
+    ops.mean(stream, loss, off.view({ shape: [rows] }));
+    await compare(`loss${ending}`, loss, outputs[`loss${ending}`]);
+    await compare(`grad_logits${ending}`, d, outputs[`grad_logits${ending}`]);
+  }
+  const layer = expectation(1, { atoms, min: low, max: high });
+  layer.forward(stream, { parameters: [], x: logits, y: mean, kept: undefined });
+  await compare('q_value', mean, outputs.q_value, 1e-5);
+  const dy = bench.floats([rows, 1], new Array(rows).fill(1 / rows));
+  layer.backward(stream, {
+    ...{ parameters: [], x: logits, y: mean, kept: undefined, dy, dx: d, gradients: [], scratch: undefined },
+  });
+  await compare('grad_logits_of_mean_q_value', d, outputs.grad_logits_of_mean_q_value, 1e-5);
+}
+
+export async function checkOptimizer({ config, inputs, outputs }: LayerCase): Promise<void> {
+  using bench = new Bench();
+  const told = config as Config;
+  const [beta1, beta2] = told.betas as [number, number];
+  const parameters = bench.of(inputs.param);
+  const adam = bench.keep(
+    new Adam(bench.device, parameters, {
+      ...{ learningRate: told.lr as number, beta1, beta2, epsilon: told.eps as number },
+      ...{ weightDecay: told.weight_decay as number, decoupled: told.decoupled as boolean },
+    }),
+  );
+  for (let k = 0; inputs[`grad_${k}`] !== undefined; k++) {
+    adam.step(bench.stream, bench.of(inputs[`grad_${k}`]));
+    await compare(`param_${k}`, parameters, outputs[`param_${k}`]);
+    await compare(`exp_avg_${k}`, adam.mean, outputs[`exp_avg_${k}`]);
+    await compare(`exp_avg_sq_${k}`, adam.spread, outputs[`exp_avg_sq_${k}`]);
+  }
+}
+
+const checkNormaliser =
+  (optionsOf: (config: Readonly<Record<string, number>>) => NormaliserOptions) =>
+  async ({ config, inputs, outputs }: LayerCase): Promise<void> => {
+    using bench = new Bench();
+    const { device, stream } = bench;
+    const size = inputs.probe!.shape[1]!;
+    const rows = Math.max(...Object.values(inputs).map(({ shape }) => shape[0]!));
+    const normaliser = bench.keep(new Normaliser(device, { size, rows }, optionsOf(config)));
+    const probe = bench.of(inputs.probe);
+    for (let k = 0; inputs[`batch_${k}`] !== undefined; k++) {
+      const x = bench.of(inputs[`batch_${k}`]);
+      normaliser.update(stream, x);
+      await compare(`mean_${k}`, normaliser.mean, outputs[`mean_${k}`], 1e-5);
+      await compare(`var_${k}`, normaliser.variance, outputs[`var_${k}`], 1e-5);
+      const [count] = await normaliser.count.toArray();
+      same(`count_${k}`, Number(count), Math.floor(outputs[`count_${k}`] as number));
+      const into = (from: Floats) => {
+        const out = bench.floats(from.shape as number[]);
+        normaliser.apply(stream, out, from);
+        return out;
+      };
+      await compare(`normalized_${k}`, into(x), outputs[`normalized_${k}`], 1e-5);
+      await compare(`probe_${k}`, into(probe), outputs[`probe_${k}`], 1e-5);
+      if (outputs[`std_${k}`] === undefined) continue;
+      const std = bench.floats([size]);
+      ops.sqrt(stream, std, normaliser.variance);
+      await compare(`std_${k}`, std, outputs[`std_${k}`], 1e-5);
+    }
+  };
+export const checkEmpirical = checkNormaliser(({ eps }) => ({ form: 'deviation', epsilon: eps as number }));
+export const checkRunning = checkNormaliser(({ epsilon, clip }) => ({
+  epsilon: epsilon as number,
+  clip: clip as number,
+}));
