@@ -1,5 +1,5 @@
-// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry lists their kernels. Included
-// behind the kernels, whose numbers they know.
+// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry lists their kernels.
+// Included behind the kernels, whose numbers they know.
 #pragma once
 #include "kernels/need.hpp"
 #include "kernels/need_ops.hpp"
@@ -47,7 +47,9 @@ inline void td_loss_weighted(const KernelArgs&, Check& check) {
   check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
 }
 
-inline void grad_norm(const KernelArgs&, Check& check) { check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n")); }
+inline void grad_norm(const KernelArgs&, Check& check) {
+  check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n"));
+}
 
 inline void clip_scale(const KernelArgs&, Check& check) {
   check.vector(0, 4), check.vector(1, GK_PARTIALS);
@@ -55,7 +57,9 @@ inline void clip_scale(const KernelArgs&, Check& check) {
 }
 
 // What the decay rates leave: beta up to 0.999999999.
-inline void rests(Check& check, int i) { check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1); }
+inline void rests(Check& check, int i) {
+  check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1);
+}
 
 inline void adam_advance(const KernelArgs&, Check& check) {
   check.vector(0, 1), check.vector(1, 4), check.vector(2, 1);
@@ -73,7 +77,7 @@ inline void adam(const KernelArgs&, Check& check) {
 inline void squashing(Check& check, int form) {
   check.at_least(form, "form", 0), check.at_most(form, "form", GK_STD_LAST);
   check.at_least(form + 1, "correction", 0), check.at_most(form + 1, "correction", GK_CORRECT_LAST);
-  check.within(1, "high", check.finite(0, "low"), 1e30), check.within(2, "mean_limit", 0, 1e30);
+  check.within(1, "high", check.finite(0, "low"), 3e38), check.within(2, "mean_limit", 0, 3e38);
 }
 
 inline void squashed_gaussian(const KernelArgs&, Check& check) {

@@ -7,7 +7,7 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { DeviceGenerator } from '../graph/generator.ts';
 import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
-import { checkVector, rowsOf } from './checks.ts';
+import { checkVector } from './checks.ts';
 import { type LearnerState, type Part, readState, writeState } from './state.ts';
 
 type Floats = Tensor<'float32'>;
@@ -58,8 +58,8 @@ export interface Told {
 
 /** What a learner does with a minibatch, and what it remembers. */
 export interface Work {
-  /** names of what a step may tell */
-  readonly events: readonly string[];
+  /** what a step may tell: each event's name, and how long its gradient is */
+  readonly events: Readonly<Record<string, number>>;
   /** one gradient step on one minibatch */
   step(stream: Stream, columns: Columns, context: StepContext): void;
   /** adds `share` of the step's numbers to the scalars; the first writes them */
@@ -161,7 +161,7 @@ export abstract class Learner extends Owner {
     this.#settle(stream);
     const count = rows / this.batchSize;
     this.#checkOut(out);
-    const events = this.#checkNames(draws, record);
+    const events = this.#checkAsked(rows, draws, record);
     const scalars = out.view({ shape: [this.scalars.length] });
     if (stream.capturing)
       for (const every of this.#cycle)
@@ -173,7 +173,7 @@ export abstract class Learner extends Owner {
       const start = k * this.batchSize;
       this.#work.step(stream, sliced(columns, start, this.batchSize), {
         phase: stream.capturing ? k : this.#phase++,
-        draw: (name) => this.#draw(stream, name, draws[name], rows, start),
+        draw: (name) => this.#draw(stream, name, draws[name], start),
         tell: (event, made) => events[event] && tell(stream, events[event], made()),
       });
       this.#work.report(stream, scalars, 1 / count, k === 0);
@@ -210,17 +210,10 @@ export abstract class Learner extends Owner {
     return parts;
   }
 
-  #draw(stream: Stream, name: string, given: Floats | undefined, rows: number, start: number): Floats {
+  #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {
     const own = this.#drawn.get(name);
     if (!own) throw stateError('EMPTY', `${this.#what} draws no '${name}'`);
-    if (given)
-      return rowsOf(
-        checkVector(`draws.${name}`, given, (rows * own.size) / this.batchSize).view({
-          shape: [rows, own.shape[1] as number],
-        }),
-        start,
-        this.batchSize,
-      );
+    if (given) return given.view({ shape: own.shape, offset: (start * own.size) / this.batchSize });
     this.#generator?.normal(stream, own);
     return own;
   }
@@ -233,15 +226,25 @@ export abstract class Learner extends Owner {
     checkVector('out', out.view({ shape: [scalars.length] }), scalars.length);
   }
 
-  #checkNames(draws: object, record: UpdateOptions['record'] & object): Readonly<Record<string, EventRecord>> {
-    checkKeys(
-      'update: draws',
-      draws,
-      this.draws.map(({ name }) => name),
-    );
-    checkKeys('update: record', record, this.#work.events);
-    for (const [event, wanted] of Object.entries(record))
+  /** Before anything is enqueued. */
+  #checkAsked(
+    rows: number,
+    draws: UpdateOptions['draws'] & object,
+    record: UpdateOptions['record'] & object,
+  ): Readonly<Record<string, EventRecord>> {
+    checkKeys('update: draws', draws, [...this.#drawn.keys()]);
+    for (const [name, numbers] of Object.entries(draws))
+      checkVector(`draws.${name}`, numbers, (rows * (this.#drawn.get(name)?.size ?? 0)) / this.batchSize);
+    const { events } = this.#work;
+    checkKeys('update: record', record, Object.keys(events));
+    for (const [event, wanted] of Object.entries(record)) {
       checkKeys(`update: record of '${event}'`, wanted, ['loss', 'norm', 'gradient']);
+      const sizes = { loss: 1, norm: 1, gradient: events[event] as number };
+      for (const [key, size] of Object.entries(sizes)) {
+        const into = wanted[key as keyof EventRecord];
+        if (into) checkVector(`record.${event}.${key}`, into, size);
+      }
+    }
     return record;
   }
 
@@ -267,7 +270,7 @@ const generatorPart = (generator: DeviceGenerator): Part => ({
 });
 
 function tell(stream: Stream, wanted: EventRecord, of: Told): void {
-  if (wanted.loss) stream.copy(checkVector('loss', wanted.loss, 1).view({ shape: [1] }), of.loss);
+  if (wanted.loss) stream.copy(wanted.loss, of.loss);
   if (wanted.norm) of.optimiser.norm(stream, of.gradient, wanted.norm);
-  if (wanted.gradient) stream.copy(checkVector('gradient', wanted.gradient, of.gradient.size), of.gradient);
+  if (wanted.gradient) stream.copy(wanted.gradient, of.gradient);
 }

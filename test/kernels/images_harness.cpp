@@ -85,15 +85,15 @@ using Buffers = std::vector<std::vector<uint32_t>>;
 void call(const char* name, const Words& whole, const std::vector<double>& real) {
   using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, int64_t, int64_t, int64_t, float, float, float, float);
+                       int64_t, int64_t, int64_t, int64_t, float, float, float, float, float, float);
   const auto kernel = reinterpret_cast<Any>(dlsym(RTLD_DEFAULT, name));
   if (!kernel) return check(false, std::string("the image has ") + name);
   Words w(whole);
   w.resize(24);
-  float r[4] = {};
+  float r[6] = {};
   std::copy(real.begin(), real.end(), r);
   kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16],
-         w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2], r[3]);
+         w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2], r[3], r[4], r[5]);
 }
 
 // All threads of one block. A barrier that only some of them come to would hang a device.
@@ -268,6 +268,48 @@ void compare_ops() {
   any_nan = false;
 }
 
+void compare_learners() {
+  const auto wide = [](Buffers& b) {
+    for (size_t k = 1; k < b.size(); k++)
+      for (uint32_t& word : b[k]) word = as_word(4 * as_float(word));
+  };
+  for (int64_t form : {0, 1})
+    for (int64_t correction : {0, 1, 2, 3}) {
+      // Half widths are above 0, and so are what logarithms are taken of.
+      const auto boxed = [&](size_t box) {
+        return [=](Buffers& b) {
+          wide(b);
+          for (uint32_t& word : b[box]) word = as_word(std::fabs(as_float(word)) + 0.1f);
+        };
+      };
+      compare("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
+      for (int64_t apart : {0, 2})
+        compare("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction}, {-1, 0.5, 2, 0.25}, boxed(3));
+    }
+  any_nan = true;
+  for (int64_t atoms : {2, 11, 32, 101}) {
+    compare("categorical_project", {9, atoms, 1, 2, 0}, {-1, 2}, wide);
+    compare("categorical_project", {9, atoms, 3, 1, 1}, {-10, 10}, [&](Buffers& b) {
+      wide(b);
+      b[3][6] = as_word(NAN);
+    });
+    for (double least : {-1e30, -2.0})
+      compare("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0}, {least, 0.1, -1, 2}, wide);
+    compare("categorical_loss", {9, atoms, atoms, 1, atoms, 2}, {-30, 0.1, -10, 10}, wide);
+    compare("categorical_mean", {9, atoms, 2, atoms + 1}, {-1, 2}, wide);
+    for (int64_t apart : {0, 2})
+      compare("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3}, {-1, 2}, wide);
+  }
+  any_nan = false;
+  const auto statistics = [](Buffers& b) {
+    for (size_t k : {1u, 4u})
+      for (uint32_t& word : b[k]) word = as_word(std::fabs(as_float(word)));
+    b[5][0] = 77, b[5][1] = 0;
+  };
+  for (int64_t form : {0, 1}) compare("moments", {67, 32, form, form}, {form ? 0 : 1e-4, 1e-2}, statistics);
+  compare("moments_advance", {32}, {}, [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
+}
+
 void compare_all() {
   compare_convert();
   for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
@@ -289,6 +331,7 @@ void compare_all() {
     });
   }
   compare_ops();
+  compare_learners();
   compare("argmax_rows", {33, 6, 7}, {}, [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
   compare("gather_columns", {33, 6, 7, 2}, {}, [](Buffers& b) {
     for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i % 9) - 1);
@@ -327,11 +370,12 @@ void compare_all() {
       for (uint32_t& word : b[1]) word = as_word(std::fabs(as_float(word)));
     });
   for (uint32_t steps : {0u, 1u, 999u, 123456u})
-    compare("adam_advance", {}, {0.01, 0.1, 0.001}, [=](Buffers& b) { b[0][0] = steps; });
-  compare("adam", {1031}, {0.1, 0.001, 1e-8}, [](Buffers& b) {
-    for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
-    b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
-  });
+    compare("adam_advance", {}, {0.1, 0.001}, [=](Buffers& b) { b[0][0] = steps; });
+  for (const auto& decays : {std::vector<double>{0, 0}, {0.1, 0}, {0, 0.1}})
+    compare("adam", {1031}, {0.1, 0.001, 1e-8, decays[0], decays[1]}, [](Buffers& b) {
+      for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
+      b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
+    });
   for (int64_t n : {1, 1031}) {
     const auto place = [](Buffers& b) { b[1][2] = UINT32_MAX - 2; };
     compare("random_uniform", {n}, {-0.5, 1.5}, place);

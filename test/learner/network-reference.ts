@@ -15,6 +15,13 @@ function phi(x: number): number {
   return 0.5 + (sum * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI);
 }
 
+/** Of logits over atoms from −1 to 2. */
+function mean(logits: readonly number[]): number {
+  const masses = logits.map(Math.exp);
+  const all = masses.reduce((a, b) => a + b, 0);
+  return masses.reduce((sum, mass, k) => sum + (mass / all) * (-1 + (3 * k) / (logits.length - 1)), 0);
+}
+
 export const activations: Readonly<Record<string, (x: number) => number>> = {
   relu: (x) => Math.max(x, 0),
   tanh: Math.tanh,
@@ -35,7 +42,19 @@ export function outputOf(network: Network, flat: ArrayLike<number>, input: reado
     const value = (name: string, at: number) => flat[place(name)!.offset + at] as number;
     const kind = LAYER.exec(layer.name)?.[1] as string;
     const activation = activations[kind];
+    const [first = 0, second = 0] = (LAYER.exec(layer.name)?.[2] ?? '').split(', ').map(Number);
     if (activation) x = x.map((row) => row.map(activation));
+    else if (kind === 'dueling')
+      x = x.map((row) =>
+        Array.from({ length: first * second }, (_, at) => {
+          const atom = at % second;
+          const advantages = Array.from({ length: first }, (_, a) => row[(a + 1) * second + atom] as number);
+          const mean = advantages.reduce((a, b) => a + b, 0) / first;
+          return (row[atom] as number) + (advantages[Math.floor(at / second)] as number) - mean;
+        }),
+      );
+    else if (kind === 'expectation')
+      x = x.map((row) => Array.from({ length: first }, (_, i) => mean(row.slice(i * second, (i + 1) * second))));
     else if (kind === 'linear') {
       const [outputs, inputs] = place('weight')!.shape as [number, number];
       x = x.map((row) =>

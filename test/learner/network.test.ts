@@ -2,7 +2,9 @@
 import { expect } from 'chai';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
 import {
+  dueling,
   elu,
+  expectation,
   gelu,
   geluTanh,
   type Layer,
@@ -28,6 +30,8 @@ const nets: Layered[] = [
   [linear(4, 6), layerNorm(6), silu(), linear(6, 3)],
   [layerNorm(5), linear(5, 4), tanh(), wider],
   [linear(7, 17), layerNorm(17), gelu(), linear(17, 18), geluTanh(), layerNorm(18), elu(), linear(18, 1), sigmoid()],
+  [linear(3, 4), dueling(3)],
+  [linear(3, 20), dueling(3, { atoms: 5 }), expectation(3, { atoms: 5, min: -1, max: 2 })],
 ];
 
 describe('learner/network', () => {

@@ -50,7 +50,12 @@ const sources = {
   rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
   lanes: ['test/native/lanes_harness.cpp', 'native/rows/all.cpp'],
   tree: ['test/native/tree_harness.cpp'],
-  kernels: ['test/native/kernels_harness.cpp', 'test/native/kernels_ops.cpp', ...kernels],
+  kernels: [
+    'test/native/kernels_harness.cpp',
+    'test/native/kernels_ops.cpp',
+    'test/native/kernels_learners.cpp',
+    ...kernels,
+  ],
 } as const;
 export type Harness = keyof typeof sources;
 

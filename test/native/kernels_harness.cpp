@@ -383,39 +383,6 @@ void test_flat() {
   }
 }
 
-void test_adam() {
-  const int64_t n = 1031;
-  const double lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8;
-  const Floats p(n), m(n), v(n), factors(4);
-  std::fill_n(m.at.get(), n, 0.0f), std::fill_n(v.at.get(), n, 0.0f);
-  std::vector<double> wp = as_double(p), wm(n), wv(n);
-  std::vector<int32_t> counter{0};
-  for (int t = 1; t <= 10; t++) {
-    const Floats g(n);
-    factors[2] = t % 2 ? 1.0f : 0.5f;
-    for (int64_t i = 0; i < n; i++) {
-      const double d = double(factors[2]) * g[i];
-      wm[i] = b1 * wm[i] + (1 - b1) * d;
-      wv[i] = b2 * wv[i] + (1 - b2) * d * d;
-      wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] / (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
-    }
-    launch("adam_advance", {counter, factors}, {}, {lr, 1 - b1, 1 - b2});
-    launch("adam", {p, m, v, g, factors}, {n}, {1 - b1, 1 - b2, eps});
-  }
-  check(counter[0] == 10, "adam_advance counts");
-  // Where 1 − beta^t taken in floats would have no digit left, and where it is 1.
-  for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
-    for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX}) {
-      counter[0] = t - 1;
-      launch("adam_advance", {counter, factors}, {}, {lr, 1 - beta, 1 - beta});
-      const double left = beta == 0 ? 1 : -std::expm1(t * std::log(beta));
-      check(counter[0] == t && std::fabs(factors[0] * left / lr - 1) < 1e-6 &&
-                std::fabs(factors[1] * std::sqrt(left) - 1) < 1e-6,
-            "adam_advance at step " + std::to_string(t) + " with beta " + std::to_string(beta));
-    }
-  close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
-}
-
 void test_goal_reward() {
   for (int64_t rows : {1, 5, 33})
     for (int64_t n : {1, 3})
@@ -674,7 +641,19 @@ void test_refusals() {
   refused("td_target", {2, 2, 2, 2, 1, 1, 1}, {1.5}, "gamma must be within [0, 1], got 1.5");
   refused("axpby", {4}, {NAN, 0}, "alpha must be finite as a float, got");
   refused("axpby", {4}, {1, 1e39}, "beta must be finite as a float, got 1e+39");
-  refused("adam_advance", {}, {0.1, 0, 0.1}, "1 - beta1 must be within [9e-10, 1], got 0");
+  refused("adam_advance", {}, {0, 0.1}, "1 - beta1 must be within [9e-10, 1], got 0");
+  refused("adam", {4}, {0.1, 0.1, 1e-8, -1, 0}, "decay must be within [0, 1e+06], got -1");
+  refused("squashed_gaussian", {4, 3, 3, 5, 0, 0}, {-5, 2, 1},
+          "out_stride must be at least the row's 6 elements, got 5");
+  refused("squashed_gaussian", {4, 3, 3, 6, 2, 0}, {-5, 2, 1}, "form must be at most 1, got 2");
+  refused("squashed_gaussian", {4, 3, 3, 6, 0, 4}, {-5, 2, 1}, "correction must be at most 3, got 4");
+  refused("squashed_gaussian_backward", {4, 3, 6, 6, 3, 1, 0, 0}, {2, -5, 1, 1},
+          "high must be within [2, 3e+38], got -5");
+  refused("categorical_project", {4, 1, 1, 1, 0}, {-1, 1}, "atoms must be at least 2, got 1");
+  refused("categorical_loss", {4, 3, 3, 1, 3, 0}, {-30, 1, 1, 1}, "low must be below high");
+  refused("categorical_mean", {4, 3, 1, 2}, {-1, 1}, "logits_stride must be at least the row's 3 elements, got 2");
+  refused("moments", {3, 0, 0, 0}, {0, 1e-8}, "rows must be at least 1, got 0");
+  refused("moments", {3, 1, 2, 0}, {0, 1e-8}, "after must be at most 1, got 2");
   refused("gather", {4, 3, 0, 3, 3}, {}, "table_rows must be at least 1, got 0");
   refused("gather", {4, 3, 9, 3, 2}, {}, "table_stride must be at least the row's 3 elements, got 2");
   refused("convert", {4, 3, 3, 3, 13}, {1, 0}, "dtype must be at most 12, got 13");
@@ -789,7 +768,7 @@ int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
-      test_flat(), test_adam(), test_goal_reward(), test_td(), test_random(), test_idle_cores(), test_halo(),
+      test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_idle_cores(), test_halo(),
       test_refusals(), test_test_kernels(), test_ops();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;

@@ -85,3 +85,4 @@ inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
 // Kernels of ops (kernels_ops.cpp).
 void test_ops();
+void test_learners();

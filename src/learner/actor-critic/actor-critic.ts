@@ -28,7 +28,8 @@ export type ActorCriticBatch = Rows & {
 
 /** What the learners made of this do their own way. */
 export interface Ways {
-  readonly events: readonly string[];
+  /** names of what a step may tell besides the critics' 'q': of the actor, or of a temperature */
+  readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
   /** writes the actions that follow nextObs; gives what is taken off their value, a column */
   nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats | undefined;
   /** behind the critics' step */
@@ -90,7 +91,12 @@ export abstract class ActorCritic extends Learner {
     beginWith = (learner, ways) => {
       learner.#ways = ways;
       begin(learner, {
-        events: ways.events,
+        events: {
+          q: learner.#common.critics.gradient.size,
+          ...Object.fromEntries(
+            ways.events.map((event) => [event, event.startsWith('actor') ? learner.parameters.size : 1]),
+          ),
+        },
         step: (...told) => learner.#step(...told),
         report: (...told) => learner.#report(...told),
         parts: () => [...learner.#parts(), ...(ways.parts?.() ?? [])],

@@ -71,7 +71,8 @@ export class SacLearner extends ActorCritic {
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${shown(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
-    const names = ['next', ...turns.flatMap((r) => [`actor.${r}`, ...(learns === 'actor' ? [`alpha.${r}`] : [])])];
+    const asked = turns.flatMap((r) => [`actor.${r}` as const, ...(learns === 'actor' ? [`alpha.${r}` as const] : [])]);
+    const names = ['next', ...asked];
     super('SacLearner', device, options, {
       keys,
       actor: (all) => actorNetwork(all, (n) => 2 * n),
@@ -108,7 +109,7 @@ export class SacLearner extends ActorCritic {
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
     making.done();
     beginWith(this, {
-      events: ['q', ...(learns === 'next' ? ['alpha.0'] : []), ...names.slice(1)],
+      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
       nextActions: (...told) => this.#nextActions(...told),
       criticsStepped: (stream, context) => {
         if (this.#from === 'next') this.#temper(stream, this.#nextLogProb, 'alpha.0', context);

@@ -70,7 +70,7 @@ export class Td3Learner extends ActorCritic {
     making.done();
     this.#common = commonOf(this);
     beginWith(this, {
-      events: ['q', 'actor.0'],
+      events: ['actor.0'],
       nextActions: (...told) => this.#nextActions(...told),
       actorStep: (...told) => this.#actorStep(...told),
       follow: (...told) => this.#follow(...told),

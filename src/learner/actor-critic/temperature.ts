@@ -25,6 +25,7 @@ export class Temperature extends Owner {
     this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
     this.#target = word(target ?? 0);
     this.optimiser = target === undefined ? undefined : own(this, new Adam(device, this.log, options));
+    this.derive(device.currentStream);
     making.done();
   }
 
@@ -43,8 +44,8 @@ export class Temperature extends Owner {
     this.derive(stream);
   }
 
-  /** alpha = e^(ln alpha). */
+  /** alpha = e^(ln alpha), where that is learned. */
   derive(stream: Stream): void {
-    ops.exp(stream, this.alpha, this.log);
+    if (this.optimiser) ops.exp(stream, this.alpha, this.log);
   }
 }

@@ -143,7 +143,7 @@ export class DqnLearner extends Learner {
     this.#actions = allocate(rows, 1);
     making.done();
     begin(this, {
-      events: ['q'],
+      events: { q: weights.length },
       step: (...told) => this.#step(...told),
       report: (...told) => this.#report(...told),
       parts: () => [

@@ -27,7 +27,7 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
     ops.convert(stream, out, out, { scale: 1 / actions });
   };
   return {
-    name: `dueling(${actions})`,
+    name: `dueling(${actions}, ${atoms})`,
     inputs: (1 + actions) * atoms,
     outputs: () => actions * atoms,
     parameters: () => [],
@@ -59,6 +59,9 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
   };
 }
 
+/** A contiguous tensor as rows of so many. */
+const rowsOf = (x: Floats, columns: number): Floats => x.view({ shape: [x.size / columns, columns] });
+
 /** From rows of count · atoms logits to the means of their distributions over atoms, evenly spaced from min to max. */
 export function expectation(count: number, options: { atoms: number; min: number; max: number }): Layer {
   checkCount('expectation: count', count);
@@ -76,7 +79,7 @@ export function expectation(count: number, options: { atoms: number; min: number
     parameters: () => [],
     forward(stream, { x, y }) {
       stream.launch('categorical_mean', {
-        tensors: [y, x],
+        tensors: [rowsOf(y, 1), rowsOf(x, atoms)],
         wholes: [x.size / atoms, atoms, 1, atoms],
         reals: [min, max],
       });
@@ -84,7 +87,7 @@ export function expectation(count: number, options: { atoms: number; min: number
     backward(stream, { x, y, dy, dx }) {
       if (!dx) return;
       stream.launch('categorical_mean_backward', {
-        tensors: [dx, dy, x, y],
+        tensors: [rowsOf(dx, atoms), rowsOf(dy, 1), rowsOf(x, atoms), rowsOf(y, 1)],
         wholes: [x.size / atoms, atoms, atoms, 1, atoms, 1],
         reals: [min, max],
       });

@@ -1,0 +1,194 @@
+// The kernels of learners against doubles: squashed Gaussians, distributions over atoms, running statistics, Adam.
+#include "kernels_rig.hpp"
+
+namespace {
+
+double hold(double x, double low, double high) { return std::min(std::max(x, low), high); }
+
+// One number of a squashed Gaussian: what it does, and its log-probability.
+struct Squashed {
+  double scale, middle, low, high, limit;
+  int64_t form, correction;
+  double action(double mean, double raw, double noise) const {
+    return std::tanh(inner(mean, raw, noise)) * scale + middle;
+  }
+  double log_std(double raw) const {
+    return form == 1 ? low + 0.5 * (high - low) * (std::tanh(raw) + 1) : hold(raw, low, high);
+  }
+  double inner(double mean, double raw, double noise) const {
+    return hold(mean, -limit, limit) + std::exp(log_std(raw)) * noise;
+  }
+  double log_prob(double mean, double raw, double noise) const {
+    const double y = std::tanh(inner(mean, raw, noise)), gap = 1 - y * y;
+    const double corrections[] = {std::log(scale * gap + 1e-6), std::log(gap + 1e-6),
+                                  std::log(gap + 1e-6) + std::log(scale + 1e-6), std::log(gap) + std::log(scale)};
+    return -noise * noise / 2 - log_std(raw) - 0.5 * std::log(2 * M_PI) - corrections[correction];
+  }
+};
+
+bool near(double got, double want, double tolerance) {
+  return std::fabs(got - want) <= tolerance * std::max(1.0, std::fabs(want));
+}
+
+void squashed(int64_t form, int64_t correction, int64_t n) {
+  const int64_t rows = 5, as = n + 2, os = 2 * n + 1, ds = 2 * n + 3, us = n + 1;
+  const double low = -2, high = 0.5, limit = 0.9, scale = 0.5, h = 1e-6;
+  const Floats action(matrix(rows, n, as)), terms(rows * n), out(matrix(rows, 2 * n, os)), noise(rows * n), box(2 * n),
+      d_out(matrix(rows, 2 * n, ds)), d_action(matrix(rows, n, us)), d_log(rows);
+  for (int64_t i = 0; i < out.n; i++) out[i] *= 2.5f;
+  for (int64_t j = 0; j < n; j++) box[j] = 0.2f + std::fabs(box[j]);
+  launch("squashed_gaussian", {action, terms, out, noise, box}, {rows, n, as, os, form, correction},
+         {low, high, limit});
+  launch("squashed_gaussian_backward", {d_out, out, noise, box, d_action, d_log},
+         {rows, n, ds, os, us, 1, form, correction}, {low, high, limit, scale});
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < n; j++) {
+      const Squashed of{box[j], box[n + j], low, high, limit, form, correction};
+      const double mean = out[i * os + j], raw = out[i * os + n + j], e = noise[i * n + j];
+      if (!near(action[i * as + j], of.action(mean, raw, e), 1e-6)) wrong("squashed action", form, i, j);
+      if (!near(terms[i * n + j], of.log_prob(mean, raw, e), 4e-6)) wrong("squashed terms", form, correction, i, j);
+      // Corners have no slope.
+      if (std::fabs(std::fabs(mean) - limit) < 1e-4 || std::fabs(raw - low) < 1e-4 || std::fabs(raw - high) < 1e-4)
+        continue;
+      const auto loss = [&](double by_mean, double by_raw) {
+        return d_action[i * us + j] * of.action(mean + by_mean, raw + by_raw, e) +
+               scale * d_log[i] * of.log_prob(mean + by_mean, raw + by_raw, e);
+      };
+      const double of_mean = (loss(h, 0) - loss(-h, 0)) / (2 * h), of_raw = (loss(0, h) - loss(0, -h)) / (2 * h);
+      if (!near(d_out[i * ds + j], of_mean, 3e-6)) wrong("squashed d mean", form, correction, i, j, of_mean);
+      if (!near(d_out[i * ds + n + j], of_raw, 3e-6)) wrong("squashed d log_std", form, correction, i, j, of_raw);
+    }
+}
+
+void categorical(int64_t atoms, double least) {
+  const int64_t rows = 7, ls = atoms + 2, ds = atoms + 1;
+  const double low = -1.5, high = 2.5, gap = (high - low) / double(atoms - 1);
+  const Floats projected(rows * atoms), mean(rows), probs(rows * atoms), rewards(matrix(rows, 1, 2)), discounts(rows),
+      cost(1), logits(matrix(rows, atoms, ls)), d(matrix(rows, atoms, ds)), terms(2 * rows), off(matrix(rows, 1, 3)),
+      weights(rows), value(matrix(rows, 1, 2)), d_value(rows), d_logits(rows * atoms);
+  for (int64_t i = 0; i < logits.n; i++) logits[i] *= 5;
+  for (int64_t i = 0; i < rows; i++) {
+    rewards[2 * i] *= 3, discounts[i] = i == 0 ? 0 : std::fabs(discounts[i]);
+    double sum = 0;
+    for (int64_t k = 0; k < atoms; k++) sum += probs[i * atoms + k] = std::fabs(probs[i * atoms + k]);
+    for (int64_t k = 0; k < atoms; k++) probs[i * atoms + k] = float(probs[i * atoms + k] / sum);
+  }
+  // Whole places: the last atom among them.
+  rewards[2] = float(low), rewards[0] = float(high);
+  const std::vector<double> ends = {low, high};
+  launch("categorical_project", {projected, mean, probs, rewards, discounts, cost}, {rows, atoms, 2, 1, 0}, ends);
+  launch("categorical_loss", {d, terms, off, logits, projected, weights}, {rows, atoms, ds, 3, ls, 1},
+         {least, 0.5, low, high});
+  launch("categorical_mean", {value, logits}, {rows, atoms, 2, ls}, ends);
+  launch("categorical_mean_backward", {d_logits, d_value, logits, value}, {rows, atoms, atoms, 1, ls, 2}, ends);
+  for (int64_t i = 0; i < rows; i++) {
+    std::vector<double> want(static_cast<size_t>(atoms)), p(static_cast<size_t>(atoms));
+    double average = 0, whole = 0, loss = 0, mass = 0, expected = 0;
+    for (int64_t k = 0; k < atoms; k++) {
+      const double z = hold(rewards[2 * i] + discounts[i] * (low + double(k) * gap - cost[0]), low, high),
+                   at = (z - low) / gap, left = std::min(std::floor(at), double(atoms - 2));
+      want[size_t(left)] += probs[i * atoms + k] * (1 - (at - left));
+      want[size_t(left) + 1] += probs[i * atoms + k] * (at - left);
+      average += probs[i * atoms + k] * z;
+      whole += std::exp(double(logits[i * ls + k]));
+    }
+    for (int64_t k = 0; k < atoms; k++) {
+      p[size_t(k)] = std::exp(double(logits[i * ls + k])) / whole;
+      const double ln = std::log(p[size_t(k)]), t = projected[i * atoms + k];
+      loss -= t * std::max(ln, least), mass += ln < least ? 0 : t, expected += p[size_t(k)] * (low + double(k) * gap);
+    }
+    if (!near(mean[i], average, 3e-6)) wrong("categorical_project mean", i, mean[i], average);
+    if (!near(terms[2 * i], weights[i] * loss, 4e-6)) wrong("categorical loss", i, loss);
+    if (!near(off[3 * i], loss, 4e-6)) wrong("categorical off", i, loss);
+    if (!near(terms[2 * i + 1], expected, 3e-6)) wrong("categorical mean of the loss", i, expected);
+    if (!near(value[2 * i], expected, 3e-6)) wrong("categorical mean", i, value[2 * i], expected);
+    for (int64_t k = 0; k < atoms; k++) {
+      const double ln = std::log(p[size_t(k)]), t = ln < least ? 0 : projected[i * atoms + k];
+      const double slope = 0.5 * weights[i] * (p[size_t(k)] * mass - t);
+      if (!near(projected[i * atoms + k], want[size_t(k)], 1e-5)) wrong("projected", i, k, atoms);
+      // Where the logarithm is about the floor, either side is right.
+      if (std::fabs(ln - least) > 1e-3 && !near(d[i * ds + k], slope, 3e-6)) wrong("categorical d", i, k, slope);
+      const double pull = d_value[i] * p[size_t(k)] * (low + double(k) * gap - expected);
+      if (!near(d_logits[i * atoms + k], pull, 3e-6)) wrong("categorical mean d", i, k, pull);
+    }
+  }
+}
+
+void test_moments(int64_t form) {
+  const int64_t columns = 19;
+  const double start = form ? 0 : 1e-4, eps = 1e-2;
+  const Floats mean(columns), variance(columns), factor(columns), batch_mean(columns), batch_variance(columns);
+  std::vector<int64_t> count{0};
+  std::vector<double> m(columns, 0), v(columns, 1);
+  for (int64_t j = 0; j < columns; j++) mean[j] = 0, variance[j] = 1;
+  double seen = start;
+  for (int64_t rows : {4, 1, 16, 3}) {
+    const double more = double(rows), all = seen + more;
+    for (int64_t j = 0; j < columns; j++) {
+      batch_mean[j] = batch_mean[j] * 1.5f + 0.1f, batch_variance[j] = std::fabs(batch_variance[j]);
+      double &mj = m[size_t(j)], &vj = v[size_t(j)];
+      const double before = batch_mean[j] - mj, moved = mj + before * more / all;
+      const double apart = form ? batch_mean[j] - moved : before;
+      vj = (vj * seen + batch_variance[j] * more + apart * apart * seen * more / all) / all;
+      mj = moved;
+    }
+    launch("moments", {mean, variance, factor, batch_mean, batch_variance, count}, {columns, rows, form, form},
+           {start, eps});
+    launch("moments_advance", {count}, {rows}, {});
+    seen = all;
+    for (int64_t j = 0; j < columns; j++) {
+      const double vj = v[size_t(j)], want = form ? 1 / (std::sqrt(vj) + eps) : 1 / std::sqrt(vj + eps);
+      if (!near(mean[j], m[size_t(j)], 1e-6)) wrong("moments mean", j, rows);
+      if (!near(variance[j], vj, 2e-6)) wrong("moments variance", j, rows, variance[j], vj);
+      if (!near(factor[j] / want, 1, 1e-5)) wrong("moments factor", j, rows, factor[j], want);
+    }
+  }
+  check(count[0] == 24, "rows are counted");
+}
+
+// Adam's weight decay is added to the gradient (pull), AdamW's is taken off the parameters (decay).
+void test_adam(double decay, double pull) {
+  const int64_t n = 1031;
+  const double lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8;
+  const Floats p(n), m(n), v(n), factors(4), rate(1);
+  rate[0] = float(lr);
+  std::fill_n(m.at.get(), n, 0.0f), std::fill_n(v.at.get(), n, 0.0f);
+  std::vector<double> wp = as_double(p), wm(n), wv(n);
+  std::vector<int32_t> counter{0};
+  for (int t = 1; t <= 10; t++) {
+    const Floats g(n);
+    factors[2] = t % 2 ? 1.0f : 0.5f;
+    for (int64_t i = 0; i < n; i++) {
+      const double d = double(factors[2]) * g[i] + pull * wp[i];
+      wp[i] *= 1 - lr * decay;
+      wm[i] = b1 * wm[i] + (1 - b1) * d;
+      wv[i] = b2 * wv[i] + (1 - b2) * d * d;
+      wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] / (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
+    }
+    launch("adam_advance", {counter, factors, rate}, {}, {1 - b1, 1 - b2});
+    launch("adam", {p, m, v, g, factors, rate}, {n}, {1 - b1, 1 - b2, eps, decay, pull});
+  }
+  check(counter[0] == 10, "adam_advance counts");
+  // Where 1 − beta^t taken in floats would have no digit left, and where it is 1.
+  for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
+    for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX}) {
+      counter[0] = t - 1;
+      launch("adam_advance", {counter, factors, rate}, {}, {1 - beta, 1 - beta});
+      const double left = beta == 0 ? 1 : -std::expm1(t * std::log(beta));
+      check(counter[0] == t && std::fabs(factors[0] * left / lr - 1) < 1e-6 &&
+                std::fabs(factors[1] * std::sqrt(left) - 1) < 1e-6,
+            "adam_advance at step " + std::to_string(t) + " with beta " + std::to_string(beta));
+    }
+  close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
+}
+
+}  // namespace
+
+void test_learners() {
+  for (int64_t form : {0, 1})
+    for (int64_t correction : {0, 1, 2, 3})
+      for (int64_t n : {1, 3, 17}) squashed(form, correction, n);
+  for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
+  test_moments(0), test_moments(1);
+  test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1);
+}
