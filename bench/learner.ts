@@ -26,6 +26,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     };
     const out = device.allocate({ shape: [8] });
     // Once outside: weights and workspaces are there before anything is captured.
+    await learner.ready;
     learner.update(stream, batch, out);
     await stream.synchronize();
     stream.beginCapture();

@@ -1,8 +1,7 @@
 // A BLAS opened at run time and held to one thread. The names of libraries and of their thread switches are here and
 // nowhere else.
-#include <strings.h>
-
 #include <climits>
+#include <cstdlib>
 #include <string>
 
 #include "device/core/library.hpp"
@@ -29,29 +28,8 @@ std::string openblas_version(const Library& library) {
   return text.substr(start, text.find(' ', start) - start) + " ";
 }
 
-// An OpenBLAS that does not know this processor takes it for one of the oldest, and its products are several times
-// slower than the built-in ones: that core's name. Empty where it does know it, or where the processor has no AVX2
-// either.
-std::string mistaken_core(const Library& library) {
-#if defined(__x86_64__)
-  const auto core = library.symbol<char* (*)()>("openblas_get_corename");
-  if (!core || !__builtin_cpu_supports("avx2")) return "";
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  static const char* const before_avx[] = {"prescott", "core2",        "penryn", "dunnington", "nehalem",   "atom",
-                                           "nano",     "opteron_sse3", "athlon", "katmai",     "barcelona", "opteron",
-                                           "bobcat",   "coppermine",   "banias", "core",       "northwood", "unknown"};
-  for (const char* old : before_avx)
-    if (strcasecmp(core(), old) == 0)
-      return std::string(core()) + "; set OPENBLAS_CORETYPE=" + (avx512 ? "SkylakeX" : "Haswell") + " to tell it";
-#else
-  (void)library;
-#endif
-  return "";
-}
-
-// The library's name once it is held to one thread; empty for one that is not to be used, and `why` may say why.
-std::string hold_to_one_thread(const Library& library, std::string& why) {
+// The library's name once it is held to one thread; empty for one that is not to be used.
+std::string hold_to_one_thread(const Library& library) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
@@ -59,10 +37,7 @@ std::string hold_to_one_thread(const Library& library, std::string& why) {
     // them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
-    const std::string core = mistaken_core(library), name = "openblas " + openblas_version(library);
-    if (core.empty() || library.named) return name + place;
-    why = name + "takes this processor for " + core;
-    return "";
+    return "openblas " + openblas_version(library) + place;
   }
   if (const auto threads = library.symbol<void (*)(int)>("MKL_Set_Num_Threads")) {
     threads(1);
@@ -76,21 +51,22 @@ std::string hold_to_one_thread(const Library& library, std::string& why) {
   return library.named ? "blas " + place : "";
 }
 
+// The rule: where the built-in product has tiles for the processor's vectors it multiplies, unless HOTSLOT_BLAS names a
+// library; elsewhere a BLAS does, if there is one.
 Blas open_blas() {
   Blas blas;
+  const std::string set = gemm_builtin_set(), own = set.empty() ? "built-in" : "built-in, " + set;
+  const char* const asked = std::getenv("HOTSLOT_BLAS");
+  if (!set.empty() && !(asked && *asked)) return {nullptr, own};
   const Library library = Library::open({"libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1",
                                          "libblis.so.4", "libblas.so.3", "libcblas.so.3"},
                                         "HOTSLOT_BLAS");
   blas.sgemm = library.symbol<Sgemm>("sgemm_");
+  if (blas.sgemm) blas.name = hold_to_one_thread(library);
+  if (!blas.name.empty()) return blas;
   std::string why;
-  if (blas.sgemm) blas.name = hold_to_one_thread(library, why);
-  if (blas.name.empty()) {
-    blas.sgemm = nullptr;
-    blas.name = "built-in";
-    if (!why.empty()) blas.name += " (" + why + ")";
-    if (library.named) blas.name += library ? " (" + library.name + " has no sgemm_)" : " (" + library.reason + ")";
-  }
-  return blas;
+  if (library.named) why = library ? " (" + library.name + " has no sgemm_)" : " (" + library.reason + ")";
+  return {nullptr, own + why};
 }
 
 const Blas& blas() {

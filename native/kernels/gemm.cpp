@@ -7,7 +7,7 @@
 namespace hotslot {
 namespace {
 
-// A tuned BLAS won or drew at every size measured, 20,000 to 130 million multiply-adds, so there is no size rule.
+// Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,
           int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);

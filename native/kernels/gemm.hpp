@@ -19,6 +19,9 @@ struct MatrixView {
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, float* c,
                   int64_t ldc, int lanes = 0);
 
+// The instruction set that it multiplies with, where it has tiles for one: 'AVX-512', 'AVX2' or nothing.
+const char* gemm_builtin_set();
+
 // Row-major product by the BLAS that gemm_provider() names; false when there is none.
 bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
                const float* b, int64_t ldb, float beta, float* c, int64_t ldc);

@@ -1,6 +1,8 @@
-// The built-in matrix product: B is packed in panels as wide as a register tile, A is read where it lies.
+// The built-in matrix product. B is packed in panels as wide as a register tile, or read where it lies when few rows
+// want it; A is read where it lies, or packed where its neighbours in a row are far apart. Few rows take wider tiles,
+// and where both sides are contiguous along k and one of them is few, it is dot products.
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "kernels/gemm.hpp"
@@ -9,26 +11,49 @@
 namespace hotslot {
 namespace {
 
-using Tile = void (*)(int64_t k, const float* a, int64_t row, int64_t column, const float* b, const micro::Target& to);
+using Tile = void (*)(int64_t k, const float* a, int64_t row, int64_t column, const float* b, int64_t step,
+                      const micro::Target& to);
+using Dot = void (*)(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, float* out);
 
-constexpr int most_rows = 12, most_width = 32;
+constexpr int most_rows = 12, most_width = 64, most_dots = 4;
 // Block sizes: a packed panel of block_k × width stays in the first cache, a block_m × block_k piece of A in the
 // second.
 constexpr int64_t block_m = 120, block_n = 256, block_k = 256;
 
-// One instruction set: tiles of 1…rows rows, one vector or two wide.
+// One instruction set: tiles of 1…rows rows, one vector or two wide; of 1…few rows, four wide, and of as many any width
+// cut off. Dots of 1…dots rows by one or two.
 struct Isa {
-  int rows, lanes;
-  Tile tile[2][most_rows + 1];
+  int rows, few, lanes;
+  Tile tile[3][most_rows + 1], cut[3][most_dots + 1];
+  int dots;
+  Dot dot[2][most_dots + 1];
+  int vectors(int64_t columns) const { return columns > 2 * lanes ? 2 : columns > lanes; }
+  int64_t width(int64_t columns) const { return columns > 2 * lanes ? 4 * lanes : columns > lanes ? 2 * lanes : lanes; }
 };
 
-#define HOTSLOT_ROW6(name, v) nullptr, name<1, v>, name<2, v>, name<3, v>, name<4, v>, name<5, v>, name<6, v>
+#define HOTSLOT_ROW2(name, v) nullptr, name<1, v>, name<2, v>
+#define HOTSLOT_ROW4(name, v) HOTSLOT_ROW2(name, v), name<3, v>, name<4, v>
+#define HOTSLOT_CUT2(name, v) nullptr, name<1, v, true>, name<2, v, true>
+#define HOTSLOT_CUT4(name, v) HOTSLOT_CUT2(name, v), name<3, v, true>, name<4, v, true>
+#define HOTSLOT_ROW6(name, v) HOTSLOT_ROW4(name, v), name<5, v>, name<6, v>
 #define HOTSLOT_ROW12(name, v) \
   HOTSLOT_ROW6(name, v), name<7, v>, name<8, v>, name<9, v>, name<10, v>, name<11, v>, name<12, v>
-const Isa any_isa{6, 4, {{HOTSLOT_ROW6(micro::any, 1)}, {HOTSLOT_ROW6(micro::any, 2)}}};
+#define HOTSLOT_SIX(name)                                                               \
+  {{HOTSLOT_ROW6(name, 1)}, {HOTSLOT_ROW6(name, 2)}, {HOTSLOT_ROW2(name, 4)}},          \
+      {{HOTSLOT_CUT2(name, 1)}, {HOTSLOT_CUT2(name, 2)}, {HOTSLOT_CUT2(name, 4)}}, 2, { \
+    {HOTSLOT_ROW2(name##_dot, 1)}, { HOTSLOT_ROW2(name##_dot, 2) }                      \
+  }
+const Isa any_isa{6, 2, 4, HOTSLOT_SIX(micro::any)};
 #if defined(__x86_64__)
-const Isa avx2_isa{6, 8, {{HOTSLOT_ROW6(micro::avx2, 1)}, {HOTSLOT_ROW6(micro::avx2, 2)}}};
-const Isa avx512_isa{12, 16, {{HOTSLOT_ROW12(micro::avx512, 1)}, {HOTSLOT_ROW12(micro::avx512, 2)}}};
+const Isa avx2_isa{6, 2, 8, HOTSLOT_SIX(micro::avx2)};
+const Isa avx512_isa{
+    12,
+    4,
+    16,
+    {{HOTSLOT_ROW12(micro::avx512, 1)}, {HOTSLOT_ROW12(micro::avx512, 2)}, {HOTSLOT_ROW4(micro::avx512, 4)}},
+    {{HOTSLOT_CUT4(micro::avx512, 1)}, {HOTSLOT_CUT4(micro::avx512, 2)}, {HOTSLOT_CUT4(micro::avx512, 4)}},
+    4,
+    {{HOTSLOT_ROW4(micro::avx512_dot, 1)}, {HOTSLOT_ROW4(micro::avx512_dot, 2)}}};
 #endif
 
 // The widest set this machine has with at most `lanes` lanes.
@@ -47,10 +72,47 @@ void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t wid
   if (columns < width) std::fill(to, to + k * width, 0.0f);
   if (b.column == 1) {
     for (int64_t p = 0; p < k; p++) std::copy_n(b.at + p * b.row, columns, to + p * width);
-  } else {
-    for (int64_t j = 0; j < columns; j++)
-      for (int64_t p = 0; p < k; p++) to[p * width + j] = b.at[p * b.row + j * b.column];
+    return;
   }
+  int64_t j = 0;
+#if defined(__x86_64__)
+  // Four by four in registers.
+  for (; b.row == 1 && j + 4 <= columns; j += 4) {
+    const float* const from = b.at + j * b.column;
+    int64_t p = 0;
+    for (; p + 4 <= k; p += 4) {
+      __m128 r0 = _mm_loadu_ps(from + p), r1 = _mm_loadu_ps(from + b.column + p),
+             r2 = _mm_loadu_ps(from + 2 * b.column + p), r3 = _mm_loadu_ps(from + 3 * b.column + p);
+      _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+      float* const at = to + p * width + j;
+      _mm_storeu_ps(at, r0), _mm_storeu_ps(at + width, r1);
+      _mm_storeu_ps(at + 2 * width, r2), _mm_storeu_ps(at + 3 * width, r3);
+    }
+    for (; p < k; p++)
+      for (int64_t i = 0; i < 4; i++) to[p * width + j + i] = from[i * b.column + p];
+  }
+#endif
+  for (; j < columns; j++)
+    for (int64_t p = 0; p < k; p++) to[p * width + j] = b.at[p * b.row + j * b.column];
+}
+
+// Tiles of `tile` neighbours, one tile behind the other, of k rows of neighbours: each of their lines is read once.
+void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t rows, int64_t tile) {
+  for (int64_t p = 0; p < k; p++, from += column)
+    for (int64_t i = 0; i < rows; i += tile) {
+      const int64_t some = std::min(tile, rows - i);
+      float* const at = to + i * k + p * some;
+      if (some == 32)
+        std::memcpy(at, from + i, 128);
+      else if (some == 16)
+        std::memcpy(at, from + i, 64);
+      else if (some == 12)
+        std::memcpy(at, from + i, 48);
+      else if (some == 6)
+        std::memcpy(at, from + i, 24);
+      else
+        std::copy_n(from + i, some, at);
+    }
 }
 
 struct Out {
@@ -67,38 +129,56 @@ void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
     }
 }
 
+// Room for a block of B, and behind it for one of A.
+constexpr int64_t room_b = block_k * (block_n + most_width);
 float* scratch() {
-  static thread_local const std::unique_ptr<float[]> buffer(new float[block_k * (block_n + most_width)]);
+  static thread_local const std::unique_ptr<float[]> buffer(new float[room_b + block_m * block_k]);
   return buffer.get();
 }
 
 void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta,
               Out c) {
-  float* const packed = scratch();
+  float *const packed = scratch(), *const packed_a = packed + room_b;
   alignas(64) float tile[most_rows * most_width];
+  // Short sums are all storing: then rows are short and wide as well.
+  const bool few = m <= set.few || k <= 4;
+  const int64_t wide = (few ? 4 : 2) * set.lanes, tall = few ? set.few : set.rows;
+  // What is read few times is not packed, whole panels of it; what is read often is, where each read would be a line of
+  // its own.
+  const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4), packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
   for (int64_t jc = 0; jc < n; jc += block_n) {
     const int64_t nc = std::min(block_n, n - jc);
     for (int64_t pc = 0; pc < k; pc += block_k) {
       const int64_t kc = std::min(block_k, k - pc);
       const float keep = pc == 0 ? beta : 1.0f;
-      const int64_t wide = 2 * set.lanes;
-      for (int64_t j = 0; j < nc; j += wide) {
+      const MatrixView block{b.at + pc * b.row + jc * b.column, b.row, b.column};
+      // What lies there is read from there: whole panels, or with few rows all of them.
+      const int64_t whole = direct && few ? nc : nc - nc % wide;
+      if (!direct && b.column == 1) pack_rows(packed, block.at, b.row, kc, whole, wide);
+      for (int64_t j = direct || b.column == 1 ? whole : 0; j < nc; j += wide) {
         const int64_t columns = std::min(wide, nc - j);
-        pack_panel(packed + j * kc, {b.at + pc * b.row + (jc + j) * b.column, b.row, b.column}, kc, columns,
-                   columns <= set.lanes ? set.lanes : wide);
+        pack_panel(packed + j * kc, {block.at + j * b.column, b.row, b.column}, kc, columns, set.width(columns));
       }
       for (int64_t ic = 0; ic < m; ic += block_m) {
         const int64_t mc = std::min(block_m, m - ic);
+        if (packs_a) pack_rows(packed_a, a.at + ic + pc * a.column, a.column, kc, mc, tall);
         for (int64_t j = 0; j < nc; j += wide) {
-          const int64_t columns = std::min(wide, nc - j), width = columns <= set.lanes ? set.lanes : wide;
-          const Tile* tiles = set.tile[width == wide];
-          for (int64_t i = ic; i < ic + mc; i += set.rows) {
-            const int rows = int(std::min<int64_t>(set.rows, ic + mc - i));
-            const Out out{c.at + i * c.row + (jc + j) * c.column, c.row, c.column};
+          const int64_t columns = std::min(wide, nc - j);
+          const bool lies = j < whole && direct;
+          const float* const panel = lies ? block.at + j : packed + j * kc;
+          const int64_t step = lies ? b.row : set.width(columns);
+          const int vectors = set.vectors(columns);
+          const Tile* tiles = lies && columns < wide ? set.cut[vectors] : set.tile[vectors];
+          for (int64_t i = 0; i < mc; i += tall) {
+            const int rows = int(std::min(tall, mc - i));
+            const Out out{c.at + (ic + i) * c.row + (jc + j) * c.column, c.row, c.column};
             const bool straight = c.column == 1;
             const micro::Target to = straight ? micro::Target{out.at, out.row, columns, alpha, keep}
                                               : micro::Target{tile, most_width, columns, alpha, 0};
-            tiles[rows](kc, a.at + i * a.row + pc * a.column, a.row, a.column, packed + j * kc, to);
+            if (packs_a)
+              tiles[rows](kc, packed_a + i * kc, 1, rows, panel, step, to);
+            else
+              tiles[rows](kc, a.at + (ic + i) * a.row + pc * a.column, a.row, a.column, panel, step, to);
             if (!straight) scatter(out, tile, rows, columns, keep);
           }
         }
@@ -107,12 +187,63 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   }
 }
 
-// Time of a product in vector operations: the tiles, and packing B, which is slow when its rows are not adjacent.
-double cost(int64_t m, int64_t n, int64_t k, MatrixView b, int lanes) {
-  return double(k) * (double(m) * double((n + lanes - 1) / lanes) + double(n) * (b.column == 1 ? 0.2 : 1.5));
+// out[i] = the sixteen partial sums at i · 16, added up by halves.
+void fold(float* out, const float* sums, int64_t count) {
+  int64_t i = 0;
+#if defined(__x86_64__)
+  const auto four = [](const float* s) {
+    return _mm_add_ps(_mm_add_ps(_mm_loadu_ps(s), _mm_loadu_ps(s + 8)),
+                      _mm_add_ps(_mm_loadu_ps(s + 4), _mm_loadu_ps(s + 12)));
+  };
+  for (; i + 4 <= count; i += 4) {
+    const float* const s = sums + i * 16;
+    __m128 a = four(s), b = four(s + 16), c = four(s + 32), d = four(s + 48);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(out + i, _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d)));
+  }
+#endif
+  for (; i < count; i++) {
+    float s[16];
+    std::copy_n(sums + i * 16, 16, s);
+    for (int half = 8; half > 0; half /= 2)
+      for (int l = 0; l < half; l++) s[l] += s[l + half];
+    out[i] = s[0];
+  }
 }
 
+// C[i, j] of few j, by dot products.
+void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, Out c) {
+  alignas(64) float sums[2 * most_dots * 16];
+  float found[2 * most_dots];
+  for (int64_t i = 0; i < m; i += set.dots) {
+    const int64_t rows = std::min<int64_t>(set.dots, m - i);
+    for (int64_t j = 0; j < n; j += 2) {
+      const int64_t columns = std::min<int64_t>(2, n - j);
+      set.dot[columns - 1][rows](k, a.at + i * a.row, a.row, b.at + j * b.column, b.column, sums);
+      fold(found, sums, rows * columns);
+      for (int64_t r = 0; r < rows; r++)
+        for (int64_t q = 0; q < columns; q++) {
+          float* const to = c.at + (i + r) * c.row + (j + q) * c.column;
+          const float value = alpha * found[r * columns + q];
+          *to = beta == 0 ? value : beta * *to + value;
+        }
+    }
+  }
+}
+
+// Time of a product in vector operations: the tiles, and packing B, which is slow when its rows are not adjacent.
+double cost(int64_t m, int64_t n, int64_t k, MatrixView b, int lanes) {
+  return double(k) * (double(m) * double((n + lanes - 1) / lanes) + double(n) * (b.column == 1 ? 0.2 : 0.6));
+}
+// Of storing one element of a tile that belongs transposed into C.
+constexpr double scattering = 2;
+
 }  // namespace
+
+const char* gemm_builtin_set() {
+  const int lanes = choose_isa(16).lanes;
+  return lanes == 16 ? "AVX-512" : lanes == 8 ? "AVX2" : "";
+}
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, float* c,
                   int64_t ldc, int lanes) {
@@ -120,10 +251,16 @@ void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, Ma
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;
-  if (cost(n, m, k, at, set.lanes) < cost(m, n, k, b, set.lanes))
+  if (a.column == 1 && b.row == 1 && k >= 16 && std::min(m, n) <= 4) {
+    if (n <= 4)
+      dots(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
+    else
+      dots(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
+  } else if (cost(n, m, k, at, set.lanes) + scattering * double(m * n) < cost(m, n, k, b, set.lanes)) {
     multiply(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
-  else
+  } else {
     multiply(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
+  }
 }
 
 }  // namespace hotslot

@@ -15,33 +15,68 @@ struct Target {
   float alpha, beta;
 };
 
-// to = alpha·Σ_p a[r·row + p·column] · b[p·V·lanes + …] + beta·to, where b is packed and padded with zeros to full
-// vectors.
-#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                                \
-  template <int R, int V>                                                                                         \
-  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, const Target& to) { \
-    using namespace isa;                                                                                          \
-    vector sum[R][V];                                                                                             \
-    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)      \
-        sum[r][v] = splat(0);                                                                                     \
-    for (int64_t p = 0; p < k; p++, a += column, b += V * lanes) {                                                \
-      vector right[V];                                                                                            \
-      _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) right[v] = load(b + v * lanes);                         \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                      \
-        const vector left = splat(a[r * row]);                                                                    \
-        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]);  \
-      }                                                                                                           \
-    }                                                                                                             \
-    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                  \
-    _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) {                                                         \
-      const Part part(to.columns - v * lanes);                                                                    \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                      \
-        float* const c = to.at + r * to.row + v * lanes;                                                          \
-        vector out = multiply(alpha, sum[r][v]);                                                                  \
-        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                           \
-        part.store(c, out);                                                                                       \
-      }                                                                                                           \
-    }                                                                                                             \
+// to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to, with V full vectors at each b; where it is `cut`, only
+// the columns that are real are read.
+#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                               \
+  template <int R, int V, bool cut = false>                                                                      \
+  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, int64_t step,      \
+                      const Target& to) {                                                                        \
+    using namespace isa;                                                                                         \
+    vector sum[R][V];                                                                                            \
+    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)     \
+        sum[r][v] = splat(0);                                                                                    \
+    for (int64_t p = 0; p < k; p++, a += column, b += step) {                                                    \
+      vector right[V];                                                                                           \
+      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) right[v] =                                             \
+          cut ? Part(to.columns - v * lanes).load(b + v * lanes) : load(b + v * lanes);                          \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                     \
+        const vector left = splat(a[r * row]);                                                                   \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]); \
+      }                                                                                                          \
+    }                                                                                                            \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                 \
+    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                                        \
+      const Part part(to.columns - v * lanes);                                                                   \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                     \
+        float* const c = to.at + r * to.row + v * lanes;                                                         \
+        vector out = multiply(alpha, sum[r][v]);                                                                 \
+        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                          \
+        part.store(c, out);                                                                                      \
+      }                                                                                                          \
+    }                                                                                                            \
+  }
+
+// Sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row + p], both contiguous along p: however wide a vector is,
+// partial sum l has the products l, l + 16, …
+#define HOTSLOT_DOT(name, attribute, lanes, isa)                                                              \
+  template <int R, int N>                                                                                     \
+  attribute void name(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, float* out) {  \
+    using namespace isa;                                                                                      \
+    constexpr int L = 16 / lanes;                                                                             \
+    vector sum[R][N][L];                                                                                      \
+    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)   \
+        _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) sum[r][j][l] = splat(0);                          \
+    int64_t p = 0;                                                                                            \
+    for (; p + 16 <= k; p += 16) _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {                        \
+        vector right[N];                                                                                      \
+        _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) right[j] = load(b + j * b_row + p + l * lanes);   \
+        _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) {                                                 \
+          const vector left = load(a + r * a_row + p + l * lanes);                                            \
+          _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) sum[r][j][l] =                                  \
+              multiply_add(left, right[j], sum[r][j][l]);                                                     \
+        }                                                                                                     \
+      }                                                                                                       \
+    _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {                                                     \
+      if (p + l * lanes >= k) break;                                                                          \
+      const Part part(k - p - l * lanes);                                                                     \
+      _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) \
+          sum[r][j][l] = multiply_add(part.load(a + r * a_row + p + l * lanes),                               \
+                                      part.load(b + j * b_row + p + l * lanes), sum[r][j][l]);                \
+    }                                                                                                         \
+    const Part whole(lanes);                                                                                  \
+    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)   \
+        _Pragma("GCC unroll 4") for (int l = 0; l < L; l++)                                                   \
+            whole.store(out + (r * N + j) * 16 + l * lanes, sum[r][j][l]);                                    \
   }
 
 // Four lanes in the compiler's own vectors: any processor.
@@ -67,6 +102,7 @@ struct Part {
 };
 }  // namespace any_isa
 HOTSLOT_MICRO(any, , 4, any_isa)
+HOTSLOT_DOT(any_dot, , 4, any_isa)
 
 #if defined(__x86_64__)
 #define HOTSLOT_INLINE(target_name) __attribute__((target(target_name), always_inline)) inline
@@ -90,6 +126,7 @@ struct Part {
 #undef HOTSLOT_AVX2
 }  // namespace avx2_isa
 HOTSLOT_MICRO(avx2, __attribute__((target("avx2,fma"))), 8, avx2_isa)
+HOTSLOT_DOT(avx2_dot, __attribute__((target("avx2,fma"))), 8, avx2_isa)
 
 namespace avx512_isa {
 #define HOTSLOT_AVX512 HOTSLOT_INLINE("avx512f")
@@ -108,8 +145,10 @@ struct Part {
 #undef HOTSLOT_AVX512
 }  // namespace avx512_isa
 HOTSLOT_MICRO(avx512, __attribute__((target("avx512f"))), 16, avx512_isa)
+HOTSLOT_DOT(avx512_dot, __attribute__((target("avx512f"))), 16, avx512_isa)
 #undef HOTSLOT_INLINE
 #endif
 #undef HOTSLOT_MICRO
+#undef HOTSLOT_DOT
 
 }  // namespace hotslot::micro

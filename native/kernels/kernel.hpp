@@ -80,8 +80,8 @@ const Kernel* find_kernel(const char* name);
 const std::vector<Kernel>& all_kernels();
 // The part of them that only tests launch: fail, spin, latch.
 const std::vector<Kernel>& test_kernels();
-// 'openblas 0.3.21 (libopenblas.so.0)' or 'built-in': what the matrix products run on. The first call opens the
-// library; HOTSLOT_BLAS=path names another one, HOTSLOT_BLAS=none none.
+// 'built-in, AVX2', 'built-in' or 'openblas 0.3.21 (libopenblas.so.0)': what the matrix products run on. The first call
+// opens the library, where there is to be one: HOTSLOT_BLAS=path names it, HOTSLOT_BLAS=none none.
 const char* gemm_provider();
 
 // Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a KernelArgs.

@@ -95,19 +95,16 @@ function addon(name: string): Finding {
 
 function blas(): Finding {
   const provider = native().gemmProvider;
+  const [, set = '', why = ''] = /^built-in(?:, ([\w-]+))?(?: \((.*)\))?$/.exec(provider) ?? [];
   const own = provider.startsWith('built-in');
-  const why = /^built-in \((.*)\)$/.exec(provider)?.[1] ?? '';
-  // An OpenBLAS that is older than this processor takes it for one that is older still.
-  const told = /OPENBLAS_CORETYPE=\w+/.exec(why)?.[0];
   return {
     check: 'blas',
     ok: true,
-    text: own ? `none: the host device multiplies matrices with its own loops${why && ` (${why})`}` : provider,
-    ...(own
-      ? {
-          advice: `for a faster learner on the host device: ${told ? `set ${told} in the environment` : 'apt-get install libopenblas0-pthread'}`,
-        }
-      : {}),
+    text: own
+      ? `the host device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
+      : provider,
+    // Without vectors that its own loops are made for, a library is faster.
+    ...(own && !set ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' } : {}),
     facts: { provider },
   };
 }
