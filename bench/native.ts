@@ -1,4 +1,4 @@
-/** Builds the C++ program that calls the driver without Hotslot, when it is out of date, and asks it. */
+/** Builds C++ programs that benchmarks ask: one calls the driver without Hotslot. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -8,35 +8,40 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const folder = join(root, 'build/bench');
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-pthread', '-Inative'];
+const flags = ['-std=c++17', '-Wall', '-Wextra', '-pthread', '-Inative'];
 const own = ['raw_cuda', 'cuda_facts', 'cuda_facts_waiting', 'cuda_facts_work', 'cuda_facts_rules'];
-const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/generated/ptx.cpp'];
-const headers = [
-  'bench/native/raw_cuda.hpp',
-  'bench/native/cuda_facts.hpp',
-  'native/device/cuda/abi.hpp',
-  'native/kernels/images.hpp',
-];
 
-/** The program's path. */
-export function buildRawCuda(): string {
-  const program = join(folder, 'raw_cuda');
-  const digest = createHash('sha256').update(flags.join(' '));
+/** The path of the program made of these, built when it is out of date. */
+export function buildProgram(
+  name: string,
+  sources: readonly string[],
+  headers: readonly string[],
+  optimised: '-O1' | '-O2',
+): string {
+  const program = join(folder, name);
+  const told = [...flags, optimised];
+  const digest = createHash('sha256').update(told.join(' '));
   for (const file of [...sources, ...headers]) digest.update(readFileSync(join(root, file)));
   const key = digest.digest('hex');
   if (existsSync(program) && existsSync(`${program}.key`) && readFileSync(`${program}.key`, 'utf8') === key)
     return program;
   mkdirSync(folder, { recursive: true });
   const temporary = `${program}.${process.pid}`;
-  const { status, stderr, error } = spawnSync(compiler, [...flags, ...sources, '-ldl', '-o', temporary], {
+  const { status, stderr, error } = spawnSync(compiler, [...told, ...sources, '-ldl', '-o', temporary], {
     cwd: root,
     encoding: 'utf8',
   });
-  if (status !== 0)
-    throw new Error(`the driver's own program does not build with ${compiler}: ${error?.message ?? stderr}`);
+  if (status !== 0) throw new Error(`${name} does not build with ${compiler}: ${error?.message ?? stderr}`);
   renameSync(temporary, program);
   writeFileSync(`${program}.key`, key);
   return program;
+}
+
+/** The program that calls CUDA's driver. */
+export function buildRawCuda(): string {
+  const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/generated/ptx.cpp'];
+  const headers = ['bench/native/raw_cuda.hpp', 'bench/native/cuda_facts.hpp', 'native/device/cuda/abi.hpp'];
+  return buildProgram('raw_cuda', sources, [...headers, 'native/kernels/images.hpp'], '-O1');
 }
 
 export interface RawCalls {

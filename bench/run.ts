@@ -16,6 +16,7 @@ const names = [
   'tick',
   'learner',
   'ops',
+  'gemm',
   'full-iteration',
   'todevice',
   'halo',
@@ -37,6 +38,7 @@ const seconds: Readonly<Record<Name, string>> = {
   tick: '45 s',
   learner: '2 s',
   ops: '3 s',
+  gemm: '5 s',
   'full-iteration': '1 s',
   todevice: '10 s',
   halo: '14 s',
@@ -47,7 +49,7 @@ const seconds: Readonly<Record<Name, string>> = {
   long: '30 s',
 };
 /** Without a device of their own. */
-const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'ring'];
+const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'ring', 'gemm'];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 

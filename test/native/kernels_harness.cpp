@@ -73,7 +73,13 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
 void test_gemm() {
   const int64_t sizes[][3] = {{1, 1, 1},    {1, 2, 3},   {3, 2, 84},    {84, 2, 31},    {4, 120, 33},
                               {13, 17, 19}, {12, 32, 8}, {33, 65, 129}, {121, 84, 257}, {130, 300, 40}};
-  for (const auto& s : sizes)
+  // Few rows, wide and cut off; short sums; dot products; transposes that are packed.
+  const int64_t shapes[][3] = {{1, 256, 64}, {2, 84, 128}, {4, 150, 40}, {120, 4, 128}, {128, 2, 84},   {3, 200, 300},
+                               {70, 65, 2},  {50, 130, 1}, {67, 4, 16},  {2, 3, 277},   {125, 600, 70}, {9, 520, 280}};
+  std::vector<std::array<int64_t, 3>> all;
+  for (const auto& s : sizes) all.push_back({s[0], s[1], s[2]});
+  for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
+  for (const auto& s : all)
     for (int t = 0; t < 4; t++)
       for (int64_t extra : {0, 3}) {
         gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, 1, 0);

@@ -47,7 +47,7 @@ const Unary unaries[] = {
     {"softplus", GK_SOFTPLUS, softplus, -80, 80, 5, 0},
     {"relu", GK_RELU, [](double x) { return std::max(x, 0.0); }, -2, 2, 0, 0},
     {"silu", GK_SILU, [](double x) { return x * sigmoid(x); }, -80, 80, 5, 0},
-    {"gelu", GK_GELU, [](double x) { return x * phi(x); }, -6, 6, 24, 1e-12},
+    {"gelu", GK_GELU, [](double x) { return x * phi(x); }, -6, 6, 62, 1e-12},
     {"geluTanh", GK_GELU_TANH, gelu_tanh, -6, 6, 60, 1e-12},
     {"elu", GK_ELU, [](double x) { return x > 0 ? x : std::expm1(x); }, -30, 30, 5, 0},
 };
