@@ -139,6 +139,13 @@ inline void categorical_mean_backward(const KernelArgs&, Check& check) {
   check.column(3, rows, check.size(5, "mean_stride"));
 }
 
+inline void count_odd(const KernelArgs&, Check& check) {
+  const int64_t n = check.size(0, "n"), parts = check.size(1, "parts");
+  check.at_most(0, "n", INT32_MAX);
+  check.vector(0, doubled(parts)), check.vector(1, n), check.vector(2, parts), check.vector(3, 1);
+  check.size(2, "every"), check.at_most(2, "every", INT32_MAX);
+}
+
 inline void moments(const KernelArgs&, Check& check) {
   const int64_t columns = check.size(0, "columns");
   for (int i = 0; i < 5; i++) check.vector(i, columns);

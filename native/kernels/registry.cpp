@@ -167,6 +167,7 @@ const std::vector<Kernel>& all_kernels() {
         by_block(GK_LANES, HOTSLOT_KERNEL(categorical_loss)),
         by_block(1, HOTSLOT_KERNEL(categorical_mean)),
         by_block(GK_LANES, HOTSLOT_KERNEL(categorical_mean_backward)),
+        by_block(2, HOTSLOT_KERNEL(count_odd)),
         HOTSLOT_KERNEL(moments),
         HOTSLOT_KERNEL(moments_advance),
         HOTSLOT_KERNEL(bias_act),

@@ -111,6 +111,13 @@ export const kernels = {
     wholes: ['rows', 'atoms', 'dStride', 'dMeanStride', 'logitsStride', 'meanStride'],
     reals: ['low', 'high'],
   },
+  count_odd: {
+    writes: 1,
+    keeps: true,
+    tensors: ['found', 'x', 'ends', 'counter'],
+    wholes: ['n', 'parts', 'every'],
+    reals: [],
+  },
   moments: {
     writes: 3,
     keeps: true,

@@ -44,3 +44,4 @@ export { ops } from './ops/index.ts';
 export type { MatmulOptions } from './ops/rows.ts';
 export { MlpPolicy } from './policy.ts';
 export type { LearnerState, Saved } from './state.ts';
+export type { Odd, Watch, Watched } from './watch.ts';

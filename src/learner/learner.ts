@@ -9,6 +9,7 @@ import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
 import { checkVector } from './checks.ts';
 import { type LearnerState, type Part, readState, writeState } from './state.ts';
+import { look, Watch, type Watched } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -58,6 +59,8 @@ export interface Told {
 
 /** What a learner does with a minibatch, and what it remembers. */
 export interface Work {
+  /** what watch() looks at */
+  watched(): readonly Watched[];
   /** what a step may tell: each event's name, and how long its gradient is */
   readonly events: Readonly<Record<string, number>>;
   /** one gradient step on one minibatch */
@@ -94,6 +97,8 @@ export abstract class Learner extends Owner {
   #settled = false;
   #said!: () => void;
   #work!: Work;
+  #watch: Watch | undefined;
+  #minibatches = 1;
 
   static {
     begin = (learner, work) => {
@@ -160,6 +165,7 @@ export abstract class Learner extends Owner {
       );
     this.#settle(stream);
     const count = rows / this.batchSize;
+    this.#minibatches = count;
     this.#checkOut(out);
     const events = this.#checkAsked(rows, draws, record);
     const scalars = out.view({ shape: [this.scalars.length] });
@@ -174,10 +180,28 @@ export abstract class Learner extends Owner {
       this.#work.step(stream, sliced(columns, start, this.batchSize), {
         phase: stream.capturing ? k : this.#phase++,
         draw: (name) => this.#draw(stream, name, draws[name], start),
-        tell: (event, made) => events[event] && tell(stream, events[event], made()),
+        tell: (event, made) => {
+          if (events[event]) tell(stream, events[event], made());
+          if (this.#watch) look(this.#watch, stream, event);
+        },
       });
       this.#work.report(stream, scalars, 1 / count, k === 0);
     }
+  }
+
+  /**
+   * From here on every so many steps' passes and gradients are looked at for NaN and infinity, on the device; graphs that were
+   * captured before do not. `await watch.first()` says what was first, by update, network and layer. It closes with the learner;
+   * another call begins anew. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+   */
+  watch(options: { every?: number } = {}): Watch {
+    checkOpen(this);
+    checkKeys('watch', options, ['every']);
+    const every = checkCount('every', options.every ?? 1, 1, 2 ** 31 - 1);
+    if (this.device.currentStream.capturing)
+      throw stateError('CAPTURE', 'watch() makes memory, which no capture may: call it before');
+    this.#watch = own(this, new Watch(this.device, every, this.#work.watched(), () => this.#minibatches));
+    return this.#watch;
   }
 
   /** Everything that later updates depend on, once all that was enqueued on the current stream is done. */

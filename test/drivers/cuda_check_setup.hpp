@@ -89,7 +89,7 @@ const char* const ptx = R"(
 .visible .entry latch(.param .u64 .ptr .global .align 4 latch_param_0, .param .s64 latch_param_1) { ret; }
 .visible .entry fail() { ret; }
 .visible .entry stranger(.param .u32 stranger_param_0) { ret; }
-.visible .entry adam_advance(.param .u64 a, .param .u64 b, .param .f64 c, .param .f64 d, .param .f64 e) { ret; }
+.visible .entry adam_advance(.param .u64 a, .param .u64 b, .param .u64 c, .param .f64 d, .param .f64 e) { ret; }
 .visible .entry bias_act(.param .u64 a) { ret; }
 .entry inner() { ret; }
 )";

@@ -238,7 +238,11 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
     (n) => [`of ${n}`, 'grad_norm', { tensors: [stale(256), awkward(n, 18)], wholes: [n] }] as const,
   ),
   ['a norm too large', 'clip_scale', { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] }],
-  ['at step 1000', 'adam_advance', { tensors: [Int32Array.of(999), stale(4)], reals: [1e-3, 1 - 0.9, 1 - 0.999] }],
+  [
+    'at step 1000',
+    'adam_advance',
+    { tensors: [Int32Array.of(999), stale(4), Float32Array.of(1e-3)], reals: [1 - 0.9, 1 - 0.999] },
+  ],
   [
     'a step with a clipped gradient',
     'adam',
@@ -249,9 +253,10 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         random(10_007, 22).map(Math.abs),
         awkward(10_007, 23),
         Float32Array.of(0.011, 1.3, 0.7, 2),
+        Float32Array.of(1e-3),
       ],
       wholes: [10_007],
-      reals: [0.1, 0.001, 1e-8],
+      reals: [0.1, 0.001, 1e-8, 0.1, 0.01],
     },
   ],
   ...[

@@ -301,6 +301,12 @@ void compare_learners() {
       compare("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3}, {-1, 2}, wide);
   }
   any_nan = false;
+  for (uint32_t counter : {0u, 9u})
+    compare("count_odd", {300, 4, 3}, {}, [=](Buffers& b) {
+      for (uint32_t& word : b[0]) word = 0;
+      b[1][3] = as_word(NAN), b[1][70] = as_word(-INFINITY), b[1][299] = as_word(INFINITY);
+      b[2] = {4, 4, 200, 400}, b[3][0] = counter;
+    });
   const auto statistics = [](Buffers& b) {
     for (size_t k : {1u, 4u})
       for (uint32_t& word : b[k]) word = as_word(std::fabs(as_float(word)));

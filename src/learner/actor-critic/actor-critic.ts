@@ -8,6 +8,7 @@ import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { Normaliser } from '../normaliser.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
+import type { Watched } from '../watch.ts';
 import { type ActorValue, Critics } from './critics.ts';
 import { headOf } from './heads.ts';
 import { type ActorCriticOptions, actorCriticOptions, criticNetwork, everyOf, optimiserOf } from './options.ts';
@@ -99,6 +100,7 @@ export abstract class ActorCritic extends Learner {
         },
         step: (...told) => learner.#step(...told),
         report: (...told) => learner.#report(...told),
+        watched: () => learner.#watched(ways.events),
         parts: () => [...learner.#parts(), ...(ways.parts?.() ?? [])],
         restored: (stream) => ways.restored?.(stream),
       });
@@ -236,6 +238,16 @@ export abstract class ActorCritic extends Learner {
     if (context.phase % this.#every.target !== 0) return;
     critics.follow(stream, this.#tau);
     ways.follow?.(stream, this.#tau);
+  }
+
+  #watched(events: readonly string[]): Watched[] {
+    const { critics, gradient, pass } = this.#common;
+    const { steps } = this.actorOptimiser;
+    const turns = events.filter((event) => event.startsWith('actor.'));
+    return [
+      ...critics.watched(),
+      ...turns.map((event) => ({ event, name: 'actor', network: this.actor, pass, gradient, steps })),
+    ];
   }
 
   #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {

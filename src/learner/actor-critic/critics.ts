@@ -5,6 +5,7 @@ import { Adam, type AdamOptions } from '../adam.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part } from '../state.ts';
+import type { Watched } from '../watch.ts';
 import type { Aim, Head } from './heads.ts';
 
 type Floats = Tensor<'float32'>;
@@ -148,6 +149,15 @@ export class Critics extends Owner {
   follow(stream: Stream, tau: number): void {
     const { targets, parameters } = this;
     stream.launch('axpby', { tensors: [targets, parameters], wholes: [targets.size], reals: [tau, 1 - tau] });
+  }
+
+  watched(): Watched[] {
+    const { network, gradient, optimiser } = this;
+    const size = network.parameterCount;
+    return this.#passes.map((pass, j) => ({
+      ...{ event: 'q', name: `critics.${j}`, network, pass, steps: optimiser.steps },
+      gradient: gradient.view({ shape: [size], offset: j * size }),
+    }));
   }
 
   parts(): [string, Part][] {

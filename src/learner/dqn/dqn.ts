@@ -146,6 +146,12 @@ export class DqnLearner extends Learner {
       events: { q: weights.length },
       step: (...told) => this.#step(...told),
       report: (...told) => this.#report(...told),
+      watched: () => [
+        {
+          ...{ event: 'q', name: 'online', network: this.network, pass: this.#pass },
+          ...{ gradient: this.#gradient, steps: this.optimiser.steps },
+        },
+      ],
       parts: () => [
         ...networkParts('online', this.network, this.parameters),
         ...networkParts('target', this.network, this.target),

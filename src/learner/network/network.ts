@@ -184,6 +184,12 @@ export class Network {
   }
 }
 
+/** Where a pass lies: its memory, and where each layer's output and the gradient at it end. */
+export let passParts: (pass: NetworkWorkspace) => {
+  memory: Tensor<'float32'>;
+  parts: readonly { layer: number; what: string; end: number }[];
+};
+
 /** What one pass writes: each layer's output (a linear layer and the `relu` or `tanh` behind it have one) and what it keeps, and for backward the gradient at each output. */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
@@ -195,6 +201,11 @@ export class NetworkWorkspace implements Disposable {
   readonly kept: readonly (Floats | undefined)[];
   readonly scratch: Floats | undefined;
   readonly #memory: Floats;
+  readonly #parts: readonly { layer: number; what: string; end: number }[];
+
+  static {
+    passParts = (pass) => ({ memory: pass.#memory, parts: pass.#parts });
+  }
 
   constructor(network: Network, stages: readonly Stage[], device: Device, rows: number, backward: boolean) {
     this.network = network;
@@ -214,6 +225,12 @@ export class NetworkWorkspace implements Disposable {
       width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
     );
     const n = widths.length;
+    // Tensors are padded to whole lines; what lies between them stays 0.
+    this.#parts = places.slice(0, backward ? 2 * n : n).map(({ width, offset }, i) => ({
+      layer: (stages[i % n] as Stage).index,
+      what: i < n ? 'output' : 'gradient at the output',
+      end: offset + rows * width,
+    }));
     this.outputs = tensors.slice(0, n) as Floats[];
     this.gradients = backward ? (tensors.slice(n, 2 * n) as Floats[]) : [];
     this.kept = tensors.slice(-n - 1, -1);

@@ -1,0 +1,115 @@
+/** learner.watch(): the first NaN is told with update, network and layer, issued and captured. */
+import { expect } from 'chai';
+import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
+import { type ActorCriticBatch, DqnLearner, SacLearner } from '../../src/learner/index.ts';
+import { refusal } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { columns, randomBatch, small } from './dqn-reference.ts';
+
+describe('learner/watch', () => {
+  let device: Device;
+  let stream: Stream;
+  before(() => {
+    device = openDevice(TESTED);
+    stream = device.currentStream;
+  });
+
+  const sac = () =>
+    new SacLearner(device, { obsDim: 2, actionDim: 1, batchSize: 4, actorHidden: [5], criticHidden: [6, 3] });
+  const floats = (shape: number[], value: number) =>
+    device.allocate({ shape }).write(new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(value));
+  const made = (): ActorCriticBatch & Record<'dones' | 'truncated', Tensor<'float32'>> => ({
+    ...{
+      obs: floats([8, 2], 0.5),
+      nextObs: floats([8, 2], 0.25),
+      actions: floats([8, 1], 0.1),
+      rewards: floats([8], 1),
+    },
+    ...{ dones: floats([8], 0), truncated: floats([8], 0) },
+  });
+  const closed = (batch: object) => {
+    for (const tensor of Object.values(batch)) (tensor as Tensor).close();
+  };
+
+  it('says nothing while all is finite, and then where it began', async () => {
+    using learner = sac();
+    const watch = learner.watch();
+    using out = floats([learner.scalars.length], 0);
+    const batch = made();
+    for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
+    expect(await watch.first()).to.equal(null);
+    // A weight of the actor's: what reads it first is its own output, which the critics' targets are made of.
+    const state = await learner.state();
+    const data = (state['actor.2.weight']?.data as Float32Array).slice();
+    data[3] = Number.NaN;
+    learner.loadState({ ...state, 'actor.2.weight': { dtype: 'float32', shape: [2, 5], data } });
+    learner.update(stream, batch, out);
+    const first = await watch.first();
+    // Two minibatches an update: the seventh step is the fourth update's first.
+    expect(first).to.include({
+      update: 6,
+      tick: 3,
+      network: 'critics.0',
+      layer: '4: linear(3, 1)',
+      what: 'gradient at the output',
+    });
+    expect(first?.text).to.match(
+      /^update 6 \(tick 3\): the gradient at the output of critics\.0, layer 4: linear\(3, 1\), has NaN/,
+    );
+    closed(batch);
+  });
+
+  it('is captured with an update, and looks every so many steps', async () => {
+    using learner = sac();
+    const watch = learner.watch({ every: 3 });
+    await learner.ready;
+    using out = floats([learner.scalars.length], 0);
+    const batch = made();
+    await stream.synchronize();
+    stream.beginCapture();
+    learner.update(stream, batch, out);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    batch.obs.write(new Float32Array(16).fill(Number.POSITIVE_INFINITY));
+    for (let i = 0; i < 2; i++) stream.replay(exec);
+    // Steps 2 and 3 are of the second replay; of those the fourth is looked at.
+    const first = await watch.first();
+    expect(first).to.include({ update: 3, tick: 1, network: 'critics.0', layer: '0: linear(3, 6)', what: 'output' });
+    closed(batch);
+  });
+
+  it('knows the layers of a DQN, and changes no bits', async () => {
+    const batch = randomBatch(2, 16, small.obsDim, small.actions);
+    using plain = new DqnLearner(device, small);
+    using watching = new DqnLearner(device, small);
+    const watch = watching.watch();
+    const { packed, tensors } = columns(device, stream, batch);
+    using out = floats([2], 0);
+    for (const learner of [plain, watching]) learner.update(stream, tensors, out);
+    expect([...(await watching.parameters.toArray())]).to.deep.equal([...(await plain.parameters.toArray())]);
+    expect(await watch.first()).to.equal(null);
+    packed.write(new Float32Array(packed.size).fill(Number.NaN), stream);
+    watching.update(stream, tensors, out);
+    expect(await watch.first()).to.include({ update: 1, network: 'online', layer: '0: linear(3, 11)', what: 'output' });
+    packed.close();
+  });
+
+  it('refuses what it cannot do', async () => {
+    using learner = new DqnLearner(device, small);
+    expect(refusal(() => learner.watch({ every: 0 })).message).to.include('every must be');
+    expect(refusal(() => learner.watch({ each: 1 } as never)).message).to.include("watch: unknown option 'each'");
+    await stream.synchronize();
+    stream.beginCapture();
+    const error = refusal(() => learner.watch());
+    stream.endCapture().close();
+    expect([error.code, error.message]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_CAPTURE',
+      'watch() makes memory, which no capture may: call it before',
+    ]);
+    const watch = learner.watch();
+    learner.close();
+    expect(refusal(() => learner.watch()).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(watch.closed).to.equal(true);
+  });
+});
