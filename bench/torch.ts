@@ -1,8 +1,9 @@
-/** Double DQN from a replay buffer, against the same written in PyTorch: whole steps with their draws, and updates alone. */
+/** Learners against the same written in PyTorch: double DQN, whole steps with their draws and updates alone; SAC's updates. */
 import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { Peer } from './peer.ts';
+import { sac } from './torch-sac.ts';
 
 const cases = [
   { obs: 4, actions: 2, hidden: [120, 84], batch: 128, rows: 100_000 },
@@ -104,5 +105,6 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     peer.close();
     buffer.close();
   }
+  await sac(device, report, quick);
   device.close();
 };
