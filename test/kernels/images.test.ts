@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
+import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const sources = join(root, 'native/kernels');
@@ -103,7 +104,7 @@ describe('kernels/images', function () {
       expect(image.sources, `${image.format} is stale: run npm run build:kernels`).to.equal(hash);
   });
 
-  it('the same compilers make the same bytes', function () {
+  itAll('the same compilers make the same bytes', function () {
     need(this, { cmake: tool('cmake'), 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
     const to = join(folder, 'generated');
     mkdirSync(to);

@@ -273,21 +273,20 @@ void compare_learners() {
     for (size_t k = 1; k < b.size(); k++)
       for (uint32_t& word : b[k]) word = as_word(4 * as_float(word));
   };
-  for (int64_t form : {0, 1})
-    for (int64_t correction : {0, 1, 2, 3}) {
-      // Half widths are above 0, and so are what logarithms are taken of.
-      const auto boxed = [&](size_t box) {
-        return [=](Buffers& b) {
-          wide(b);
-          for (uint32_t& word : b[box]) word = as_word(std::fabs(as_float(word)) + 0.1f);
-        };
+  for (int64_t correction : {0, 1, 2, 3}) {
+    const int64_t form = correction % 2, apart = correction / 2 * 2;
+    // Half widths are above 0, and so are what logarithms are taken of.
+    const auto boxed = [&](size_t box) {
+      return [=](Buffers& b) {
+        wide(b);
+        for (uint32_t& word : b[box]) word = as_word(std::fabs(as_float(word)) + 0.1f);
       };
-      compare("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
-      for (int64_t apart : {0, 2})
-        compare("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction}, {-1, 0.5, 2, 0.25}, boxed(3));
-    }
+    };
+    compare("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
+    compare("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction}, {-1, 0.5, 2, 0.25}, boxed(3));
+  }
   any_nan = true;
-  for (int64_t atoms : {2, 11, 32, 101}) {
+  for (int64_t atoms : {2, 37}) {
     compare("categorical_project", {9, atoms, 1, 2, 0}, {-1, 2}, wide);
     compare("categorical_project", {9, atoms, 3, 1, 1}, {-10, 10}, [&](Buffers& b) {
       wide(b);
