@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { buildRawCuda } from '../../bench/native.ts';
 import type { Result } from '../gpu/units.ts';
+import { itAll } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { modes, run } from './software.ts';
 
@@ -112,7 +113,7 @@ describe("a driver's own facts", function () {
     losing: ['lost_memFree', 'lost_hostRegister', 'lost_eventRecord', 'lostStatuses'],
   };
 
-  it('are told one by one, a process for each part', () => {
+  itAll('are told one by one, a process for each part', () => {
     const { status, lines, ends, stderr } = facts([]);
     expect([status, stderr]).to.deep.equal([0, '']);
     expect(ends).to.deep.equal(Object.fromEntries(Object.keys(told).map((part) => [part, 'ok'])));

@@ -107,7 +107,6 @@ export class SacLearner extends ActorCritic {
     this.temperatureOptimiser = this.#temperature.optimiser;
     this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
-    making.done();
     beginWith(this, {
       events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
       nextActions: (...told) => this.#nextActions(...told),
@@ -118,6 +117,7 @@ export class SacLearner extends ActorCritic {
       parts: () => this.#parts(),
       restored: (stream) => this.#temperature.derive(stream),
     });
+    making.done();
   }
 
   #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats {

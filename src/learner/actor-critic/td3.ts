@@ -67,7 +67,6 @@ export class Td3Learner extends ActorCritic {
     rows.write(Float32Array.of(...scale, ...bias, ...low, ...high));
     this.#box = [0, 1, 2, 3].map((i) => rows.view({ shape: [1, actionDim], offset: i * actionDim })) as never;
     this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
-    making.done();
     this.#common = commonOf(this);
     beginWith(this, {
       events: ['actor.0'],
@@ -76,6 +75,7 @@ export class Td3Learner extends ActorCritic {
       follow: (...told) => this.#follow(...told),
       parts: () => (this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : []),
     });
+    making.done();
   }
 
   #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): undefined {

@@ -141,7 +141,6 @@ export class DqnLearner extends Learner {
     this.#terms = allocate(rows, 2);
     this.#loss = allocate(2);
     this.#actions = allocate(rows, 1);
-    making.done();
     begin(this, {
       events: { q: weights.length },
       step: (...told) => this.#step(...told),
@@ -158,6 +157,7 @@ export class DqnLearner extends Learner {
         ...adamParts('optimiser', this.optimiser),
       ],
     });
+    making.done();
   }
 
   /** As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses where the batch has weights. */
