@@ -12,6 +12,7 @@ export type ErrorCode =
   | 'ERR_HOTSLOT_UNKNOWN_DEVICE'
   | 'ERR_HOTSLOT_UNAVAILABLE'
   | 'ERR_HOTSLOT_ADDON'
+  | 'ERR_HOTSLOT_COMPILE'
   | 'ERR_HOTSLOT_STALE_HANDLE'
   | 'ERR_HOTSLOT_STATE_CLOSED'
   | 'ERR_HOTSLOT_STATE_BUSY'
@@ -54,6 +55,9 @@ type StateCode = ErrorCode extends infer C ? (C extends `ERR_HOTSLOT_STATE_${inf
 export function unavailableError(message: string, code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE', cause?: unknown) {
   return coded(new Error(message, cause === undefined ? undefined : { cause }), code);
 }
+
+/** A source that a compiler finds fault with; the text holds what it says. */
+export const compileError = (message: string): CodedError => coded(new Error(message), 'ERR_HOTSLOT_COMPILE');
 
 export interface DeviceErrorDetail {
   family: string;

@@ -42,6 +42,7 @@ export type {
   GraphExec,
   HostMemory,
   LaunchArguments,
+  LoadedArguments,
   Storage,
   Stream,
 } from './device/device.ts';
@@ -57,6 +58,13 @@ export type {
 } from './device/facts.ts';
 export type { ArgumentsOf, KernelName } from './device/kernels.ts';
 export { listDevices, openDevice } from './device/open.ts';
+export type {
+  KernelDeclaration,
+  KernelImage,
+  KernelsToLoad,
+  LaunchNumbers,
+  LoadedKernel,
+} from './device/own-kernels/declarations.ts';
 export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from './float16.ts';

@@ -135,7 +135,7 @@ typedef uint64_t gk_u64;
 #endif
 #endif
 typedef float gk_real;
-#define GK_NAN __builtin_nanf("")
+#define GK_NAN gk_from_bits(0x7fc00000u)
 
 // One thread of many on a device, the whole range on the host. An index goes to the same thread in every
 // loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered within a kernel. That iterations

@@ -225,7 +225,8 @@ namespace {
 // What the kernel's parameters mean: halo.gk. The table is what its memory says: it is checked before anything is
 // moved.
 template <class T>
-const char* run(const KernelArgs& args) {
+const char* run(const KernelArgs* given) {
+  const KernelArgs& args = *given;
   HaloArray arrays[halo_arrays];
   for (int i = 0; i < halo_arrays; ++i) arrays[i] = {args.pointer[2 + i], args.whole[2 + i]};
   return halo_move(static_cast<const HaloMove*>(args.pointer[1]), args.whole[0], sizeof(T),

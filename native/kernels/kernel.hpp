@@ -11,15 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/library.h"
+
 namespace hotslot {
 
-constexpr int max_pointers = 12, max_wholes = 12, max_floats = 8;
+using KernelArgs = hotslot_kernel_args;
+constexpr int max_pointers = int(std::extent_v<decltype(KernelArgs::pointer)>),
+              max_wholes = int(std::extent_v<decltype(KernelArgs::whole)>),
+              max_floats = int(std::extent_v<decltype(KernelArgs::real)>);
 
-struct KernelArgs {
-  void* pointer[max_pointers];
-  int64_t whole[max_wholes];
-  double real[max_floats];
-};
+class KernelModule;
 
 // An element type. Its letter is what Kernel::types calls it.
 struct ElementType {
@@ -55,7 +56,7 @@ struct Kernel {
   // wrong.
   const char* (*need)(const KernelArgs& args, Reach* reach);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
-  const char* (*run)(const KernelArgs& args);
+  const char* (*run)(const KernelArgs* args);
   // Element type per pointer: 'f' float32, 'i' int32, 0 any, or what `reach` says. A launch with tensors of another
   // dtype is refused.
   std::array<char, max_pointers> types{};
@@ -67,6 +68,9 @@ struct Kernel {
   uint16_t writes = 0;
   // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes one.
   uint16_t block_makes = 0;
+  // Of kernels that a program brought: whose this is, and which of them. Null: the core's own.
+  const KernelModule* module = nullptr;
+  uint16_t index = 0;
   // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
   uint64_t blocks(const Reach& output, uint64_t threads, uint64_t most) const {
     const uint64_t each = block_makes ? block_makes : threads, elements = output.bytes / 4;
@@ -90,7 +94,8 @@ struct Trampoline;
 template <class... P>
 struct Trampoline<void(P...)> {
   template <void (*F)(P...)>
-  static const char* call(const KernelArgs& args) {
+  static const char* call(const KernelArgs* given) {
+    const KernelArgs& args = *given;
     int p = 0, w = 0, r = 0;
     // Braces fix the order of evaluation to the order of the parameters.
     struct Ordered {
@@ -145,8 +150,8 @@ using Need = const char* (*)(const KernelArgs&, Reach*);
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;
-  return Kernel{name,       T::pointers, T::wholes, T::reals,    need, &T::template call<F>,
-                T::types(), T::widths(), false,     T::writes(), 0};
+  return Kernel{name,       T::pointers, T::wholes, T::reals,   need, &T::template call<F>,
+                T::types(), T::widths(), false,     T::writes()};
 }
 
 }  // namespace hotslot

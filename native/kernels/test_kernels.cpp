@@ -14,12 +14,12 @@ int64_t now_ns() {
 }
 
 // fail(): the stream's error becomes sticky.
-const char* run_fail(const KernelArgs&) { return "the test kernel 'fail' failed as it was asked to"; }
+const char* run_fail(const KernelArgs*) { return "the test kernel 'fail' failed as it was asked to"; }
 const char* need_nothing(const KernelArgs&, Reach*) { return nullptr; }
 
 // spin(; µs): keeps its thread busy, at most 10 s.
-const char* run_spin(const KernelArgs& args) {
-  const int64_t end = now_ns() + args.whole[0] * 1000;
+const char* run_spin(const KernelArgs* args) {
+  const int64_t end = now_ns() + args->whole[0] * 1000;
   while (now_ns() < end) {}
   return nullptr;
 }
@@ -30,9 +30,9 @@ const char* need_spin(const KernelArgs& args, Reach* reach) {
 }
 
 // latch(word int32; milliseconds): waits until the word is not zero, at most that long (10 s); then it fails.
-const char* run_latch(const KernelArgs& args) {
-  const auto* word = static_cast<const int32_t*>(args.pointer[0]);
-  const int64_t end = now_ns() + args.whole[0] * 1000000;
+const char* run_latch(const KernelArgs* args) {
+  const auto* word = static_cast<const int32_t*>(args->pointer[0]);
+  const int64_t end = now_ns() + args->whole[0] * 1000000;
   // Pairs with the sequentially consistent store that opens the latch.
   while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == 0) {
     if (now_ns() >= end) return "the test kernel 'latch' was never opened";

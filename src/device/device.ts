@@ -7,10 +7,18 @@ import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
 import type { ArgumentsOf, KernelName } from './kernels.ts';
+import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
 
 /** What launch() takes behind the kernel's name. */
 export type LaunchArguments<K extends KernelName = KernelName> = ArgumentsOf<K, Tensor>;
+
+/** What launch() takes behind a kernel that was loaded; what it has none of may be left out. */
+export interface LoadedArguments {
+  tensors: readonly Tensor[];
+  wholes?: readonly number[];
+  reals?: readonly number[];
+}
 
 /** A point in a stream. Never recorded counts as done; recorded again, only the latest record counts. */
 export interface DeviceEvent extends Disposable {
@@ -66,6 +74,8 @@ export interface Stream extends Disposable {
   fill(to: Tensor, value: number | bigint): void;
   /** Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are checked at the door. */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
+  /** Launches a kernel of device.loadKernels(), on a stream of the device it was loaded on. */
+  launch(kernel: LoadedKernel, args: LoadedArguments): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /**
@@ -122,6 +132,12 @@ export interface Device extends Disposable {
    * the driver refuses to pin them; with `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
+  /**
+   * Kernels of the program's own, by name: docs/own-kernels.md. Compiling may take seconds, and is done once. Throws
+   * ERR_HOTSLOT_COMPILE with the compiler's words, ERR_HOTSLOT_UNAVAILABLE where nothing here can make or load an image, and a
+   * TypeError for an image of another family or with other parameters than declared. They go with the device.
+   */
+  loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>>;
   /** The device's default compute stream: one per process. */
   readonly defaultStream: Stream;
   /** This thread's current stream on this device; at first the default one. */

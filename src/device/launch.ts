@@ -6,6 +6,7 @@ import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
 import { kernels } from './kernels.ts';
 import { native } from './native.ts';
+import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
 
 /** Handle, offset, bytes, code of the dtype, step, run: what a tensor is to the native call. */
@@ -67,9 +68,13 @@ export type Named = readonly [name: string, tensor: Tensor];
  * them. Nothing where it does not fit: what is wrong, the launch itself says.
  */
 export function touched(
-  kernel: string,
+  kernel: string | LoadedKernel,
   { tensors = [], wholes = [], reals = [] }: LooseArguments,
 ): { reads: Named[]; writes: Named[] } {
+  if (typeof kernel !== 'string') {
+    const all = tensors.map((tensor, i): Named => [`tensor ${i}`, tensor]);
+    return { reads: all, writes: all.slice(0, kernel.writes) };
+  }
   const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel as keyof typeof kernels] : null;
   if (shape === null || tensors.length !== shape.tensors.length) return { reads: [], writes: [] };
   const reach = native().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);

@@ -15,6 +15,24 @@ interface NativeKernel {
   writes: number;
 }
 
+/** Kernels that a program brings, as native/device/core/kernel_module.hpp has them; `codes`: their tensors' dtypes. */
+interface NativeModule {
+  name: string;
+  kernels: readonly {
+    name: string;
+    codes: readonly number[];
+    wholes: number;
+    reals: number;
+    outputsPerBlock: number;
+  }[];
+  /** bytes, or the path of a shared library */
+  images: readonly { name: string; image: string | Uint8Array }[];
+  file: string;
+  source: string;
+  /** what the source may include */
+  headers: readonly { name: string; text: string }[];
+}
+
 interface NativeDevice {
   readonly gemmProvider: string;
   listDevices(): DeviceInfo[];
@@ -37,6 +55,19 @@ interface NativeDevice {
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
   /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
   launch(stream: number, kernel: string, numbers: Float64Array, tensors: number, wholes: number, reals: number): void;
+  /** Of a module that a program brought: `index` is the kernel in it. */
+  launchBrought(
+    stream: number,
+    module: number,
+    numbers: Float64Array,
+    tensors: number,
+    wholes: number,
+    reals: number,
+    index: number,
+  ): void;
+  /** The module that was loaded under this key, or 0. */
+  loadedKernels(device: number, key: string): number;
+  loadKernels(device: number, key: string, request: NativeModule): Promise<number>;
   /** Per tensor: bytes that such a launch touches from its start, and bytes from row to row, 0 for one run. */
   kernelReach(kernel: string, numbers: Float64Array, wholes: number, reals: number): number[];
   replay(stream: number, exec: number): void;
@@ -128,7 +159,16 @@ interface NativeDevice {
 }
 
 /** Kinds of handles, as native/device/core/device.hpp numbers them. */
-export const HandleKind = { device: 1, memory: 2, event: 3, stream: 4, graph: 5, exec: 6, pool: 7 } as const;
+export const HandleKind = {
+  device: 1,
+  memory: 2,
+  event: 3,
+  stream: 4,
+  graph: 5,
+  exec: 6,
+  pool: 7,
+  kernels: 8,
+} as const;
 
 let addon: NativeDevice | undefined;
 

@@ -8,6 +8,8 @@ import { checkFunction, checkTensor } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { native } from './native.ts';
+import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
+import { loadKernels } from './own-kernels/load.ts';
 import { MemoryStorage, RegisteredHost } from './storage.ts';
 import { OpenedEvent, OpenedStream } from './stream.ts';
 
@@ -117,6 +119,11 @@ class OpenedDevice implements Device {
     const { pin = true } = options;
     checkFlag('pin', pin);
     return new RegisteredHost(this, view, pin);
+  }
+
+  async loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>> {
+    this.#check();
+    return loadKernels(this, options);
   }
 
   get defaultStream(): Stream {

@@ -6,11 +6,21 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { toBfloat16, toFloat16 } from '../float16.ts';
 import { checkSignal, orAborted } from '../wait/wait.ts';
 import { checkTensor, handleOf } from './checks.ts';
-import type { Device, DeviceEvent, Graph, GraphExec, LaunchArguments, Stream, Tensor } from './device.ts';
+import type {
+  Device,
+  DeviceEvent,
+  Graph,
+  GraphExec,
+  LaunchArguments,
+  LoadedArguments,
+  Stream,
+  Tensor,
+} from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
 import type { KernelName } from './kernels.ts';
 import { type LooseArguments, lineUp, numbers } from './launch.ts';
 import { native } from './native.ts';
+import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/declarations.ts';
 
 const none: readonly never[] = [];
 
@@ -108,14 +118,23 @@ export class OpenedStream extends Handle implements Stream {
     checkTakesPart('a fill', this);
     native().fill(this.handle, to.handle, to.byteOffset, to.bytes, elementOf(to.dtype, value));
   }
-  launch<K extends KernelName>(kernel: K, ...given: LaunchArguments<K>): void {
-    const args = ((given as readonly unknown[])[0] ?? {}) as LooseArguments;
-    if (typeof kernel !== 'string') throw typeError(`launch takes a kernel's name, got ${shown(kernel)}`);
+  launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
+  launch(kernel: LoadedKernel, args: LoadedArguments): void;
+  launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
+    const loaded = typeof kernel === 'string' ? null : kernel;
+    if (loaded !== null && !isLoadedKernel(loaded))
+      throw typeError(`launch takes a kernel's name, or a kernel of device.loadKernels(), got ${shown(kernel)}`);
+    const name = loaded?.name ?? (kernel as string);
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
     const { tensors = none, wholes = none, reals = none } = args;
-    lineUp(kernel, tensors, wholes, reals);
-    checkTakesPart(`'${kernel}'`, this);
-    native().launch(this.handle, kernel, numbers, tensors.length, wholes.length, reals.length);
+    lineUp(name, tensors, wholes, reals);
+    checkTakesPart(`'${name}'`, this);
+    const counts = [tensors.length, wholes.length, reals.length] as const;
+    if (loaded === null) native().launch(this.handle, name, numbers, ...counts);
+    else {
+      checkNeed(loaded, tensors, { wholes, reals });
+      native().launchBrought(this.handle, loaded.handle, numbers, ...counts, loaded.index);
+    }
   }
   replay(exec: GraphExec): void {
     checkTakesPart('a replay', this);

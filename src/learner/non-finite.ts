@@ -1,8 +1,9 @@
 /** Finds the first operation of an update that wrote a number that is none: every launch is looked at as it is enqueued. */
 import { checkDevice, checkFunction } from '../device/checks.ts';
-import type { Device, LaunchArguments, Stream, Tensor } from '../device/device.ts';
+import type { Device, LaunchArguments, LoadedArguments, Stream, Tensor } from '../device/device.ts';
 import type { KernelName } from '../device/kernels.ts';
 import { type LooseArguments, type Named, touched } from '../device/launch.ts';
+import type { LoadedKernel } from '../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../device/stream.ts';
 import { stateError, typeError } from '../errors.ts';
 
@@ -10,8 +11,8 @@ import { stateError, typeError } from '../errors.ts';
 export interface NonFinite {
   /** operations enqueued before it */
   operation: number;
-  /** the kernel's name, or 'copy' or 'fill' */
-  kernel: KernelName | 'copy' | 'fill';
+  /** the kernel's name, one of yours too, or 'copy' or 'fill' */
+  kernel: KernelName | 'copy' | 'fill' | (string & {});
   /** the tensor's name, as docs/learner.md has it for the kernel */
   tensor: string;
   /** the element, row-major among those that it wrote, and what it became */
@@ -63,9 +64,12 @@ class WatchedStream extends OpenedStream {
     super(stream.device, stream.handle, stream.priority, 'device', stream);
   }
 
-  override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void {
-    const { reads, writes } = touched(kernel, ((args as readonly unknown[])[0] ?? {}) as LooseArguments);
-    this.#watch(kernel, reads, writes, () => super.launch(kernel, ...args));
+  override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
+  override launch(kernel: LoadedKernel, args: LoadedArguments): void;
+  override launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
+    const { reads, writes } = touched(kernel, args);
+    const name = typeof kernel === 'string' ? kernel : kernel.name;
+    this.#watch(name, reads, writes, () => super.launch(kernel as LoadedKernel, args as LoadedArguments));
   }
   override copy(to: Tensor, from: Tensor): void {
     this.#watch('copy', [['from', from]], [['to', to]], () => super.copy(to, from));

@@ -66,6 +66,7 @@ SAME_TYPE(device_mem_alloc_desc, DEVICE_MEM_ALLOC_DESC);
 SAME_TYPE(host_mem_alloc_desc, HOST_MEM_ALLOC_DESC);
 SAME_TYPE(module_desc, MODULE_DESC);
 SAME_TYPE(kernel_desc, KERNEL_DESC);
+SAME_TYPE(kernel_properties, KERNEL_PROPERTIES);
 SAME_TYPE(relaxed_allocation_limits_desc, RELAXED_ALLOCATION_LIMITS_EXP_DESC);
 SAME_TYPE(device_properties_1_2, DEVICE_PROPERTIES_1_2);
 
@@ -181,6 +182,8 @@ SAME_FIELD(ModuleDesc, constants, ze_module_desc_t, pConstants);
 SAME_DESC(KernelDesc, ze_kernel_desc_t);
 SAME_FIELD(KernelDesc, flags, ze_kernel_desc_t, flags);
 SAME_FIELD(KernelDesc, name, ze_kernel_desc_t, pKernelName);
+SAME_DESC(KernelProperties, ze_kernel_properties_t);
+SAME_FIELD(KernelProperties, arguments, ze_kernel_properties_t, numKernelArgs);
 SAME_STRUCT(GroupCount, ze_group_count_t);
 SAME_FIELD(GroupCount, x, ze_group_count_t, groupCountX);
 SAME_FIELD(GroupCount, y, ze_group_count_t, groupCountY);

@@ -19,17 +19,24 @@ const flagsOf = (sanitizer: string, source: string) =>
     : ['-O1', '-fno-omit-frame-pointer', `-fsanitize=${sanitizer}`, '-fno-sanitize-recover=all'];
 
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
-export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas';
+export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas' | 'nvrtc' | 'hiprtc';
 
 const host = [
-  ...['capture', 'device', 'stream'].map((file) => `native/device/core/${file}.cpp`),
+  ...['capture', 'device', 'kernel_module', 'stream'].map((file) => `native/device/core/${file}.cpp`),
   'native/device/host/all.cpp',
 ];
 const drivers: Record<SoftwareDriver, { file: string; source: string; defines: string[]; device: string[] }> = {
   // It has queues of its own, stricter than the host device's, and runs the same kernels.
   level_zero: { file: 'libze_software.so.1', source: 'test/drivers/level_zero.cpp', defines: [], device: [] },
-  // Over the software libcuda, and alone no driver: without kernels, and without a door.
+  // Beside the software drivers, and alone none: without kernels, and without a door.
   cublas: { file: 'libcublas.so.13', source: 'test/drivers/cublas.cpp', defines: [], device: [] },
+  nvrtc: { file: 'libnvrtc.so.13', source: 'test/drivers/nvrtc.cpp', defines: [], device: [] },
+  hiprtc: {
+    file: 'libhiprtc.so.6',
+    source: 'test/drivers/nvrtc.cpp',
+    defines: ['-DHOTSLOT_SOFTWARE_HIPRTC'],
+    device: [],
+  },
   cuda: { file: 'libcuda.so.1', source: 'test/drivers/cuda.cpp', defines: [], device: host },
   hip: {
     file: 'libamdhip64.so.6',
@@ -166,10 +173,11 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
   const kernels = readdirSync(join(root, 'native/kernels'))
     .filter((name) => name.endsWith('.cpp'))
     .map((name) => `native/kernels/${name}`);
-  const shared = driver === 'cublas' ? [] : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
+  const library = driver === 'cublas' || driver === 'nvrtc' || driver === 'hiprtc';
+  const shared = library ? [] : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
   // A door for tests in JavaScript: see addon.hpp. A driver is not what is tested, and checks of undefined behaviour make it
   // thrice as long to compile.
-  const door = driver === 'cublas' ? [] : ['-include', 'test/drivers/addon.hpp'];
+  const door = library ? [] : ['-include', 'test/drivers/addon.hpp'];
   const unchecked = sanitizer.includes('undefined') ? ['-fno-sanitize=undefined'] : [];
   const own = { source, defines: [...defines, ...door, ...unchecked] };
   return [own, ...shared.map((path) => ({ source: path, defines: [] }))];

@@ -2,6 +2,7 @@
 #pragma once
 #include "cuda_images.hpp"
 #include "cuda_streams.hpp"
+#include "forms.hpp"
 
 namespace hotslot::software::op {
 
@@ -65,7 +66,7 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
   const Entries& entries = static_cast<LoadedModule&>(*module).entries;
   const auto found = entries.find(name);
   demand(found != entries.end(), status::not_found);
-  Function function{module, name, found->second.parameters, find_kernel(name)};
+  Function function{module, name, found->second.parameters, form_of(name)};
   if (function.kernel) {
     // Pointers, then whole numbers, then reals, as every kernel of Hotslot has them.
     const std::string words(size_t(function.kernel->pointers + function.kernel->wholes), 'q');
@@ -160,6 +161,11 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   std::vector<Ref<Range>> touched;
   for (int i = 0; i < kernel->pointers; ++i) {
     const auto at = reinterpret_cast<uintptr_t>(launch.args.pointer[i]);
+    // Of a kernel that a program brought: whatever lies from there on.
+    if (brought(*kernel)) {
+      const Ref<Range> around = range_around(at);
+      reach[i].bytes = around ? around->end() - at : 1;
+    }
     Ref<Range> range = reach[i].bytes ? range_around(at) : nullptr;
     if (reach[i].bytes && (!reachable(range, device) || reach[i].bytes > range->end() - at))
       fault = status::illegal_address;

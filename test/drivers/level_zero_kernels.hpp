@@ -1,5 +1,6 @@
 // The calls of the Level Zero software driver on modules and kernels.
 #pragma once
+#include "forms.hpp"
 #include "level_zero_append.hpp"
 
 namespace software {
@@ -91,7 +92,7 @@ ze_result_t zeKernelCreate(ze_module_handle_t handle, const ze_kernel_desc_t* de
     kernel->context = module->context;
     const auto found = module->spirv.kernels.find(kernel->name);
     if (found != module->spirv.kernels.end()) {
-      kernel->form = hotslot::find_kernel(desc->pKernelName);
+      kernel->form = hotslot::software::form_of(desc->pKernelName);
       kernel->parameters = found->second;
       if (!kernel->form)
         refuse(unsupported_feature, "kernel " + kernel->name + " has no host form, so this driver cannot run it");
@@ -225,6 +226,9 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle, ze_
     }
     hotslot::Reach reach[hotslot::max_pointers];
     if (const char* wrong = work.form->need(work.args, reach)) refuse(invalid_argument, kernel->name + ": " + wrong);
+    // Of a kernel that a program brought at least where it begins.
+    if (hotslot::software::brought(*work.form))
+      for (size_t i = 0; i < pointers.size(); ++i) reach[i].bytes = 1;
     for (size_t i = 0; i < pointers.size(); ++i)
       work.ranges.push_back(machine().range(pointers[i], reach[i].bytes,
                                             (kernel->name + "'s argument " + std::to_string(i)).c_str(), false));

@@ -44,7 +44,7 @@ struct Work {
       case kernel: {
         hotslot::KernelArgs at = args;
         for (size_t i = 0; i < ranges.size(); ++i) at.pointer[i] = ranges[i].at();
-        return form->run(at);
+        return form->run(&at);
       }
       case stamp: {
         const uint64_t cycles = now_ns() / cycle_ns;

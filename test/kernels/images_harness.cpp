@@ -170,9 +170,9 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
   Buffers want(start);
   for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i].data();
   if (std::strcmp(name, "gemm") == 0)
-    host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(args);
+    host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(&args);
   else
-    kernel->run(args);
+    kernel->run(&args);
   check(want != start, std::string(name) + " does something");
   constexpr size_t grids[][2] = {{1, 1}, {7, 1}, {1, 3}, {5, 3}, {1, 64}, {2, 64}, {1, 256}, {3, 256}};
   for (const auto& grid : grids)

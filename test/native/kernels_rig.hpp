@@ -62,7 +62,7 @@ inline void launch(const char* name, std::vector<Buffer> buffers, std::vector<in
     check(reach[i].bytes == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " +
                                                   std::to_string(reach[i].bytes) + " bytes, has " +
                                                   std::to_string(buffers[i].bytes));
-  const char* failed = kernel->run(args);
+  const char* failed = kernel->run(&args);
   check(!failed, std::string(name) + " runs");
 }
 

@@ -6,7 +6,7 @@ import { missing, type Sanitizer, unitsOf } from '../native/harnesses.ts';
 import { partsOfAddons } from '../native/sanitized.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas'];
+const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas', 'nvrtc', 'hiprtc'];
 const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
 
 /** What does not build, or cannot be had here, is left to the tests that need it. */

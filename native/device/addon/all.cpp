@@ -2,6 +2,7 @@
 #include "device/addon/device.cpp"
 #include "device/addon/graph.cpp"
 #include "device/addon/halo.cpp"
+#include "device/addon/kernels.cpp"
 #include "device/addon/memory.cpp"
 #include "device/addon/shared.cpp"
 #include "device/addon/stream.cpp"

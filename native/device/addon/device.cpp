@@ -152,6 +152,7 @@ static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
   add_shared_functions(env, exports);
   add_thread_functions(env, exports);
   add_halo_functions(env, exports);
+  add_kernel_functions(env, exports);
   return exports;
 }
 NODE_API_MODULE(device, init_addon)

@@ -1,5 +1,7 @@
 // The core's face to JavaScript: streams and events, and what is enqueued on them.
 #include "device/addon/arguments.hpp"
+#include "device/addon/async.hpp"
+#include "device/core/kernel_module.hpp"
 
 namespace hotslot {
 namespace {
@@ -44,47 +46,73 @@ std::string kernel_names() {
   return names;
 }
 
+const char* name_of_type(char letter) {
+  for (auto& type : element_types)
+    if (type.letter == letter) return type.name;
+  return "";
+}
+
 // The whole numbers of a launch, then its reals.
 void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.wholes; ++i) args.whole[i] = int64_t(*at++);
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// launch(stream, kernel name, numbers, tensors, wholes, reals): per tensor handle, offset, bytes, element type by
-// gk.hpp's number, step and run as in Rows; then the whole numbers, then the reals. The last three count them.
+// numbers, tensors, wholes, reals from info[2] on: per tensor handle, offset, bytes, element type by gk.hpp's number,
+// step and run as in Rows; then the whole numbers, then the reals. The last three count them.
+void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
+  const auto differ = [&](const char* what, double got, int want) {
+    if (got != want) throw argument("kernel '", kernel.name, "' takes ", want, " ", what, ", got ", got);
+  };
+  differ("tensors", number(info, 3), kernel.pointers);
+  differ("whole numbers", number(info, 4), kernel.wholes);
+  differ("reals", number(info, 5), kernel.reals);
+  constexpr int fields = 6;
+  const auto* at = reinterpret_cast<const double*>(given.data);
+  if (given.size < size_t(fields * kernel.pointers + kernel.wholes + kernel.reals) * sizeof *at)
+    throw range("a launch of '", kernel.name, "' needs more than ", given.size, " bytes of numbers");
+  Launch call;
+  call.kernel = &kernel;
+  call.module = std::move(module);
+  call.spans.reserve(size_t(kernel.pointers));
+  Rows rows[max_pointers];
+  for (int i = 0; i < kernel.pointers; ++i, at += fields) {
+    const char wanted = kernel.types[size_t(i)];
+    const ElementType* type = element_type(at[3]);
+    if (!type) throw argument("kernel '", kernel.name, "': tensor ", i, " has no element type ", at[3]);
+    if (wanted && wanted != type->letter)
+      throw argument("kernel '", kernel.name, "': tensor ", i, " must be ", name_of_type(wanted), ", got ", type->name);
+    call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
+    rows[i] = {int64_t(at[4]), uint64_t(at[5]), type};
+  }
+  read_numbers(kernel, at, call.args);
+  check_launch(call, rows);
+  stream(info, 0)->launch(std::move(call));
+}
+
+// launch(stream, kernel name, numbers, tensors, wholes, reals)
 Napi::Value launch(Info info) {
   const Bytes given = bytes_of(info[2], "the numbers");
   return guard(info, [&] {
     const std::string name = info[1].As<Napi::String>();
     const Kernel* kernel = find_kernel(name.c_str());
     if (!kernel) throw argument("there is no kernel '", name, "'; there are:", kernel_names());
-    const auto differ = [&](const char* what, double got, int want) {
-      if (got != want) throw argument("kernel '", name, "' takes ", want, " ", what, ", got ", got);
-    };
-    differ("tensors", number(info, 3), kernel->pointers);
-    differ("whole numbers", number(info, 4), kernel->wholes);
-    differ("reals", number(info, 5), kernel->reals);
-    constexpr int fields = 6;
-    const auto* at = reinterpret_cast<const double*>(given.data);
-    if (given.size < size_t(fields * kernel->pointers + kernel->wholes + kernel->reals) * sizeof *at)
-      throw range("a launch of '", name, "' needs more than ", given.size, " bytes of numbers");
-    Launch call;
-    call.kernel = kernel;
-    call.spans.reserve(size_t(kernel->pointers));
-    Rows rows[max_pointers];
-    for (int i = 0; i < kernel->pointers; ++i, at += fields) {
-      const char wanted = kernel->types[size_t(i)];
-      const ElementType* type = element_type(at[3]);
-      if (!type) throw argument("kernel '", name, "': tensor ", i, " has no element type ", at[3]);
-      if (wanted && wanted != type->letter)
-        throw argument("kernel '", name, "': tensor ", i, " must be ", wanted == 'f' ? "float32" : "int32", ", got ",
-                       type->name);
-      call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
-      rows[i] = {int64_t(at[4]), uint64_t(at[5]), type};
-    }
-    read_numbers(*kernel, at, call.args);
-    check_launch(call, rows);
-    stream(info, 0)->launch(std::move(call));
+    launch_kernel(info, *kernel, given, nullptr);
+  });
+}
+
+// launchBrought(stream, module, numbers, tensors, wholes, reals, index)
+Napi::Value launch_brought(Info info) {
+  const Bytes given = bytes_of(info[2], "the numbers");
+  return guard(info, [&] {
+    const Pinned<KernelModule> module{number(info, 1), Kind::kernels, "kernel"};
+    const auto to = stream(info, 0);
+    const Kernel* kernel = module->kernel(size_t(number(info, 6)));
+    if (!kernel) throw argument("kernels '", module->name, "' have none at ", number(info, 6));
+    if (&to->device != &module->device)
+      throw argument("kernel '", kernel->name, "' was loaded on ", module->device.family, ":", module->device.index,
+                     ", the stream is of ", to->device.family, ":", to->device.index, ": load it there too");
+    launch_kernel(info, *kernel, given, module.ref());
   });
 }
 
@@ -128,45 +156,12 @@ Napi::Value wait_event(Info info) {
   return guard(info, [&] { return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6)); });
 }
 
-// The same on a thread of Node's pool, for threads that must not block; resolves to true when done.
-class EventWait final : public Napi::AsyncWorker {
- public:
-  EventWait(Info info)
-      : AsyncWorker(info.Env()),
-        deferred(Napi::Promise::Deferred::New(info.Env())),
-        device_(device(info, 0).ref()),
-        event_(event(info, 1).ref()) {}
-  void Execute() override {
-    try {
-      done_ = device_->wait_event(*event_, wait_slice_ns);
-    } catch (const Error& error) {
-      failed_ = std::make_unique<Error>(error);
-    }
-  }
-  void OnOK() override {
-    if (!failed_) return deferred.Resolve(Napi::Boolean::New(Env(), done_));
-    try {
-      throw_js(Env(), view(*failed_));
-    } catch (const Napi::Error& error) {
-      deferred.Reject(error.Value());
-    }
-  }
-  // Anything else that went wrong on the pool's thread.
-  void OnError(const Napi::Error& error) override { deferred.Reject(error.Value()); }
-  Napi::Promise::Deferred deferred;
-
- private:
-  Ref<Device> device_;
-  Ref<Event> event_;
-  std::unique_ptr<Error> failed_;
-  bool done_ = false;
-};
-
+// The same on a thread of Node's pool; resolves to true when done.
 Napi::Value wait_event_async(Info info) {
-  return guard(info, [&]() -> Napi::Value {
-    auto* worker = new EventWait(info);
-    worker->Queue();
-    return worker->deferred.Promise();
+  return guard(info, [&] {
+    return Async<bool>::start(info, [on = device(info, 0).ref(), awaited = event(info, 1).ref()] {
+      return on->wait_event(*awaited, wait_slice_ns);
+    });
   });
 }
 
@@ -224,6 +219,7 @@ void add_stream_functions(Napi::Env env, Napi::Object exports) {
                     {"copy", copy},
                     {"fill", fill},
                     {"launch", launch},
+                    {"launchBrought", launch_brought},
                     {"kernelReach", kernel_reach},
                     {"streamQuery", stream_query},
                     {"eventQuery", event_query},

@@ -32,6 +32,11 @@ class Core {
   int count(const char* family);
   // The handle of what belongs to the device under this name.
   double belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make);
+  // Kernels that a program brought, by a key that says all of what they are made of: the handle of the module, 0 where
+  // there is none, and the same of this one unless another thread was first. Throws STALE_HANDLE where no thread has
+  // the device open any more.
+  double module(double device, const std::string& key);
+  double add_module(double device, const std::string& key, const Ref<Object>& module);
   // It failed: the next thread that asks gets a new one.
   void drop_belonging(double device, double handle);
 

@@ -14,6 +14,7 @@
 #include "device/core/block_cache.hpp"
 #include "device/core/capture_mark.hpp"
 #include "device/core/error.hpp"
+#include "device/core/facts.hpp"
 #include "kernels/kernel.hpp"
 
 namespace hotslot {
@@ -21,7 +22,7 @@ namespace hotslot {
 template <class T>
 using Ref = std::shared_ptr<T>;
 
-enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec, pool };
+enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec, pool, kernels };
 
 // Whatever a handle can name. References keep it alive: queued work and graphs hold what they touch.
 // What belongs to one family is of no use to another: `family` is compared before anything is cast.
@@ -42,9 +43,6 @@ class Device;
 
 // How the driver reaches host memory: through a copy of its own, pinned in place, or imported in place.
 enum class HostKind : uint8_t { pageable, registered, imported };
-
-// Where managed pages are or belong: a device of their family by its index, or one of these.
-constexpr int on_cpu = -1, nowhere = -2;
 
 class ReplayOrder;
 
@@ -118,6 +116,16 @@ struct Launch {
   const Kernel* kernel = nullptr;
   std::vector<Span> spans;
   KernelArgs args;
+  // Holds the kernel, where a program brought it.
+  Ref<Object> module;
+  // What the grid is made for: what is touched behind pointer 0; of a kernel that a program brought, all that it was
+  // given.
+  Reach output() const {
+    Reach reach[max_pointers];
+    kernel->need(args, reach);
+    if (module && !spans.empty()) reach[0].bytes = spans[0].bytes;
+    return reach[0];
+  }
 };
 
 class CaptureMembership;
@@ -209,34 +217,8 @@ class Stream : public Object {
   Ref<CaptureMembership> membership_;
 };
 
-struct MemoryInfo {
-  uint64_t total, free;
-};
-
-// What a device is and can do, beyond the contract.
-struct DeviceTraits {
-  std::string description;     // what it calls itself, with its driver's version
-  bool timing_events = true;   // events can measure time
-  bool watchdog = false;       // kernels that run for seconds are ended, and the context with them
-  bool graph_events = true;    // graphs can record events for outsiders
-  bool rings = false;          // completions ring the bell that attends
-  std::string no_managed;      // why there is no managed memory; empty: there is
-  bool moves_pages = true;     // managed pages go to the CPU and to other devices too, and it is known where they are
-  const char* submitter = "";  // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
-  const char* matrix_products = "";  // what gemm runs on
-};
-
-// What is known of managed pages: the same for all of a range, else `nowhere`.
-struct Residency {
-  int location =
-      nowhere;  // where they were brought last; `nowhere` also before that, and where the driver does not tell
-  int preferred = nowhere;       // where they belong
-  std::vector<int> accessed_by;  // devices that reach them without moving them
-};
-
-enum class Advice : uint8_t { preferred_location, accessed_by };
-
 struct Bell;
+struct ModuleRequest;
 
 class Device : public Object {
  public:
@@ -251,6 +233,8 @@ class Device : public Object {
   Ref<Memory> allocate(size_t bytes);
   // Loads what is loaded when it is first used, while there is no work that would have to wait for it. Once.
   virtual void prepare() {}
+  // Kernels that a program brings; it may take seconds.
+  Ref<KernelModule> load_kernels(const ModuleRequest& request);
   // As allocate, but with whatever was in it: memory that this device had before, if there is some. Allowed in a
   // capture.
   virtual Ref<Memory> scratch(size_t bytes) = 0;
@@ -291,6 +275,10 @@ class Device : public Object {
   virtual void do_advise(const Span& span, Advice advice, int where) = 0;
   virtual Residency do_residency(const Span& span) = 0;
   virtual bool do_wait_event(Event& event, uint64_t ns) = 0;
+  // There is an image at least.
+  virtual Ref<KernelModule> do_load_kernels(const ModuleRequest& request) = 0;
+  // The source as an image.
+  virtual std::string do_compile(const ModuleRequest& request);
 };
 
 }  // namespace hotslot

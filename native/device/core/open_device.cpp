@@ -25,6 +25,23 @@ double Core::belonging(double device, const std::string& name, const std::functi
   return known->second;
 }
 
+double Core::module(double device, const std::string& key) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  const auto known = open.belongings.find("kernels " + key);
+  return known == open.belongings.end() ? 0 : known->second;
+}
+
+double Core::add_module(double device, const std::string& key, const Ref<Object>& module) {
+  std::lock_guard lock(mutex_);
+  OpenDevice& open = of(device);
+  if (open.users == 0) throw stale("device");
+  const std::string name = "kernels " + key;
+  auto known = open.belongings.find(name);
+  if (known == open.belongings.end()) known = open.belongings.emplace(name, handles.add(module)).first;
+  return known->second;
+}
+
 void Core::drop_belonging(double device, double handle) {
   {
     std::lock_guard lock(mutex_);

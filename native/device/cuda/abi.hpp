@@ -76,8 +76,8 @@ struct Uuid {
 };
 
 // name in the table, name to ask the driver for, the version whose signature this is, result and parameters.
-// "Optional" entries may be missing; what then happens is said where they are used. Three of them only tests call:
-// device_total_mem, graph_get_nodes, module_unload. What took another signature is asked for as both.
+// "Optional" entries may be missing; what then happens is said where they are used. Two of them only tests call:
+// device_total_mem, graph_get_nodes. What took another signature is asked for as both.
 #define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                                       \
   REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                                               \
   REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                                           \

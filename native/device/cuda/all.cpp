@@ -6,6 +6,8 @@
 #include "device/cuda/event.cpp"
 #include "device/cuda/find.cpp"
 #include "device/cuda/graph.cpp"
+#include "device/cuda/kernels.cpp"
 #include "device/cuda/memory.cpp"
 #include "device/cuda/raw.cpp"
+#include "device/cuda/runtime_compiler.cpp"
 #include "device/cuda/stream.cpp"

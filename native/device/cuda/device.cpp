@@ -6,6 +6,7 @@
 
 #include "device/cuda/blas.hpp"
 #include "device/cuda/device.hpp"
+#include "device/cuda/kernels.hpp"
 
 namespace hotslot::cuda {
 
@@ -99,6 +100,7 @@ void CudaDevice::load() {
 }
 
 Function CudaDevice::function(const Kernel& kernel) {
+  if (kernel.module) return static_cast<const CudaKernels*>(kernel.module)->function(kernel);
   std::lock_guard guard(load_lock_);
   load();
   if (!not_loaded_.empty()) throw unavailable(family, ": kernel '", kernel.name, "' cannot run: ", not_loaded_);

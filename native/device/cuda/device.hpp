@@ -75,6 +75,8 @@ class CudaDevice final : public GpuDevice {
   Ref<Memory> do_register_host(void* address, size_t bytes, bool pin) override;
   void do_advise(const Span& span, Advice advice, int where) override;
   Residency do_residency(const Span& span) override;
+  Ref<KernelModule> do_load_kernels(const ModuleRequest& request) override;
+  std::string do_compile(const ModuleRequest& request) override;
 
  private:
   friend struct hotslot::cuda::Driver;

@@ -12,7 +12,7 @@ constexpr unsigned block_threads = 256;
 CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.memory); }
 DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
 
-bool is_product(const Kernel& kernel) { return std::strcmp(kernel.name, "gemm") == 0; }
+bool is_product(const Kernel& kernel) { return !kernel.module && std::strcmp(kernel.name, "gemm") == 0; }
 
 // Eight bytes are more than the driver can set, unless both halves are alike.
 bool halves_alike(const Work& fill) {
@@ -184,7 +184,7 @@ void CudaStream::issue_fill(const Work& work) {
     KernelArgs args{};
     args.whole[0] = int64_t(count);
     args.whole[1] = int64_t(value);
-    return run(*kernel, args, {at});
+    return run(*kernel, args, {at}, {uint64_t(work.to.bytes)});
   }
   if (work.pattern_bytes == 1)
     return driver_.check(call.memset_d8_async, at, static_cast<unsigned char>(value), count, raw_->handle);
@@ -210,16 +210,15 @@ Ref<Memory> CudaStream::workspace() {
 void CudaStream::issue_kernel(const Work& work) {
   std::vector<DevicePtr> pointers;
   for (auto& span : work.launch.spans) pointers.push_back(on_device(span));
-  if (!work.from.memory) return run(*work.launch.kernel, work.launch.args, pointers);
+  if (!work.from.memory) return run(*work.launch.kernel, work.launch.args, pointers, work.launch.output());
   device_.blas()->gemm(raw_->handle, memory_of(work.from).on_device, work.launch.args, pointers[0], pointers[1],
                        pointers[2], work.from.bytes);
 }
 
 // Arguments in the kernel's order: pointers, whole numbers, reals as floats.
-void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers) {
-  Reach reach[max_pointers];
-  kernel.need(args, reach);
-  const auto blocks = unsigned(kernel.blocks(reach[0], block_threads, device_.most_blocks()));
+void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers,
+                     const Reach& output) {
+  const auto blocks = unsigned(kernel.blocks(output, block_threads, device_.most_blocks()));
   float reals[max_floats];
   void* values[max_pointers + max_wholes + max_floats];
   int n = 0;

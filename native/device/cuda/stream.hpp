@@ -62,7 +62,7 @@ class CudaStream final : public Stream {
   enum class Side : uint8_t { here, peer, host, managed };
   Side side_of(const Span& span) const;
   Ref<Memory> workspace();
-  void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers);
+  void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers, const Reach& output);
 
   CudaDevice& device_;
   Driver& driver_;

@@ -3,6 +3,7 @@
 #include "device/host/executor.cpp"
 #include "device/host/find.cpp"
 #include "device/host/graph.cpp"
+#include "device/host/kernels.cpp"
 #include "device/host/managed.cpp"
 #include "device/host/op.cpp"
 #include "device/host/run.cpp"

@@ -93,6 +93,9 @@ class HostDevice final : public Device {
   Residency do_residency(const Span& span) override {
     return static_cast<ManagedMemory&>(*span.memory).residency(span.offset, span.bytes);
   }
+  Ref<KernelModule> do_load_kernels(const ModuleRequest& request) override {
+    return host::load_kernels(*this, request);
+  }
   bool do_wait_event(Event& event, uint64_t ns) override {
     return executor_.wait([&event] { return event.query(); }, ns);
   }

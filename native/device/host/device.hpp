@@ -11,5 +11,7 @@ inline constexpr char family_name[] = "host";
 constexpr int devices = 8;
 std::string describe();
 Ref<Device> open(int index);
+// A shared library, as kernels/library.h describes it.
+Ref<KernelModule> load_kernels(Device& device, const ModuleRequest& request);
 
 }  // namespace hotslot::host

@@ -12,7 +12,7 @@ const char* Node::run() const {
   switch (type) {
     case kernel:
       try {
-        return kernel_run(args);
+        return kernel_run(&args);
       } catch (const std::bad_alloc&) {
         return "a kernel found no memory";
       }

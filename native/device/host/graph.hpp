@@ -9,7 +9,7 @@ namespace hotslot::host {
 struct Node {
   enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
   // The function, not its registry entry: pool threads may outlive the registry when the process exits.
-  const char* (*kernel_run)(const KernelArgs&) = nullptr;
+  const char* (*kernel_run)(const KernelArgs*) = nullptr;
   KernelArgs args{};
   bool may_hold = false;  // see Kernel::may_hold
   uint8_t* to = nullptr;

@@ -69,6 +69,7 @@ void HostStream::do_work(Work&& work, const char*) {
   for (Span* span : {&work.to, &work.from})
     if (span->memory) op.keep.push_back(std::move(span->memory));
   for (auto& span : work.launch.spans) op.keep.push_back(std::move(span.memory));
+  if (work.launch.module) op.keep.push_back(std::move(work.launch.module));
   push(std::move(op));
 }
 

@@ -55,6 +55,7 @@ enum class Type : uint32_t {
   host_mem_alloc_desc = 0x16,
   module_desc = 0x1b,
   kernel_desc = 0x1d,
+  kernel_properties = 0x1e,
   relaxed_allocation_limits_desc = 0x20001,
   device_properties_1_2 = 0x20006,  // the timer's resolution in cycles per second
   external_memmap_sysmem_desc = 0x20037,
@@ -210,6 +211,13 @@ struct KernelDesc {
   uint32_t flags;
   const char* name;
 };
+struct KernelProperties {
+  Type type;
+  void* next;
+  uint32_t arguments, required_group[3], required_subgroups, required_subgroup, largest_subgroup, most_subgroups;
+  uint32_t local_bytes, private_bytes, spill_bytes;
+  uint8_t kernel_id[16], module_id[16];
+};
 struct GroupCount {
   uint32_t x, y, z;
 };
@@ -268,6 +276,9 @@ struct Timestamps {
   ENTRY(zeModuleBuildLogGetString, (LogHandle, size_t*, char*))                                                       \
   ENTRY(zeModuleBuildLogDestroy, (LogHandle))                                                                         \
   ENTRY(zeKernelCreate, (ModuleHandle, const KernelDesc*, KernelHandle*))                                             \
+  ENTRY(zeModuleGetKernelNames, (ModuleHandle, uint32_t*, const char**))                                              \
+  ENTRY(zeModuleDestroy, (ModuleHandle))                                                                              \
+  ENTRY(zeKernelGetProperties, (KernelHandle, KernelProperties*))                                                     \
   ENTRY(zeKernelDestroy, (KernelHandle))                                                                              \
   ENTRY(zeKernelSetGroupSize, (KernelHandle, uint32_t, uint32_t, uint32_t))                                           \
   ENTRY(zeKernelSetArgumentValue, (KernelHandle, uint32_t, size_t, const void*))

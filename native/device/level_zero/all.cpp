@@ -4,6 +4,7 @@
 #include "device/level_zero/events.cpp"
 #include "device/level_zero/find.cpp"
 #include "device/level_zero/graph.cpp"
+#include "device/level_zero/kernels.cpp"
 #include "device/level_zero/memory.cpp"
 #include "device/level_zero/queue.cpp"
 #include "device/level_zero/replay.cpp"

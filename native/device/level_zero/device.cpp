@@ -1,19 +1,10 @@
-// Level Zero's devices: what they can do, and the kernels on them.
+// Level Zero's devices: what they can do.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "device/level_zero/device.hpp"
-#include "kernels/images.hpp"
 
 namespace hotslot::level_zero {
-namespace {
-
-constexpr uint32_t group_size = 256;
-// Buffers may be larger than 4 GiB; division and roots round as the host's do.
-constexpr const char* build_flags = "-ze-opt-greater-than-4GB-buffer-required -cl-fp32-correctly-rounded-divide-sqrt";
-
-}  // namespace
 
 MemoryAccessProperties access_of(DeviceHandle device) {
   MemoryAccessProperties access{};
@@ -137,103 +128,6 @@ ListHandle XpuDevice::immediate_list(const Group& group, int priority, bool orde
   ListHandle list = nullptr;
   HOTSLOT_ZE(zeCommandListCreateImmediate, driver.context(), handle, &desc, &list);
   return list;
-}
-
-// ---- kernels --------------------------------------------------------------------------------------------------------
-
-// Under load_lock_.
-void XpuDevice::load_module() {
-  if (module_) return;
-  const KernelImage* image = kernel_image("spirv");
-  if (!image) fail("zeModuleCreate", status::invalid_native_binary, "this build of Hotslot has no SPIR-V kernels");
-  ModuleDesc desc{
-      Type::module_desc, nullptr, ModuleFormat::spirv, image->bytes, static_cast<const uint8_t*>(image->data),
-      build_flags,       nullptr};
-  std::string said;
-  Status got = status::success;
-  for (const char* flags : {build_flags, ""}) {  // a driver that knows a flag not builds without
-    LogHandle log = nullptr;
-    desc.build_flags = flags;
-    got = ze().zeModuleCreate(driver.context(), handle, &desc, &module_, &log);
-    size_t bytes = 0;
-    if (got != status::success && log && ze().zeModuleBuildLogGetString(log, &bytes, nullptr) == status::success &&
-        bytes > 0) {
-      said.resize(bytes);
-      if (ze().zeModuleBuildLogGetString(log, &bytes, said.data()) != status::success) said.clear();
-      said.resize(std::strlen(said.c_str()));
-    }
-    if (log) driver.take_back("zeModuleBuildLogDestroy", ze().zeModuleBuildLogDestroy, log);
-    if (got != status::module_build_failure) break;
-  }
-  if (got == status::success) return;
-  module_ = nullptr;
-  fail("zeModuleCreate", got, said);
-}
-
-XpuDevice::Loaded& XpuDevice::kernel_named(const std::string& name) {
-  std::lock_guard guard(load_lock_);
-  auto& known = kernels_[name];
-  if (known) return *known;
-  load_module();
-  auto loaded = std::make_unique<Loaded>();
-  const KernelDesc desc{Type::kernel_desc, nullptr, 0, name.c_str()};
-  const Status got = ze().zeKernelCreate(module_, &desc, &loaded->handle);
-  if (got != status::success) fail("zeKernelCreate", got, "kernel '" + name + "'");
-  // A kernel that needs much of the device takes smaller groups only.
-  Status set = status::invalid_group_size_dimension;
-  for (uint32_t size = std::min(group_size, largest_group_); size > 0 && set == status::invalid_group_size_dimension;
-       size /= 2) {
-    loaded->group = size;
-    set = ze().zeKernelSetGroupSize(loaded->handle, size, 1, 1);
-  }
-  if (set != status::success) {
-    driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, loaded->handle);
-    fail("zeKernelSetGroupSize", set, "kernel '" + name + "'");
-  }
-  known = std::move(loaded);
-  return *known;
-}
-
-// In the kernel's order: pointers, whole numbers, reals.
-void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
-                       uint32_t count, EventHandle* waits) {
-  Loaded& loaded = kernel_named(kernel.name);
-  std::lock_guard guard(loaded.lock);
-  uint32_t at = 0;
-  for (auto& pointer : arguments.pointers)
-    HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof pointer, &pointer);
-  for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
-  for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
-  const GroupCount size{uint32_t(kernel.blocks(arguments.output, loaded.group, most_groups_)), 1, 1};
-  HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, loaded.handle, &size, signal, count, waits);
-}
-
-void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits) {
-  const bool nothing = (work.type == Work::copy || work.type == Work::fill) && work.to.bytes == 0;
-  if (nothing || work.type == Work::record) return HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, waits);
-  if (work.type == Work::copy)
-    return HOTSLOT_ZE(zeCommandListAppendMemoryCopy, list, work.to.address(), work.from.address(), work.to.bytes,
-                      signal, count, waits);
-  Arguments arguments;
-  if (work.type == Work::fill) {
-    // Every group that is given a fill takes its pattern, unless no group of the device does.
-    if (work.pattern_bytes <= std::max(compute.most_fill_pattern, size_t(4)))
-      return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
-                        size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);
-    arguments.output.bytes = work.to.bytes;
-    arguments.pointers = {work.to.address()};
-    arguments.wholes = {int64_t(work.to.bytes / work.pattern_bytes), int64_t(work.pattern)};
-    return launch(list, *find_kernel("fill"), arguments, signal, count, waits);
-  }
-  const Kernel& kernel = *work.launch.kernel;
-  const KernelArgs& args = work.launch.args;
-  for (auto& span : work.launch.spans) arguments.pointers.push_back(span.address());
-  arguments.wholes.assign(args.whole, args.whole + kernel.wholes);
-  arguments.reals.assign(args.real, args.real + kernel.reals);
-  Reach reach[max_pointers];
-  kernel.need(args, reach);
-  arguments.output = reach[0];
-  launch(list, kernel, arguments, signal, count, waits);
 }
 
 }  // namespace hotslot::level_zero

@@ -11,6 +11,15 @@
 
 namespace hotslot::level_zero {
 
+// The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
+struct LoadedKernel {
+  std::mutex lock;
+  KernelHandle handle = nullptr;
+  uint32_t group = 0;
+};
+// Threads of a group, where the kernel and the device allow as many.
+constexpr uint32_t group_size = 256;
+
 class XpuDevice final : public GpuDevice {
  public:
   XpuDevice(Driver& driver, DeviceHandle handle, int index);
@@ -45,7 +54,10 @@ class XpuDevice final : public GpuDevice {
   // Appends one captured or enqueued operation to a list of this group.
   void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits);
   // Makes sure that the kernel can be launched; throws why it cannot.
-  void prepare(const Kernel& kernel) { kernel_named(kernel.name); }
+  void prepare(const Kernel& kernel) { loaded(kernel); }
+  // Of SPIR-V; throws what the driver says of it. The caller's to give back.
+  ModuleHandle build_module(const void* image, size_t bytes);
+  std::unique_ptr<LoadedKernel> load_kernel(ModuleHandle module, const std::string& name);
   // Refuses memory that this device does not reach: peers', and for kernels also host memory that is not imported.
   void reach(const Memory& memory, const Kernel* kernel);
   // Memory of the driver's own, whether or not this thread captures.
@@ -64,18 +76,12 @@ class XpuDevice final : public GpuDevice {
   void do_advise(const Span& span, Advice advice, int where) override;
   // The driver does not tell.
   Residency do_residency(const Span&) override { return {}; }
+  Ref<KernelModule> do_load_kernels(const ModuleRequest& request) override;
 
  private:
-  // The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
-  struct Loaded {
-    std::mutex lock;
-    KernelHandle handle = nullptr;
-    uint32_t group = 0;
-  };
   void probe();
   void find_groups();
-  void load_module();
-  Loaded& kernel_named(const std::string& name);
+  LoadedKernel& loaded(const Kernel& kernel);
   // What a launch passes to a kernel, and what it makes of it.
   struct Arguments {
     std::vector<const void*> pointers;
@@ -101,7 +107,7 @@ class XpuDevice final : public GpuDevice {
   uint32_t largest_group_ = 256, most_groups_ = 1024;
   std::mutex load_lock_;
   ModuleHandle module_ = nullptr;
-  std::map<std::string, std::unique_ptr<Loaded>> kernels_;
+  std::map<std::string, std::unique_ptr<LoadedKernel>> kernels_;
   std::map<const Device*, bool> peers_;
   std::mutex own_lock_;
   Ref<Queue> own_;  // for new memory and advice; made anew when it failed

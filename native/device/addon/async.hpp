@@ -1,0 +1,48 @@
+// Work on a thread of Node's pool, for callers that must not block: a promise of what it gives.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "device/addon/napi.hpp"
+
+namespace hotslot {
+
+template <class R>
+class Async final : public Napi::AsyncWorker {
+ public:
+  // `work` runs there and may throw an Error; what it gives resolves the promise.
+  static Napi::Value start(Info info, std::function<R()> work) {
+    auto* async = new Async(info.Env(), std::move(work));
+    async->Queue();
+    return async->deferred_.Promise();
+  }
+  void Execute() override {
+    try {
+      result_ = work_();
+    } catch (const Error& error) {
+      failed_ = std::make_unique<Error>(error);
+    }
+    work_ = nullptr;  // what it holds is let go here, not where JavaScript runs
+  }
+  void OnOK() override {
+    if (!failed_) return deferred_.Resolve(Napi::Value::From(Env(), *result_));
+    try {
+      throw_js(Env(), view(*failed_));
+    } catch (const Napi::Error& error) {
+      deferred_.Reject(error.Value());
+    }
+  }
+  // Anything else that went wrong on the pool's thread.
+  void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
+
+ private:
+  Async(Napi::Env env, std::function<R()> work)
+      : AsyncWorker(env), deferred_(Napi::Promise::Deferred::New(env)), work_(std::move(work)) {}
+  Napi::Promise::Deferred deferred_;
+  std::function<R()> work_;
+  std::optional<R> result_;
+  std::unique_ptr<Error> failed_;
+};
+
+}  // namespace hotslot

@@ -1,0 +1,60 @@
+/** `hotslot kernels`: makes the images of a `.gk` source that the compilers here can make. */
+import { copyFile, mkdir, readFile } from 'node:fs/promises';
+import { basename, dirname, extname, join } from 'node:path';
+import { codeObject, compileWith, formats, missingFor } from '../device/own-kernels/compilers.ts';
+import { kernelsIn } from '../device/own-kernels/source.ts';
+import type { CodedError } from '../errors.ts';
+
+interface Asked {
+  file: string;
+  /** where images go; without it beside the source */
+  out: string | undefined;
+  /** AMD's kind of GPU, such as gfx90a */
+  arch: string | undefined;
+  print(text: string): void;
+}
+
+/** Exit code 0 when all images were made that can be made here, 1 when none was or the source does not compile. */
+export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1> {
+  const fail = (sentence: string): 1 => {
+    process.stderr.write(`hotslot: ${sentence}\n`);
+    return 1;
+  };
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    return fail(`${file} cannot be read: ${(error as Error).message}`);
+  }
+  const names = kernelsIn(text);
+  if (names.length === 0)
+    return fail(`${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/own-kernels.md`);
+  print(`${file}: ${names.join(', ')}\n`);
+  const folder = out ?? dirname(file);
+  const wanted = [
+    ['host', formats.host],
+    ['cuda', formats.ptx],
+    ['xpu', formats.spirv],
+    ...(arch === undefined ? [] : [['rocm', codeObject(arch)] as const]),
+  ] as const;
+  let made = 0;
+  try {
+    await mkdir(folder, { recursive: true });
+    for (const [family, format] of wanted) {
+      const missing = await missingFor(format);
+      if (missing !== null) {
+        print(`${family.padEnd(5)} not made: install ${missing}\n`);
+        continue;
+      }
+      const path = join(folder, `${basename(file, extname(file))}${format.ending}`);
+      await copyFile(await compileWith(format, { text, file }, names), path);
+      print(`${family.padEnd(5)} ${path}\n`);
+      made++;
+    }
+  } catch (error) {
+    if ((error as CodedError).code?.startsWith('ERR_HOTSLOT')) return fail((error as Error).message);
+    return fail(`the images could not be put into ${folder}: ${(error as Error).message}`);
+  }
+  if (arch === undefined) print('rocm  not asked for: --arch gfx90a names the GPU\n');
+  return made > 0 ? 0 : fail('none of the compilers is here');
+}

@@ -1,0 +1,80 @@
+/** `hotslot kernels` as a user runs it, and the example that has a kernel of its own. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { openDevice } from '../../src/index.ts';
+import { saxpySource } from '../device/saxpy.ts';
+import { run } from './run-command.ts';
+
+const MAIN = 'src/cli/main.js';
+
+describe('cli/kernels', function () {
+  this.timeout(60_000);
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-cli-'));
+  const source = join(folder, 'saxpy.gk');
+  writeFileSync(source, saxpySource);
+  after(() => rmSync(folder, { recursive: true }));
+
+  it('makes what the compilers here can make, which loads', async () => {
+    const { code, lines, stderr } = await run(MAIN, ['kernels', source, '--out', join(folder, 'images')]);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    expect(lines[0]).to.equal(`${source}: saxpy, tally`);
+    const made = Object.fromEntries(lines.slice(1).map((line) => [line.slice(0, 5).trim(), line.slice(6)]));
+    expect(Object.keys(made)).to.deep.equal(['host', 'cuda', 'xpu', 'rocm']);
+    expect(made.rocm).to.include('--arch');
+    for (const family of ['cuda', 'xpu'])
+      expect(made[family]?.startsWith('not made: install ') || existsSync(made[family] as string)).to.equal(true);
+    using device = openDevice('host:0');
+    const { saxpy } = await device.loadKernels({
+      images: { host: made.host as string },
+      kernels: { saxpy: { tensors: ['float32', 'float32'], wholes: 1, reals: 1 } },
+    });
+    expect(saxpy.name).to.equal('saxpy');
+  });
+
+  it('compiles once for the same source, into a folder of its user’s alone', async () => {
+    const env = { HOTSLOT_CACHE: join(folder, 'cache') };
+    const first = await run(MAIN, ['kernels', source], { env });
+    expect(first.code).to.equal(0);
+    // Nobody could compile now.
+    const again = await run(MAIN, ['kernels', source], { env: { ...env, TMPDIR: '/no/such/folder' } });
+    expect([again.code, again.stdout]).to.deep.equal([0, first.stdout]);
+  });
+
+  it('says what is wrong with a source, and how it is used', async () => {
+    const broken = join(folder, 'broken.gk');
+    writeFileSync(broken, saxpySource.replace('y[i] = a', 'y[i] == a').replace('gk_i64 n,', ''));
+    const { code, stderr } = await run(MAIN, ['kernels', broken]);
+    expect(code).to.equal(1);
+    expect(stderr)
+      .to.include('does not compile')
+      .and.match(/broken\.gk:3:\d+: error: .*n/);
+    writeFileSync(broken, 'int main() {}');
+    expect((await run(MAIN, ['kernels', broken])).stderr).to.include('has no kernel: GK_KERNEL');
+    for (const [args, words] of [
+      [['kernels'], 'takes the file'],
+      [['kernels', '/no/such.gk'], '/no/such.gk cannot be read'],
+      [['kernels', source, 'more'], "got 'more'"],
+      [['kernels', source, '--out'], '--out needs a value'],
+      [['kernels', source, '--json'], 'kernels takes no --json'],
+      [['doctor', '--out', 'x'], 'doctor takes no --out'],
+    ] as const)
+      expect((await run(MAIN, args)).stderr, args.join(' ')).to.include(words);
+  });
+
+  it('the example shifts frames as JavaScript does', async () => {
+    const small = ['--rows', '3', '--size', '20', '--replays', '5'];
+    const { code, lines } = await run('examples/own-kernel/main.js', ['--device', 'host:0', ...small]);
+    expect(code).to.equal(0);
+    expect(lines[0]).to.match(/^a frame +the first batch +the last batch$/);
+    expect(lines.slice(1, 12).join('')).to.include('##');
+    expect(lines.slice(12).join(' ')).to.include('bit for bit');
+    const wrong = await run('examples/own-kernel/main.js', ['--size', '4']);
+    expect([wrong.code, wrong.stderr]).to.deep.equal([
+      2,
+      "own-kernel: --size must be a whole number from 8 to 1024, got '4'; --help says more\n",
+    ]);
+  });
+});
