@@ -17,6 +17,7 @@ namespace host {
 }  // namespace host
 }  // namespace hotslot
 
+#include "kernels/need_conv.hpp"
 #include "kernels/need_learners.hpp"
 #include "kernels/need_ops.hpp"
 
@@ -34,23 +35,19 @@ const char* need(const KernelArgs& args, Reach* reach) {
   return check.verdict();
 }
 
-void activation(Check& check, int i) {
-  check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH);
-}
-
 void bias_act(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
   check.vector(2, columns);
-  activation(check, 4);
+  known_activation(check, 4);
 }
 
 void act_backward(const KernelArgs&, Check& check) {
   static const char* const strides[] = {"dx_stride", "dy_stride", "y_stride"};
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
-  activation(check, 5);
+  known_activation(check, 5);
 }
 
 void column_sums(const KernelArgs&, Check& check) {
@@ -112,7 +109,7 @@ void copy_every(const KernelArgs&, Check& check) {
 
 void goal_reward(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), n = check.size(1, "n"), d = check.size(2, "d");
-  const int64_t width = n <= INT64_MAX / std::max<int64_t>(d, 1) ? n * d : INT64_MAX;
+  const int64_t width = times(n, d);
   check.column(0, rows, check.size(3, "reward_stride"));
   check.matrix(1, rows, width, check.stride(4, "achieved_stride", width));
   check.matrix(2, rows, d, check.stride(5, "goal_stride", d));
@@ -170,6 +167,10 @@ const std::vector<Kernel>& all_kernels() {
         by_block(2, HOTSLOT_KERNEL(count_odd)),
         HOTSLOT_KERNEL(moments),
         HOTSLOT_KERNEL(moments_advance),
+        HOTSLOT_KERNEL(patches),
+        HOTSLOT_KERNEL(patches_backward),
+        HOTSLOT_KERNEL(planes),
+        HOTSLOT_KERNEL(planes_backward),
         HOTSLOT_KERNEL(bias_act),
         HOTSLOT_KERNEL(act_backward),
         by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),

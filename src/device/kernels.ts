@@ -126,6 +126,30 @@ export const kernels = {
     reals: ['start', 'eps'],
   },
   moments_advance: { writes: 1, keeps: true, tensors: ['count'], wholes: ['rows'], reals: [] },
+  patches: {
+    writes: 1,
+    tensors: ['out', 'x'],
+    wholes: ['rows', 'channels', 'height', 'width', 'kernelHeight', 'kernelWidth', 'stride', 'padding', 'xStride'],
+    reals: [],
+  },
+  patches_backward: {
+    writes: 1,
+    tensors: ['dx', 'd'],
+    wholes: ['rows', 'channels', 'height', 'width', 'kernelHeight', 'kernelWidth', 'stride', 'padding', 'dxStride'],
+    reals: [],
+  },
+  planes: {
+    writes: 1,
+    tensors: ['y', 'z', 'bias'],
+    wholes: ['rows', 'channels', 'places', 'yStride', 'activation'],
+    reals: [],
+  },
+  planes_backward: {
+    writes: 1,
+    tensors: ['dz', 'dy', 'y'],
+    wholes: ['rows', 'channels', 'places', 'dyStride', 'yStride', 'activation'],
+    reals: [],
+  },
   bias_act: {
     writes: 1,
     tensors: ['y', 'x', 'bias'],

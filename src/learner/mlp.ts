@@ -16,6 +16,10 @@ export interface MlpOptions {
 
 const layerOf: Record<Activation, () => Layer[]> = { none: () => [], relu: () => [relu()], tanh: () => [tanh()] };
 
+/** Linear layers from each size to the next, with the activation behind every one. */
+export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>
+  sizes.slice(1).flatMap((outputs, i) => [linear(sizes[i] as number, outputs), ...layerOf[activation]()]);
+
 /** A network of linear layers, activations between them. */
 export class Mlp extends Network {
   readonly sizes: readonly number[];
@@ -28,14 +32,10 @@ export class Mlp extends Network {
     sizes.forEach((size, i) => {
       checkCount(`sizes[${i}]`, size, 1, 2 ** 20);
     });
-    const between = layerOf[checkActivation('activation', activation)];
-    const behind = layerOf[checkActivation('outputActivation', outputActivation)];
-    super(
-      sizes.slice(1).flatMap((outputs: number, i) => {
-        const last = i + 2 === sizes.length;
-        return [linear(sizes[i] as number, outputs), ...(last ? behind() : between())];
-      }),
-    );
+    const between = checkActivation('activation', activation);
+    const behind = checkActivation('outputActivation', outputActivation);
+    const [inputs, outputs] = sizes.slice(-2) as [number, number];
+    super([...hiddenLayers(sizes.slice(0, -1), between), linear(inputs, outputs), ...layerOf[behind]()]);
     this.sizes = Object.freeze([...sizes]);
     Object.freeze(this);
   }

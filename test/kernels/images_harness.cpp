@@ -324,6 +324,13 @@ void compare_all() {
     };
     compare("bias_act", {13, 17, 20, 18, act}, {}, wide);
     compare("act_backward", {13, 17, 20, 18, 17, act}, {});
+    compare("planes", {5, 3, 17, 53, act}, {}, wide);
+    compare("planes_backward", {5, 3, 17, 53, 52, act}, {});
+  }
+  for (const Words& form : {Words{7, 6, 3, 2, 2, 1}, {5, 9, 1, 4, 1, 0}, {4, 4, 4, 4, 3, 3}, {9, 8, 2, 3, 3, 0}}) {
+    const Words wholes = {3, 2, form[0], form[1], form[2], form[3], form[4], form[5], 2 * form[0] * form[1] + 3};
+    compare("patches", wholes, {});
+    compare("patches_backward", wholes, {});
   }
   for (const auto& s :
        {Words{1, 1}, {1, 130}, {7, 3}, {8, 4}, {9, 5}, {64, 9}, {65, 1}, {512, 2}, {513, 5}, {1000, 130}}) {

@@ -32,6 +32,31 @@ export const activations: Readonly<Record<string, (x: number) => number>> = {
   elu: (x) => (x > 0 ? x : Math.expm1(x)),
 };
 
+/** Each sum by itself; the layer's name says its sizes. */
+function convolved(name: string, row: readonly number[], weight: (at: number) => number, bias: (at: number) => number) {
+  const [channels, height, width, filters, kernelHeight, kernelWidth, stride, padding] = (
+    name.match(/\d+/g) as string[]
+  )
+    .slice(1)
+    .map(Number) as [number, number, number, number, number, number, number, number];
+  const y: number[] = [];
+  for (let filter = 0; filter < filters; filter++)
+    for (let top = -padding; top + kernelHeight <= height + padding; top += stride)
+      for (let left = -padding; left + kernelWidth <= width + padding; left += stride) {
+        let sum = bias(filter);
+        for (let c = 0; c < channels; c++)
+          for (let ky = 0; ky < kernelHeight; ky++)
+            for (let kx = 0; kx < kernelWidth; kx++) {
+              const [line, at] = [top + ky, left + kx];
+              if (line < 0 || line >= height || at < 0 || at >= width) continue;
+              const w = weight(((filter * channels + c) * kernelHeight + ky) * kernelWidth + kx);
+              sum += w * (row[(c * height + line) * width + at] as number);
+            }
+        y.push(sum);
+      }
+  return y;
+}
+
 const LAYER = /^(\w+)\(([\d, ]*)\)$/;
 
 /** Outputs [rows][outputs] of a network over a flat vector. */
@@ -44,6 +69,16 @@ export function outputOf(network: Network, flat: ArrayLike<number>, input: reado
     const activation = activations[kind];
     const [first = 0, second = 0] = (LAYER.exec(layer.name)?.[2] ?? '').split(', ').map(Number);
     if (activation) x = x.map((row) => row.map(activation));
+    else if (layer.name === 'flatten()') continue;
+    else if (layer.name.startsWith('conv2d'))
+      x = x.map((row) =>
+        convolved(
+          layer.name,
+          row,
+          (at) => value('weight', at),
+          (at) => value('bias', at),
+        ),
+      );
     else if (kind === 'dueling')
       x = x.map((row) =>
         Array.from({ length: first * second }, (_, at) => {

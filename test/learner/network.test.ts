@@ -1,6 +1,5 @@
 /** Networks against float64: outputs, gradients by differences, captured as issued, refusals. */
 import { expect } from 'chai';
-import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
 import {
   dueling,
   elu,
@@ -17,11 +16,9 @@ import {
   silu,
   tanh,
 } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
 import { refusal } from '../rig/refusal.ts';
-import { TESTED } from '../rig/tested-device.ts';
-import { activations, EPSILONS, type Layered, outputOf } from './network-reference.ts';
-import { expectClose } from './reference.ts';
+import { activations, EPSILONS, type Layered } from './network-reference.ts';
+import { expectGradients, networkRig, setUp } from './network-rig.ts';
 
 const wider = layerNorm(4, { epsilon: 1e-3 });
 EPSILONS.set(wider, 1e-3);
@@ -35,88 +32,11 @@ const nets: Layered[] = [
 ];
 
 describe('learner/network', () => {
-  let device: Device;
-  let stream: Stream;
-  const open: { close(): void }[] = [];
-  before(() => {
-    device = openDevice(TESTED);
-    stream = device.createStream();
-  });
-  afterEach(() => {
-    for (const made of open.splice(0)) made.close();
-  });
-  after(() => stream.close());
-
-  const floats = (shape: number[], values?: Float32Array): Tensor<'float32'> => {
-    const made = device.allocate({ shape });
-    open.push(made);
-    return values === undefined ? made : made.write(values, stream);
-  };
-
-  /** A network with weights, a batch of strided rows, and what its loss Σ y · c is made with. */
-  function setUp(layers: Layered, rows: number, seed = 1) {
-    const net = new Network(layers);
-    const random = new Random(seed);
-    const some = (n: number) => Float32Array.from({ length: n }, () => random.between(-1.5, 1.5));
-    const weights = net.initialise(seed).map((value) => value + random.between(-0.1, 0.1));
-    const wide = some(rows * (net.inputs + 2));
-    const input = floats([rows, net.inputs + 2], wide).view({
-      shape: [rows, net.inputs],
-      offset: 1,
-      strides: [net.inputs + 2, 1],
-    });
-    const x = Array.from({ length: rows }, (_, i) => [
-      ...wide.subarray(i * (net.inputs + 2) + 1, i * (net.inputs + 2) + 1 + net.inputs),
-    ]);
-    const c = some(rows * net.outputs);
-    const workspace = net.workspace(device, rows, { backward: true });
-    open.push(workspace);
-    const flat = floats([net.parameterCount], weights);
-    const gradient = floats([net.parameterCount]);
-    const inputGradient = floats([rows, net.inputs]);
-    const above = floats([rows, net.outputs], c);
-    const pass = () => {
-      const y = net.forward(stream, net.over(flat), input, workspace);
-      stream.copy(workspace.outputGradient, above);
-      net.backward(stream, net.over(flat), input, workspace, net.over(gradient), inputGradient);
-      return y;
-    };
-    return { net, weights, x, c, pass, gradient, inputGradient, workspace, flat, input };
-  }
+  const rig = networkRig();
 
   for (const layers of nets)
-    it(`of ${layers.map(({ name }) => name).join(' ')} gives outputs and gradients of float64`, async () => {
-      const rows = 6;
-      const { net, weights, x, c, pass, gradient, inputGradient } = setUp(layers, rows);
-      const y = pass();
-      const at = (flat: ArrayLike<number>, input: number[][]) => outputOf(net, flat, input).flat();
-      expectClose(await y.toArray(stream), at(weights, x), 2e-6, 'output');
-      const loss = (flat: ArrayLike<number>, input: number[][]) =>
-        at(flat, input).reduce((sum, value, i) => sum + value * c[i]!, 0);
-      const h = 1e-5;
-      const slope = (change: (by: number) => number) => (change(h) - change(-h)) / (2 * h);
-      const own = Float64Array.from(weights);
-      const ofWeights = [...own].map((value, i) =>
-        slope((by) => {
-          own[i] = value + by;
-          const found = loss(own, x);
-          own[i] = value;
-          return found;
-        }),
-      );
-      expectClose(await gradient.toArray(stream), ofWeights, 2e-5, 'gradient');
-      const ofInput = x.flatMap((row) =>
-        row.map((value, j) =>
-          slope((by) => {
-            row[j] = value + by;
-            const found = loss(own, x);
-            row[j] = value;
-            return found;
-          }),
-        ),
-      );
-      expectClose(await inputGradient.toArray(stream), ofInput, 2e-5, 'input gradient');
-    });
+    it(`of ${layers.map(({ name }) => name).join(' ')} gives outputs and gradients of float64`, () =>
+      expectGradients(rig, layers, 6));
 
   it('says what it is made of, by the names and layouts of torch', () => {
     const net = new Network([linear(3, 2), layerNorm(2), relu(), linear(2, 1)]);
@@ -138,7 +58,8 @@ describe('learner/network', () => {
   });
 
   it('captured and replayed gives the bits of what is issued, without an input gradient too', async () => {
-    const { net, pass, gradient, workspace, flat, input } = setUp(nets[1] as Layer[], 17);
+    const { stream } = rig;
+    const { net, pass, gradient, workspace, flat, input } = setUp(rig, nets[1] as Layer[], 17);
     pass();
     const issued = await gradient.toArray(stream);
     stream.fill(gradient, 0);
@@ -165,8 +86,9 @@ describe('learner/network', () => {
       forward: (to, { x, y }) => ops.add(to, y, x, x),
       backward: (to, { dy, dx }) => dx && ops.add(to, dx, dy, dy),
     };
-    const { pass, net } = setUp([linear(2, 2), doubled], 3);
-    const plain = setUp([linear(2, 2)], 3);
+    const { stream } = rig;
+    const { pass, net } = setUp(rig, [linear(2, 2), doubled], 3);
+    const plain = setUp(rig, [linear(2, 2)], 3);
     const [twice, once] = [await pass().toArray(stream), await plain.pass().toArray(stream)];
     expect(net.outputs).to.equal(2);
     expect(twice).to.deep.equal(once.map((value) => 2 * value));
@@ -179,7 +101,8 @@ describe('learner/network', () => {
   });
 
   it('refuses what does not fit, naming both sides', () => {
-    const { net, flat, input, workspace, gradient } = setUp(nets[0] as Layer[], 4);
+    const { device, stream, open } = rig;
+    const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);
     const other = new Network([linear(3, 5), relu(), linear(5, 2)]).workspace(device, 4);
     open.push(other);
     const layered =

@@ -79,6 +79,10 @@ void test_gemm() {
   std::vector<std::array<int64_t, 3>> all;
   for (const auto& s : sizes) all.push_back({s[0], s[1], s[2]});
   for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
+  // Every width and height of tiles, whole and cut off.
+  for (int64_t m = 1; m <= 13; m++)
+    for (int64_t n = 1; n <= 80; n++)
+      for (int64_t k : {3, 18}) gemm_case(n & 1, (m + k) & 1, m, n, k, n % 3, 1, 0);
   for (const auto& s : all)
     for (int t = 0; t < 4; t++)
       for (int64_t extra : {0, 3}) {

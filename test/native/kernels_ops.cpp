@@ -298,6 +298,56 @@ void test_layer_norm() {
     }
 }
 
+void test_patches() {
+  const int64_t forms[][7] = {
+      {3, 2, 7, 6, 3, 2, 2}, {1, 1, 1, 1, 1, 1, 1}, {4, 3, 5, 9, 1, 4, 1}, {2, 1, 9, 8, 4, 4, 3}};
+  for (const auto& [rows, channels, height, width, kh, kw, stride] : forms)
+    for (int64_t padding = 0; padding < std::min(kh, kw); padding++) {
+      const int64_t high = (height + 2 * padding - kh) / stride + 1, wide = (width + 2 * padding - kw) / stride + 1;
+      const int64_t k = channels * kh * kw, places = rows * high * wide, xs = channels * height * width + 2;
+      const Floats out(k * places), x(matrix(rows, xs - 2, xs)), d(k * places), dx(matrix(rows, xs - 2, xs));
+      const std::vector<int64_t> wholes = {rows, channels, height, width, kh, kw, stride, padding, xs};
+      launch("patches", {out, x}, wholes, {});
+      launch("patches_backward", {dx, d}, wholes, {});
+      double above = 0, below = 0;
+      for (int64_t i = 0; i < k * places; i++) {
+        const int64_t of = i / places, place = i % places, row = place / (high * wide), kx = of % kw, ky = of / kw % kh;
+        const int64_t y = place / wide % high * stride + ky - padding, at = place % wide * stride + kx - padding;
+        const bool inside = y >= 0 && y < height && at >= 0 && at < width;
+        const float want = inside ? x[row * xs + (of / (kh * kw) * height + y) * width + at] : 0;
+        if (out[i] != want) wrong("patches", rows, stride, padding, i);
+        above += double(want) * d[i];
+      }
+      // The other way it is the same map, turned over.
+      for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < xs - 2; i++) below += double(x[row * xs + i]) * dx[row * xs + i];
+      if (!(std::fabs(above - below) <= 1e-5 * double(k * places))) wrong("patches_backward", above, below);
+    }
+}
+
+void test_planes() {
+  const int64_t rows = 3, channels = 4, places = 7, all = channels * places;
+  for (int64_t act = 0; act < 3; act++) {
+    const Floats y(matrix(rows, all, all + 3)), z(rows * all), bias(channels), dz(rows * all),
+        dy(matrix(rows, all, all + 1));
+    launch("planes", {y, z, bias}, {rows, channels, places, all + 3, act}, {});
+    launch("planes_backward", {dz, dy, y}, {rows, channels, places, all + 1, all + 3, act}, {});
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t c = 0; c < channels; c++)
+        for (int64_t p = 0; p < places; p++) {
+          const int64_t from = (c * rows + row) * places + p;
+          const double sum = double(z[from]) + bias[c], got = y[row * (all + 3) + c * places + p];
+          const double want = act == 1 ? std::max(sum, 0.0) : act == 2 ? std::tanh(sum) : sum;
+          if (!(std::fabs(got - want) <= 1e-6)) wrong("planes", act, row, c, p);
+          const double slope = act == 1 ? double(got > 0) : act == 2 ? 1 - got * got : 1;
+          if (!(std::fabs(dz[from] - slope * dy[row * (all + 1) + c * places + p]) <= 1e-6))
+            wrong("planes_backward", act, row, c, p);
+        }
+  }
+}
+
 }  // namespace
 
-void test_ops() { test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(); }
+void test_ops() {
+  test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(), test_patches(), test_planes();
+}

@@ -9,8 +9,9 @@ import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
 import { begin, Learner, type StepContext, type UpdateOptions } from '../learner.ts';
-import { Mlp } from '../mlp.ts';
+import { hiddenLayers } from '../mlp.ts';
 import { dueling as duelingLayer } from '../network/heads.ts';
+import { type Layer, linear } from '../network/layers.ts';
 import { Network, type NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
@@ -24,9 +25,11 @@ export interface DqnOptions extends AdamOptions {
   /** number of actions; the batch stores an action as its index */
   actions: number;
   /** neurons of the hidden layers, e.g. [120, 84] */
-  hidden: readonly number[];
-  /** default 'relu' */
+  hidden?: readonly number[];
+  /** between them; default 'relu' */
   activation?: Activation;
+  /** instead of `hidden`: layers from an observation to what a last linear layer reads, such as convolutions */
+  body?: readonly Layer[];
   /** rows of one minibatch; an update of K × batchSize rows makes K steps */
   batchSize: number;
   /** discount of one step, for batches without `discounts` of their own; default 0.99 */
@@ -52,6 +55,7 @@ const known = [
     'obsDim',
     'actions',
     'hidden',
+    'body',
     'activation',
     'batchSize',
     'gamma',
@@ -102,7 +106,7 @@ export class DqnLearner extends Learner {
   constructor(device: Device, options: DqnOptions) {
     refuse(options);
     checkKeys('DqnLearner', options, known);
-    const { obsDim, actions, hidden, activation = 'relu', gamma, seed = 0, double = true, dueling = false } = options;
+    const { obsDim, actions, gamma, seed = 0, double = true, dueling = false } = options;
     const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined)
       throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
@@ -112,10 +116,9 @@ export class DqnLearner extends Learner {
     checkWithin('gamma', gamma ?? 0, 0, 1);
     checkFlag('double', double);
     checkFlag('dueling', dueling);
-    checkActivation('activation', activation);
-    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
     checkCount('obsDim', obsDim);
     checkCount('actions', actions);
+    const body = bodyOf(options);
     const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
     super('DqnLearner', device, { batchSize: rows, fields, gamma, seed });
     this.#options = options;
@@ -123,8 +126,8 @@ export class DqnLearner extends Learner {
     this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
     const { width } = this.#head;
     const outputs = (dueling ? 1 + actions : actions) * width;
-    const mlp = new Mlp({ sizes: [obsDim, ...hidden, outputs], activation });
-    this.network = dueling ? new Network([...mlp.layers, duelingLayer(actions, { atoms: width })]) : mlp;
+    const ends = dueling ? [duelingLayer(actions, { atoms: width })] : [];
+    this.network = new Network([...body.layers, linear(body.outputs, outputs), ...ends]);
     const weights = this.network.initialise(seed);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
@@ -210,6 +213,21 @@ export class DqnLearner extends Learner {
     const { values } = this.#head;
     return new MlpPolicy(values ? new Network([...this.network.layers, values]) : this.network);
   }
+}
+
+/** The layers before the last linear one, and how many numbers they make of an observation. */
+function bodyOf({ obsDim, hidden, activation, body }: DqnOptions): { layers: readonly Layer[]; outputs: number } {
+  if (body === undefined) {
+    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+    const layers = hiddenLayers([obsDim, ...hidden], checkActivation('activation', activation ?? 'relu'));
+    return { layers, outputs: hidden.at(-1) ?? obsDim };
+  }
+  if (hidden !== undefined) throw rangeError('DqnLearner: give hidden or body, not both');
+  if (activation !== undefined) throw rangeError('DqnLearner: activation is for hidden; a body has its own');
+  if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
+  const { inputs, outputs } = new Network(body);
+  if (inputs !== obsDim) throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
+  return { layers: body, outputs };
 }
 
 /** Throws for options that there were once, saying what stands in their place. */

@@ -52,6 +52,8 @@ export interface Layer {
   scratch?(inputs: number): number;
   forward(stream: Stream, pass: LayerPass): void;
   backward(stream: Stream, pass: LayerReturn): void;
+  /** its rows are its input's, for a place in the numbering of layers: it is passed over */
+  readonly passes?: true;
   /** this layer with the one behind it in one, where that is faster; parameters and numbers stay those of this one */
   fuse?(next: Layer): Layer | undefined;
   /** without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it is; both may be longer */
@@ -163,6 +165,18 @@ function activation(name: ActivationName): () => Layer {
   };
   return () => layer;
 }
+
+const asItIs: Layer = {
+  name: 'flatten()',
+  passes: true,
+  outputs: (inputs) => inputs,
+  parameters: () => [],
+  forward() {},
+  backward() {},
+};
+
+/** Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that names of parameters agree. */
+export const flatten = (): Layer => asItIs;
 
 export const relu = activation('relu');
 export const tanh = activation('tanh');

@@ -58,6 +58,7 @@ export class Network {
           `layers[${i}], ${layer.name}, takes ${layer.inputs} numbers a row, layers[${i - 1}], ${this.layers[i - 1]?.name}, makes ${width}`,
         );
       }
+      if (layer.passes) continue;
       const parameters = layer.parameters(width).map((parameter) => {
         const offset = at;
         at += elementCount(parameter.shape);
