@@ -4,10 +4,6 @@ import type { Random } from '../../src/index.ts';
 /** Pixels of a frame's side, of which each is a byte. */
 export const SIDE = 84;
 export const FRAME = SIDE * SIDE;
-/** The agent sees a coarse grid, a cell of it is the mean of CELL × CELL pixels. */
-export const CELL = 7;
-export const GRID = SIDE / CELL;
-export const CELLS = GRID * GRID;
 export const ACTIONS = 3;
 /** balls caught in a row end a game by being enough */
 export const ENOUGH = 8;
@@ -107,16 +103,5 @@ export class CatchGames {
     };
     box(this.#paddle[game]!, SIDE - BALL, PADDLE, BALL, PADDLE_GREY);
     box(this.#x[game]!, this.#y[game]!, BALL, Math.min(BALL, SIDE - this.#y[game]!), BALL_GREY);
-  }
-}
-
-/** A frame's cells, from 0 to 1, as the learner's graph makes them. */
-export function shrink(frame: Uint8Array, cells: Float32Array): void {
-  cells.fill(0);
-  for (let at = 0; at < FRAME; at++) {
-    const grey = frame[at]!;
-    if (grey === 0) continue;
-    const cell = Math.floor(at / (CELL * SIDE)) * GRID + Math.floor((at % SIDE) / CELL);
-    cells[cell]! += grey / (255 * CELL * CELL);
   }
 }

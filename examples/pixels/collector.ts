@@ -1,15 +1,15 @@
 /** Plays the games of a worker's lanes, epsilon-greedily by the newest weights, and brings each frame once. */
 import { defineCollector, Random } from '../../src/index.ts';
-import { MlpPolicy } from '../../src/learner/index.ts';
-import { ACTIONS, CatchGames, CELLS, FRAME, shrink } from './catch.ts';
-import { type fields, networkSizes, type Settings } from './settings.ts';
+import { linear, MlpPolicy, Network } from '../../src/learner/index.ts';
+import { ACTIONS, CatchGames, FRAME } from './catch.ts';
+import { body, type fields, type Settings } from './settings.ts';
 
 export default defineCollector<Settings, typeof fields>()(({ writer, workers, seed, options, report }) => {
   const { lanes, firstLane } = writer;
   const { stack, exploreSteps, leastEpsilon } = options;
   const random = new Random(seed, 2 * firstLane + 1);
   const games = new CatchGames(lanes, new Random(seed, 2 * firstLane));
-  const policy = new MlpPolicy({ sizes: networkSizes(options) });
+  const policy = new MlpPolicy(new Network([...body(options), linear(options.hidden, ACTIONS)]));
   const returns = new Float32Array(lanes);
   const lengths = new Int32Array(lanes);
   const step = {
@@ -20,15 +20,16 @@ export default defineCollector<Settings, typeof fields>()(({ writer, workers, se
     terminated: new Uint8Array(lanes),
     truncated: new Uint8Array(lanes),
   };
-  /** the last frames of each game, coarse, oldest first: what the network sees */
-  const seen = new Float32Array(lanes * stack * CELLS);
+  /** the last frames of each game from 0 to 1, oldest first: what the network sees */
+  const seen = new Float32Array(lanes * stack * FRAME);
   const look = (game: number, isFirst: boolean) => {
-    const mine = seen.subarray(game * stack * CELLS, (game + 1) * stack * CELLS);
-    mine.copyWithin(0, CELLS);
-    const newest = mine.subarray((stack - 1) * CELLS);
-    shrink(games.frame(game), newest);
+    const mine = seen.subarray(game * stack * FRAME, (game + 1) * stack * FRAME);
+    mine.copyWithin(0, FRAME);
+    const newest = mine.subarray((stack - 1) * FRAME);
+    const frame = games.frame(game);
+    for (let at = 0; at < FRAME; at++) newest[at] = (frame[at] as number) / 255;
     // Before an episode's first frame stands that frame, as the view pads it.
-    if (isFirst) for (let frame = 0; frame < stack - 1; frame++) mine.set(newest, frame * CELLS);
+    if (isFirst) for (let before = 0; before < stack - 1; before++) mine.set(newest, before * FRAME);
   };
   for (let game = 0; game < lanes; game++) look(game, true);
   /** games whose last frame was handed over: the next step begins them anew */

@@ -5,8 +5,7 @@ import { defaults } from './settings.ts';
 
 export const help = `Learns a game of catch from its pixels. Every frame, 84 × 84 bytes, is stored
 once; stacks of four frames are made when they are drawn, go to the device as
-bytes, and become floats there. The learner looks at a coarse grid of them: a
-network of convolutions is left out.
+bytes, and become floats there, from which a DQN with two convolutions learns.
 
 usage: node dist/examples/pixels/main.js [options]
 

@@ -1,5 +1,6 @@
-/** Every number of the run. Plain data, because it travels to the collectors' threads. */
-import { ACTIONS, CELLS, SIDE } from './catch.ts';
+/** Every number of the run. Plain data, because it travels to the collectors' threads, and the network that both sides make of it. */
+import { conv2d, flatten, type Layer, linear, relu } from '../../src/learner/index.ts';
+import { SIDE } from './catch.ts';
 
 /** What a step of a game holds: its frame once, as bytes. */
 export const fields = {
@@ -22,7 +23,9 @@ export interface Settings {
   samplesPerInsert: number;
   /** steps before the first batch */
   warmUp: number;
-  hidden: readonly number[];
+  /** channels of the two convolutions, and neurons behind them */
+  filters: readonly [number, number];
+  hidden: number;
   learningRate: number;
   /** exploration falls from 1 to leastEpsilon over so many steps */
   exploreSteps: number;
@@ -39,11 +42,17 @@ export const defaults: Settings = {
   rows: 32,
   samplesPerInsert: 4,
   warmUp: 1000,
-  hidden: [64],
+  filters: [8, 16],
+  hidden: 64,
   learningRate: 1e-3,
   exploreSteps: 10_000,
   leastEpsilon: 0.02,
 };
 
-/** Of the network on the coarse stack. */
-export const networkSizes = ({ stack, hidden }: Settings): number[] => [stack * CELLS, ...hidden, ACTIONS];
+/** From stacks of frames to what the last layer reads. The first kernel looks at every pixel once, so that playing stays cheap. */
+export function body({ stack, filters, hidden }: Settings): Layer[] {
+  const first = conv2d([stack, SIDE, SIDE], filters[0], { kernel: 7, stride: 7 });
+  const second = conv2d(first.shape, filters[1], { kernel: 3, stride: 2, padding: 1 });
+  const [channels, height, width] = second.shape;
+  return [first, relu(), second, relu(), flatten(), linear(channels * height * width, hidden), relu()];
+}

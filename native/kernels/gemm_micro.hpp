@@ -87,8 +87,8 @@ inline vector splat(float x) { return vector{x, x, x, x}; }
 inline vector add(vector a, vector b) { return a + b; }
 inline vector multiply(vector a, vector b) { return a * b; }
 inline vector multiply_add(vector a, vector b, vector c) { return a * b + c; }
-// The first `count` lanes of a vector in memory, all of them when there are more, none when there are none: a tile may be
-// wider than what is left.
+// The first `count` lanes of a vector in memory, all of them when there are more, none when there are none: a tile may
+// be wider than what is left.
 struct Part {
   explicit Part(int64_t count) : count(count < 4 ? int(count) : 4) {}
   vector load(const float* p) const {
@@ -139,7 +139,9 @@ HOTSLOT_AVX512 vector multiply(vector a, vector b) { return _mm512_mul_ps(a, b);
 HOTSLOT_AVX512 vector multiply_add(vector a, vector b, vector c) { return _mm512_fmadd_ps(a, b, c); }
 struct Part {
   HOTSLOT_AVX512 explicit Part(int64_t count)
-      : mask(count <= 0 ? __mmask16(0) : count < 16 ? __mmask16((1u << count) - 1) : __mmask16(0xffff)) {}
+      : mask(count <= 0   ? __mmask16(0)
+             : count < 16 ? __mmask16((1u << count) - 1)
+                          : __mmask16(0xffff)) {}
   HOTSLOT_AVX512 vector load(const float* p) const { return _mm512_maskz_loadu_ps(mask, p); }
   HOTSLOT_AVX512 void store(float* p, vector v) const { _mm512_mask_storeu_ps(p, mask, v); }
   __mmask16 mask;

@@ -168,7 +168,7 @@ describe('learner/dqn', () => {
     expect(make({ tau: 0.1, targetEvery: 3 })).to.throw(RangeError, 'tau (0.1) or targetEvery (3)');
     expect(make({ gamma: 1.5 })).to.throw(RangeError, 'gamma must be within [0, 1], got 1.5');
     expect(make({ nStep: 3 })).to.throw(TypeError, /no option 'nStep'.*Give the batch `discounts`, gamma\^k/);
-    expect(make({ hidden: [0] })).to.throw(RangeError, 'sizes[1]');
+    expect(make({ hidden: [0] })).to.throw(RangeError, 'hidden[0]');
     expect(make({ batchSize: 2.5 })).to.throw(RangeError, '2.5');
     expect(update({ obs: row(15, 3) })).to.throw(RangeError, 'a multiple of batchSize 16 rows, got 15');
     expect(update({ nextObs: row(16, 2) })).to.throw(RangeError, 'nextObs must be 16×3, got 16×2');

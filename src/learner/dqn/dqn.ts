@@ -219,6 +219,7 @@ export class DqnLearner extends Learner {
 function bodyOf({ obsDim, hidden, activation, body }: DqnOptions): { layers: readonly Layer[]; outputs: number } {
   if (body === undefined) {
     if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+    for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
     const layers = hiddenLayers([obsDim, ...hidden], checkActivation('activation', activation ?? 'relu'));
     return { layers, outputs: hidden.at(-1) ?? obsDim };
   }
