@@ -1,4 +1,4 @@
-/** Matrix products of networks, Hotslot's own beside OpenBLAS told the processor, one thread each. */
+/** Matrix products of networks, Hotslot's own beside OpenBLAS told the processor, one thread each; and shared between cores beside one. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type Benchmark, beside, middle } from './harness.ts';
@@ -31,7 +31,12 @@ function coreOf(): string {
 
 export const run: Benchmark = async (report, { quick }) => {
   const sources = ['bench/native/gemm.cpp', 'native/kernels/gemm_builtin.cpp'];
-  const headers = ['native/kernels/gemm.hpp', 'native/kernels/gemm_micro.hpp', 'native/kernels/kernel.hpp'];
+  const headers = [
+    'native/kernels/gemm.hpp',
+    'native/kernels/gemm_micro.hpp',
+    'native/kernels/idle_cores.hpp',
+    'native/kernels/kernel.hpp',
+  ];
   const program = buildProgram('gemm', sources, headers, '-O2');
   const env = { ...process.env, OPENBLAS_CORETYPE: process.env.OPENBLAS_CORETYPE ?? coreOf() };
   const listed = shapes.flat().map(String);
@@ -43,7 +48,7 @@ export const run: Benchmark = async (report, { quick }) => {
     .map((line) => JSON.parse(line));
   const core = head.core ? `; OpenBLAS for ${head.core}` : '; no OpenBLAS here';
   for (const [i, [m, n, k, transposed]] of shapes.entries()) {
-    const { ours, theirs } = lines[i] as { ours: number[]; theirs: number[] };
+    const { ours, shared, theirs } = lines[i] as Record<'ours' | 'shared' | 'theirs', number[]>;
     const gigaflops = (us: number) => (2 * m * n * k) / us / 1e3;
     const stored = ['', ', A transposed', ', B transposed'][transposed];
     report({
@@ -52,5 +57,12 @@ export const run: Benchmark = async (report, { quick }) => {
       unit: 'GFLOP/s',
       ...(theirs.length > 0 ? beside(ours, theirs, gigaflops) : middle(ours, gigaflops)),
     });
+    if (m * n * k >= 2 ** 19)
+      report({
+        case: `${m} × ${n} × ${k}${stored}, shared with idle cores beside one core`,
+        metric: head.own || 'four lanes',
+        unit: 'GFLOP/s',
+        ...beside(shared, ours, gigaflops),
+      });
   }
 };

@@ -1,6 +1,6 @@
-// Times matrix products in turn: Hotslot's own, and those of a BLAS held to one thread. Arguments: rounds, then m n k
-// and 0 to 3 for each shape (1: A is stored transposed, 2: B is). Prints a JSON line for each: the rounds' times in
-// microseconds.
+// Times matrix products in turn: Hotslot's own on one core and shared with idle ones, and those of a BLAS held to one
+// thread. Arguments: rounds, then m n k and 0 to 3 for each shape (1: A is stored transposed, 2: B is). Prints a JSON
+// line for each: the rounds' times in microseconds.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -44,9 +44,11 @@ int main(int count, char** arguments) {
     const hotslot::MatrixView right = tb ? hotslot::MatrixView{b.data(), 1, k} : hotslot::MatrixView{b.data(), n, 1};
     // About half a millisecond a round.
     const int calls = std::max(1, int(2e7 / (double(m) * n * k)));
-    std::vector<double> ours, theirs;
+    std::vector<double> ours, shared, theirs;
     for (int round = -1; round < rounds; round++) {
       const double own = microseconds(calls, [&] { hotslot::gemm_builtin(m, n, k, 1, left, right, 0, c.data(), n); });
+      const double both =
+          microseconds(calls, [&] { hotslot::gemm_builtin(m, n, k, 1, left, right, 0, c.data(), n, 0, 1); });
       const double other = sgemm ? microseconds(calls,
                                                 [&] {
                                                   sgemm(101, ta ? 112 : 111, tb ? 112 : 111, m, n, k, 1, a.data(),
@@ -55,9 +57,10 @@ int main(int count, char** arguments) {
                                  : 0;
       if (round < 0) continue;
       ours.push_back(own);
+      shared.push_back(both);
       if (sgemm) theirs.push_back(other);
     }
     std::printf("{");
-    print("ours", ours, ","), print("theirs", theirs, "}\n");
+    print("ours", ours, ","), print("shared", shared, ","), print("theirs", theirs, "}\n");
   }
 }

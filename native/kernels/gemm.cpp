@@ -2,10 +2,22 @@
 // without a BLAS have gemm.gk.
 #include "kernels/gemm.hpp"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "kernels/need.hpp"
 
 namespace hotslot {
 namespace {
+
+// Where two cores are 1.3 times as fast as one: npm run bench -- gemm. HOTSLOT_GEMM_CORES=1 keeps products to one.
+int64_t share_from() {
+  static const int64_t from = [] {
+    const char* const asked = std::getenv("HOTSLOT_GEMM_CORES");
+    return asked && std::strcmp(asked, "1") == 0 ? INT64_MAX : int64_t(3) << 23;
+  }();
+  return from;
+}
 
 // Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,
@@ -14,7 +26,7 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
   if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
   const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
   const MatrixView right = trans_b ? MatrixView{b, 1, ldb} : MatrixView{b, ldb, 1};
-  gemm_builtin(m, n, k, al, left, right, be, c, ldc);
+  gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from());
 }
 
 const char* need(const KernelArgs& args, Reach* reach) {

@@ -7,6 +7,7 @@
 
 #include "kernels/gemm.hpp"
 #include "kernels/gemm_micro.hpp"
+#include "kernels/idle_cores.hpp"
 
 namespace hotslot {
 namespace {
@@ -187,6 +188,26 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   }
 }
 
+// The same in pieces of rows or columns, of which idle cores take some. An element is one piece's, and
+// its sum has one order wherever tiles begin: the bits are the same.
+void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
+                        float beta, Out c) {
+  // Each piece packs for itself: pieces are few, and cut what is packed with more trouble.
+  static const int64_t most_pieces = 2 * IdleCores::count();
+  const bool by_rows = b.row == 1 && b.column != 1 ? m >= 4 * n : a.row == 1 && a.column != 1 ? n < 4 * m : m >= n;
+  const int64_t all = by_rows ? m : n, tile = by_rows ? set.rows : 2 * set.lanes;
+  const int64_t each = ((all + most_pieces - 1) / most_pieces + tile - 1) / tile * tile;
+  IdleCores::run(int((all + each - 1) / each), [&](int piece) {
+    const int64_t from = piece * each, some = std::min(each, all - from);
+    if (by_rows)
+      multiply(set, some, n, k, alpha, {a.at + from * a.row, a.row, a.column}, b, beta,
+               {c.at + from * c.row, c.row, c.column});
+    else
+      multiply(set, m, some, k, alpha, a, {b.at + from * b.column, b.row, b.column}, beta,
+               {c.at + from * c.column, c.row, c.column});
+  });
+}
+
 // out[i] = the sixteen partial sums at i · 16, added up by halves.
 void fold(float* out, const float* sums, int64_t count) {
   int64_t i = 0;
@@ -246,7 +267,7 @@ const char* gemm_builtin_set() {
 }
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, float* c,
-                  int64_t ldc, int lanes) {
+                  int64_t ldc, int lanes, int64_t share_from) {
   // Few columns fill few lanes: then Cᵀ = Bᵀ·Aᵀ may be cheaper. It sums in the same order, so the bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
@@ -256,10 +277,12 @@ void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, Ma
       dots(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
     else
       dots(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
-  } else if (cost(n, m, k, at, set.lanes) + scattering * double(m * n) < cost(m, n, k, b, set.lanes)) {
-    multiply(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
   } else {
-    multiply(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
+    const auto product = m * n * k >= share_from ? multiply_in_pieces : multiply;
+    if (cost(n, m, k, at, set.lanes) + scattering * double(m * n) < cost(m, n, k, b, set.lanes))
+      product(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
+    else
+      product(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
   }
 }
 

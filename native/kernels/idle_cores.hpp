@@ -16,6 +16,8 @@ namespace hotslot {
 
 class IdleCores {
  public:
+  // Threads that take part, the caller among them.
+  static int count() { return 1 + most_helpers(); }
   // Calls do_piece(0) to do_piece(pieces - 1), each once, in any order and at once; returns when all of them have
   // returned.
   template <class F>
@@ -63,10 +65,10 @@ class IdleCores {
     jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   }
 
+  static int most_helpers() { return std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3); }
   void recruit() {
-    const int most = std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3);
     try {
-      for (; helpers_ < most; ++helpers_) std::thread([this] { help(); }).detach();
+      for (; helpers_ < most_helpers(); ++helpers_) std::thread([this] { help(); }).detach();
     } catch (const std::system_error&) {
       // As many as the system has room for.
     }

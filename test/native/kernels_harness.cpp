@@ -62,6 +62,10 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
         if (i % ldc >= n)
           check(plain[i] == before[i], "the device form of " + name + " leaves what lies between its rows");
     }
+    auto shared = std::make_unique<Floats>(before);
+    gemm_builtin(m, n, k, float(alpha), left, right, float(beta), shared->at.get(), ldc, lanes, 1);
+    check(std::memcmp(own->at.get(), shared->at.get(), uint64_t(own->n) * 4) == 0,
+          name + ": shared with idle cores it gives the same bits");
     if (lanes == 8)
       eight = std::move(own);
     else if (lanes == 16 && __builtin_cpu_supports("avx2"))
@@ -778,9 +782,10 @@ void test_test_kernels() {
 int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
+  test_idle_cores();  // while nothing else has called them
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
-      test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_idle_cores(), test_halo(),
-      test_refusals(), test_test_kernels(), test_ops();
+      test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(), test_refusals(),
+      test_test_kernels(), test_ops();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }
