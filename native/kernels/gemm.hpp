@@ -15,8 +15,8 @@ struct MatrixView {
 
 // C[m,n] = alpha·A[m,k]·B[k,n] + beta·C; C's neighbours in a row are adjacent, its rows `ldc` apart. beta = 0 does not
 // read C. Each element is summed over k in a fixed order, so a machine always gives the same bits. `lanes` is for
-// tests: 4, 8 or 16 floats in a vector, where the machine has them; 0 takes the most. From `share_from` multiply-adds on
-// idle cores take part, which changes no bits.
+// tests: 4, 8 or 16 floats in a vector, where the machine has them; 0 takes the most. From `share_from` multiply-adds
+// on idle cores take part, which changes no bits.
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, float* c,
                   int64_t ldc, int lanes = 0, int64_t share_from = INT64_MAX);
 

@@ -82,6 +82,27 @@ inline void layer_norm_backward(const KernelArgs&, Check& check) {
   check.vector(4, doubled(rows)), check.vector(5, columns);
 }
 
+inline void norm_act(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
+  check.vector(1, doubled(rows));
+  check.matrix(2, rows, columns, check.stride(3, "x_stride", columns));
+  for (int i = 3; i < 6; i++) check.vector(i, columns);
+  check.at_least(4, "op", GK_NO_UNARY), check.at_most(4, "op", GK_UNARY_LAST);
+  check.within(0, "eps", 1e-30, 1);
+}
+
+inline void norm_act_backward(const KernelArgs&, Check& check) {
+  static const char* const strides[] = {"dx_stride", "terms_stride", "dy_stride", "x_stride"};
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  for (int i = 0; i < 4; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  check.vector(4, doubled(rows));
+  for (int i = 5; i < 8; i++) check.vector(i, columns);
+  check.at_least(6, "op", GK_NO_UNARY), check.at_most(6, "op", GK_UNARY_LAST);
+}
+
 inline void softmax_rows(const KernelArgs&, Check& check) {
   rows_of_two(check);
   check.at_most(1, "columns", INT32_MAX);

@@ -157,6 +157,8 @@ const std::vector<Kernel>& all_kernels() {
         by_block(GK_LANES, HOTSLOT_KERNEL(softmax_rows)),
         by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm)),
         by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm_backward)),
+        by_block(GK_LANES, HOTSLOT_KERNEL(norm_act)),
+        by_block(GK_LANES, HOTSLOT_KERNEL(norm_act_backward)),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(squashed_gaussian),
         HOTSLOT_KERNEL(squashed_gaussian_backward),

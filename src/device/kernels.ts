@@ -68,6 +68,19 @@ export const kernels = {
     wholes: ['rows', 'columns', 'dxStride', 'termsStride', 'dyStride', 'xStride'],
     reals: [],
   },
+  norm_act: {
+    writes: 2,
+    tensors: ['y', 'kept', 'x', 'bias', 'weight', 'shift'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride', 'op'],
+    reals: ['eps'],
+  },
+  norm_act_backward: {
+    writes: 3,
+    keeps: true,
+    tensors: ['dx', 'terms', 'dy', 'x', 'kept', 'bias', 'weight', 'shift'],
+    wholes: ['rows', 'columns', 'dxStride', 'termsStride', 'dyStride', 'xStride', 'op'],
+    reals: [],
+  },
   scatter_columns: {
     writes: 1,
     keeps: true,

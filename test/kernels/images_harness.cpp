@@ -262,6 +262,13 @@ void compare_ops() {
     compare("layer_norm", {9, columns, columns + 2, columns + 3}, {1e-5});
     compare("layer_norm_backward", {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
   }
+  const auto some = [](Buffers& b) {
+    for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
+  };
+  for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16}) {
+    compare("norm_act", {9, 77, 79, 80, op}, {1e-5}, some);
+    compare("norm_act_backward", {9, 77, 78, 77, 79, 80, op}, {}, some);
+  }
   compare("scatter_columns", {33, 6, 7, 2, 3}, {}, [](Buffers& b) {
     for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i / 3 % 8) - 1);
   });

@@ -78,6 +78,21 @@ describe('learner/network', () => {
     expect(await gradient.toArray(stream)).to.deep.equal(other);
   });
 
+  it('fuses a linear layer, its normalisation and an activation, to the bit', async () => {
+    const { stream } = rig;
+    const plain = (layers: Layered): Layer[] => layers.map(({ fuse: _, ...layer }) => layer);
+    for (const act of [[], [silu()], [relu()], [tanh()], [gelu()], [elu()], [sigmoid()], [geluTanh()]]) {
+      const layers = [linear(5, 40), layerNorm(40, { epsilon: 1e-4 }), ...act, linear(40, 2)];
+      const [fused, apart] = [setUp(rig, layers, 19), setUp(rig, plain(layers), 19)];
+      expect(fused.workspace.outputs.length, act[0]?.name).to.equal(2);
+      expect(apart.workspace.outputs.length).to.equal(layers.length);
+      expect(fused.net.parameters).to.deep.equal(apart.net.parameters);
+      expect(await fused.pass().toArray(stream), act[0]?.name).to.deep.equal(await apart.pass().toArray(stream));
+      for (const which of ['gradient', 'inputGradient'] as const)
+        expect(await fused[which].toArray(stream), act[0]?.name).to.deep.equal(await apart[which].toArray(stream));
+    }
+  });
+
   it('takes a layer of your own', async () => {
     const doubled: Layer = {
       name: 'doubled()',

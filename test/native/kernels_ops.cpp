@@ -298,6 +298,37 @@ void test_layer_norm() {
     }
 }
 
+// In one what bias, normalisation and activation are one by one, to the bit.
+void test_norm_act() {
+  for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16})
+    for (int64_t n : {1, 33, 200}) {
+      const int64_t rows = 3, ys = n + 1, xs = n + 2, ts = n + 3;
+      const Floats x(matrix(rows, n, xs)), bias(n), weight(n), shift(n), t(matrix(rows, n, xs)), z(matrix(rows, n, ys)),
+          kept(rows * 2), y(matrix(rows, n, ys)), also(rows * 2), own(matrix(rows, n, ys)), dy(matrix(rows, n, ys)),
+          d(matrix(rows, n, ys)), terms(matrix(rows, n, ts)), dx(matrix(rows, n, xs)), same(matrix(rows, n, ts));
+      launch("bias_act", {t, x, bias}, {rows, n, xs, xs, 0}, {});
+      launch("layer_norm", {z, kept, t, weight, shift}, {rows, n, ys, xs}, {1e-5});
+      if (op >= 0) launch("unary", {own, z}, {rows, n, ys, ys, op}, {});
+      const Floats& wanted = op < 0 ? z : own;
+      launch("norm_act", {y, also, x, bias, weight, shift}, {rows, n, ys, xs, op}, {1e-5});
+      std::copy_n(dy.at.get(), dy.n, d.at.get());
+      if (op >= 0) launch("unary_backward", {d, d, z}, {rows, n, ys, ys, ys, op}, {});
+      const Floats below(matrix(rows, n, xs)), all(matrix(rows, n, ts));
+      launch("layer_norm_backward", {below, all, d, t, kept, weight}, {rows, n, xs, ts, ys, xs}, {});
+      // dx may be x.
+      std::copy_n(x.at.get(), x.n, dx.at.get());
+      launch("norm_act_backward", {dx, terms, dy, dx, also, bias, weight, shift}, {rows, n, xs, ts, ys, xs, op}, {});
+      for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++) {
+          check(same_bits(y[i * ys + j], wanted[i * ys + j]), "norm_act " + std::to_string(op));
+          check(same_bits(dy[i * ys + j], d[i * ys + j]), "norm_act_backward's dy " + std::to_string(op));
+          check(same_bits(terms[i * ts + j], all[i * ts + j]), "norm_act_backward's terms " + std::to_string(op));
+          check(same_bits(dx[i * xs + j], below[i * xs + j]), "norm_act_backward's dx " + std::to_string(op));
+        }
+      for (int64_t i = 0; i < 2 * rows; i++) check(same_bits(kept[i], also[i]), "what norm_act keeps");
+    }
+}
+
 void test_patches() {
   const int64_t forms[][7] = {
       {3, 2, 7, 6, 3, 2, 2}, {1, 1, 1, 1, 1, 1, 1}, {4, 3, 5, 9, 1, 4, 1}, {2, 1, 9, 8, 4, 4, 3}};
@@ -349,5 +380,6 @@ void test_planes() {
 }  // namespace
 
 void test_ops() {
-  test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(), test_patches(), test_planes();
+  test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(), test_norm_act(),
+      test_patches(), test_planes();
 }

@@ -3,6 +3,7 @@ import { checkCount, checkKeys } from '../../checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { type Activation, activations } from '../activation.ts';
 import { checkWithin, rowStride } from '../checks.ts';
+import { unaries } from '../ops/elementwise.ts';
 import { ops } from '../ops/index.ts';
 import { type ActivationName, activate, normalised, dense as onHost } from './host.ts';
 
@@ -54,7 +55,7 @@ export interface Layer {
   backward(stream: Stream, pass: LayerReturn): void;
   /** its rows are its input's, for a place in the numbering of layers: it is passed over */
   readonly passes?: true;
-  /** this layer with the one behind it in one, where that is faster; parameters and numbers stay those of this one */
+  /** this layer with the one behind it in one, where that is faster; it has this one's parameters, and behind them the other's */
   fuse?(next: Layer): Layer | undefined;
   /** without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it is; both may be longer */
   run?(x: Float32Array, rows: number, y: Float32Array, parameters: readonly Float32Array[], inputs: number): void;
@@ -104,11 +105,67 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
   };
   if (act !== 'none') return layer;
   const fuse = (next: Layer) => {
+    const normalises = normalisations.get(next);
+    if (normalises) return denseNorm(layer, normalises.epsilon, null);
     const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
     return both && dense(inputs, outputs, both);
   };
   return { ...layer, fuse };
 }
+
+/** Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel, which keeps the product. */
+function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): Layer {
+  const n = linear.outputs(0);
+  const op = act === null ? -1 : unaries[act];
+  const parts = (kept: Floats, rows: number) => ({
+    product: kept.view({ shape: [rows, n] }),
+    statistics: kept.view({ shape: [rows, 2], offset: rows * n }),
+  });
+  const layer: Layer = {
+    ...linear,
+    keeps: () => n + 2,
+    scratch: () => n,
+    forward(stream, { parameters: [weight, bias, scale, shift], x, y, kept }) {
+      const { product, statistics } = parts(kept!, y.shape[0]!);
+      ops.matmul(stream, product, x, weight!, { transB: true });
+      stream.launch('norm_act', {
+        tensors: [y, statistics, product, bias!, scale!, shift!],
+        wholes: [y.shape[0]!, n, rowStride(y), n, op],
+        reals: [epsilon],
+      });
+    },
+    backward(stream, { parameters: [weight, bias, scale, shift], x, kept, dy, dx, gradients, scratch }) {
+      const { product: d, statistics } = parts(kept!, dy.shape[0]!);
+      stream.launch('norm_act_backward', {
+        tensors: [d, scratch!, dy, d, statistics, bias!, scale!, shift!],
+        wholes: [dy.shape[0]!, n, n, rowStride(scratch!), rowStride(dy), n, op],
+      });
+      if (gradients) {
+        sumColumns(stream, gradients[3]!, dy);
+        sumColumns(stream, gradients[2]!, scratch!);
+        sumColumns(stream, gradients[1]!, d);
+        ops.matmul(stream, gradients[0]!, d, x, { transA: true });
+      }
+      if (dx) ops.matmul(stream, dx, d, weight!);
+    },
+    run(x, rows, y, [weight, bias, scale, shift], inputs) {
+      linear.run?.(x, rows, y, [weight!, bias!], inputs);
+      normalised(y, rows, y, scale!, shift!, epsilon);
+      if (act !== null) activate(act, y, rows * n, y);
+    },
+  };
+  if (act !== null) return layer;
+  return {
+    ...layer,
+    fuse(next) {
+      const name = activationNames.get(next);
+      return name && denseNorm(linear, epsilon, name);
+    },
+  };
+}
+
+/** What layerNorm() made: its epsilon, and how many numbers it takes. */
+const normalisations = new WeakMap<Layer, { epsilon: number }>();
 
 /** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
 export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
@@ -120,7 +177,7 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
     { name: 'weight', shape: [n], initial: { value: 1 } },
     { name: 'bias', shape: [n], initial: { value: 0 } },
   ];
-  return {
+  const layer: Layer = {
     name: `layerNorm(${n})`,
     inputs: n,
     outputs: () => n,
@@ -145,12 +202,16 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
     },
     run: (x, rows, y, [weight, bias]) => normalised(x, rows, y, weight!, bias!, epsilon),
   };
+  normalisations.set(layer, { epsilon });
+  return layer;
 }
 
 function sumColumns(stream: Stream, out: Floats, x: Floats): void {
   const [rows, columns] = x.shape as [number, number];
   stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
 }
+
+const activationNames = new WeakMap<Layer, ActivationName>();
 
 function activation(name: ActivationName): () => Layer {
   const layer: Layer = {
@@ -163,6 +224,7 @@ function activation(name: ActivationName): () => Layer {
     },
     run: (x, rows, y, _parameters, inputs) => activate(name, x, rows * inputs, y),
   };
+  activationNames.set(layer, name);
   return () => layer;
 }
 

@@ -19,14 +19,14 @@ export interface NetworkParameter {
   readonly offset: number;
 }
 
-/** A layer, or one with the next fused into it. */
+/** A layer, or one with those behind it fused into it. */
 interface Stage {
-  /** the layer's number; of two the first's */
+  /** the layer's number; of several the first's */
   readonly index: number;
   readonly layer: Layer;
   readonly inputs: number;
   readonly outputs: number;
-  readonly parameters: readonly (ParameterShape & { readonly offset: number })[];
+  readonly parameters: readonly (ParameterShape & { readonly called: string; readonly offset: number })[];
 }
 
 export class Network {
@@ -51,31 +51,37 @@ export class Network {
     this.inputs = first.inputs as number;
     const stages: Stage[] = [];
     let [width, at] = [this.inputs, 0];
-    for (let i = 0; i < this.layers.length; i++) {
+    const enter = (i: number) => {
       const layer = this.layers[i] as Layer;
-      if (layer.inputs !== undefined && layer.inputs !== width) {
+      if (layer.inputs !== undefined && layer.inputs !== width)
         throw rangeError(
           `layers[${i}], ${layer.name}, takes ${layer.inputs} numbers a row, layers[${i - 1}], ${this.layers[i - 1]?.name}, makes ${width}`,
         );
-      }
-      if (layer.passes) continue;
       const parameters = layer.parameters(width).map((parameter) => {
         const offset = at;
         at += elementCount(parameter.shape);
-        return { ...parameter, offset };
+        return { ...parameter, called: `${i}.${parameter.name}`, offset };
       });
-      const outputs = layer.outputs(width);
-      const next = this.layers[i + 1];
-      const fused = next && layer.fuse?.(next);
-      stages.push({ index: i, layer: fused ?? layer, inputs: width, outputs, parameters });
-      if (fused) i++;
-      width = outputs;
+      width = layer.outputs(width);
+      return parameters;
+    };
+    for (let i = 0; i < this.layers.length; i++) {
+      let layer = this.layers[i] as Layer;
+      if (layer.passes) continue;
+      const [index, inputs, parameters] = [i, width, enter(i)];
+      for (let next = this.layers[i + 1]; next; next = this.layers[i + 1]) {
+        const both = layer.fuse?.(next);
+        if (!both) break;
+        layer = both;
+        parameters.push(...enter(++i));
+      }
+      stages.push({ index, layer, inputs, outputs: width, parameters });
     }
     this.outputs = width;
     this.parameterCount = at;
     this.#stages = stages;
-    this.parameters = stages.flatMap(({ index, parameters }) =>
-      parameters.map(({ name, shape, offset }) => ({ name: `${index}.${name}`, shape, offset })),
+    this.parameters = stages.flatMap(({ parameters }) =>
+      parameters.map(({ called, shape, offset }) => ({ name: called, shape, offset })),
     );
     if (new.target === Network) Object.freeze(this);
   }

@@ -6,7 +6,7 @@ import { checkSame, operands, type Steps, strideOf } from './operands.ts';
 type Floats = Tensor<'float32'>;
 
 /** By name, and by number in native/kernels/unary.gk. */
-const unaries = {
+export const unaries = {
   ...{ abs: 0, neg: 1, sign: 2, square: 3, sqrt: 4, rsqrt: 5, reciprocal: 6, exp: 7, log: 8, tanh: 9, sigmoid: 10 },
   ...{ softplus: 11, relu: 12, silu: 13, gelu: 14, geluTanh: 15, elu: 16 },
 } as const;
