@@ -21,7 +21,7 @@ export function random(n: number, seed: number, scale = 1): Float32Array {
 }
 
 /** Random, with the numbers that rounding and flushing would show in. */
-function awkward(n: number, seed: number): Float32Array {
+export function awkward(n: number, seed: number): Float32Array {
   const values = random(n, seed, 3);
   const specials = [0, -0, 1e-45, -1e-40, 1.17549435e-38, 1 / 3, 16_777_217, -1];
   for (const [i, value] of specials.entries()) if (i * 5 < n) values[(i * 5 + seed) % n] = value;

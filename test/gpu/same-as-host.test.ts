@@ -12,6 +12,7 @@ import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { launchAnything } from '../rig/launch.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { kernelCases, type LaunchCase, random } from './kernel-cases.ts';
+import { opCases } from './op-cases.ts';
 
 const HOST = 'host:0';
 const DEVICE = ON_HOST ? 'host:1' : TESTED;
@@ -55,7 +56,7 @@ describe(`${DEVICE} against ${HOST}`, () => {
     host = openDevice(HOST);
   });
 
-  for (const [title, kernel, launch] of kernelCases) {
+  for (const [title, kernel, launch] of [...kernelCases, ...opCases]) {
     it(`${kernel} has the same bits: ${title}`, async () => {
       const [got, want] = [await launched(device, kernel, launch), await launched(host, kernel, launch)];
       want.forEach((values, i) => void expectSameBits(got[i]!, values, `${kernel}, tensor ${i}`));

@@ -1,9 +1,8 @@
 /** What critics say of a row: one number, or a distribution over atoms. Values, targets, losses and their gradients. */
-import { checkCount, checkKeys, shown } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
-import { rangeError, typeError } from '../../errors.ts';
 import { checkWithin, rowStride } from '../checks.ts';
+import { checkKind } from '../distribution.ts';
 import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
@@ -50,23 +49,11 @@ export function headOf(
   how: { rows: number; critics: number; clipped: boolean; kind: CriticKind; logFloor: number },
 ): Head {
   const { kind } = how;
-  const name = (kind as CriticKind | undefined)?.kind;
-  if (name === 'scalar') {
-    checkKeys('critic', kind, ['kind']);
-    return new ScalarHead(device, how);
-  }
-  if (name !== 'categorical')
-    throw typeError(
-      `critic must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${shown(name ?? kind)}`,
-    );
-  checkKeys('critic', kind, ['kind', 'atoms', 'min', 'max', 'logFloor']);
-  const { atoms = 101, min, max, logFloor = how.logFloor } = kind as CriticKind & { kind: 'categorical' };
-  checkCount('critic.atoms', atoms, 2, 2 ** 20);
-  checkWithin('critic.min', min, -1e30, 1e30);
-  checkWithin('critic.max', max, -1e30, 1e30);
-  if (!(min < max)) throw rangeError(`critic.min must be below critic.max, got ${min} and ${max}`);
+  const atoms = checkKind('critic', kind, 101, ['logFloor']);
+  if (atoms === null) return new ScalarHead(device, how);
+  const { logFloor = how.logFloor } = kind as CriticKind & { kind: 'categorical' };
   checkWithin('critic.logFloor', logFloor, Number.NEGATIVE_INFINITY, 0);
-  return new CategoricalHead(device, { ...how, atoms, min, max, logFloor: Math.max(logFloor, -1e30) });
+  return new CategoricalHead(device, { ...how, ...atoms, logFloor: Math.max(logFloor, -1e30) });
 }
 
 class ScalarHead extends Owner implements Head {

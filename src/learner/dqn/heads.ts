@@ -1,10 +1,9 @@
 /** What a Q network says of an action, one number or a distribution over atoms: targets, losses and their gradients. */
-import { checkCount, checkKeys, shown } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
-import { rangeError, typeError } from '../../errors.ts';
 import { type Columns, discountsOf } from '../batch.ts';
-import { checkWithin, rowStride } from '../checks.ts';
+import { rowStride } from '../checks.ts';
+import { checkKind } from '../distribution.ts';
 import { expectation } from '../network/heads.ts';
 import type { Layer } from '../network/layers.ts';
 import { ops } from '../ops/index.ts';
@@ -40,22 +39,8 @@ export interface QOptions {
 }
 
 export function headOf(device: Device, how: QOptions, head: QHead): Q {
-  const kind = (head as QHead | undefined)?.kind;
-  if (kind === 'scalar') {
-    checkKeys('head', head, ['kind']);
-    return new ScalarQ(device, how);
-  }
-  if (kind !== 'categorical')
-    throw typeError(
-      `head must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${shown(kind ?? head)}`,
-    );
-  checkKeys('head', head, ['kind', 'atoms', 'min', 'max']);
-  const { atoms = 51, min, max } = head as QHead & { kind: 'categorical' };
-  checkCount('head.atoms', atoms, 2, 2 ** 20);
-  checkWithin('head.min', min, -1e30, 1e30);
-  checkWithin('head.max', max, -1e30, 1e30);
-  if (!(min < max)) throw rangeError(`head.min must be below head.max, got ${min} and ${max}`);
-  return new CategoricalQ(device, how, { atoms, min, max });
+  const atoms = checkKind('head', head, 51);
+  return atoms === null ? new ScalarQ(device, how) : new CategoricalQ(device, how, atoms);
 }
 
 class ScalarQ extends Owner implements Q {

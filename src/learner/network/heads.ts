@@ -1,8 +1,7 @@
 /** Layers at the end of a Q network: a state's value and actions' advantages, a distribution's mean. */
 import { checkCount, checkKeys } from '../../checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
-import { rangeError } from '../../errors.ts';
-import { checkWithin } from '../checks.ts';
+import { checkAtoms } from '../distribution.ts';
 import { ops } from '../ops/index.ts';
 import type { Layer } from './layers.ts';
 
@@ -66,11 +65,7 @@ const rowsOf = (x: Floats, columns: number): Floats => x.view({ shape: [x.size /
 export function expectation(count: number, options: { atoms: number; min: number; max: number }): Layer {
   checkCount('expectation: count', count);
   checkKeys('expectation', options, ['atoms', 'min', 'max']);
-  const { atoms, min, max } = options;
-  checkCount('expectation: atoms', atoms, 2);
-  checkWithin('expectation: min', min, -1e30, 1e30);
-  checkWithin('expectation: max', max, -1e30, 1e30);
-  if (!(min < max)) throw rangeError(`expectation: min must be below max, got ${min} and ${max}`);
+  const { atoms, min, max } = checkAtoms('expectation', options);
   const gap = (max - min) / (atoms - 1);
   return {
     name: `expectation(${count}, ${atoms})`,
