@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { itAll } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -33,7 +34,7 @@ describe('the steps of a first run on a GPU', function () {
     });
   const told = (file: string) => readFileSync(join(out, file), 'utf8');
 
-  it('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
+  itAll('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
     const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
       LIMIT: '4',
       HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
+import { buildDriverProgram } from '../drivers/build.ts';
 import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -221,14 +222,12 @@ describe('kernels/images', function () {
       const toObject = ['-target', target, '-Wno-override-module', '-O1', '-ffp-contract=off', '-fPIC', '-c'];
       run(clang as string, '-x', 'ir', file('executed.bc'), ...toObject, '-o', file('executed.o'));
       const hosts = readdirSync(sources).filter((name) => name.endsWith('.cpp'));
-      const compile = ['-std=c++17', '-O1', '-ffp-contract=off', '-DGK_NO_CLONES', `-I${root}native`, '-rdynamic'];
-      const inputs = [
-        'test/kernels/images_harness.cpp',
-        ...hosts.map((name) => join(sources, name)),
-        file('executed.o'),
-      ];
-      run(process.env.CXX ?? 'g++', ...compile, ...inputs, '-ldl', '-o', file('harness'));
-      expect(run(file('harness'))).to.match(/^\d+ kernels compared: 0 failures\n$/);
+      const forms = hosts.map((name) => `native/kernels/${name}`);
+      const program = buildDriverProgram(
+        ['test/kernels/images_harness.cpp', ...forms],
+        [file('executed.o'), '-rdynamic'],
+      );
+      expect(run(program)).to.match(/^\d+ kernels compared: 0 failures\n$/);
     });
   });
 
