@@ -7,7 +7,7 @@ import { sac } from './torch-sac.ts';
 
 const cases = [
   { obs: 4, actions: 2, hidden: [120, 84], batch: 128, rows: 100_000 },
-  { obs: 84, actions: 6, hidden: [256, 256], batch: 256, rows: 100_000 },
+  { obs: 98, actions: 29, hidden: [256, 256], batch: 256, rows: 100_000 },
 ];
 /** minibatches of a tick */
 const PER_TICK = 4;

@@ -2,8 +2,10 @@
 // want it; A is read where it lies, or packed where its neighbours in a row are far apart. Few rows take wider tiles,
 // and where both sides are contiguous along k and one of them is few, it is dot products.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "kernels/gemm.hpp"
 #include "kernels/gemm_micro.hpp"
@@ -197,8 +199,14 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
   const bool by_rows = b.row == 1 && b.column != 1 ? m >= 4 * n : a.row == 1 && a.column != 1 ? n < 4 * m : m >= n;
   const int64_t all = by_rows ? m : n, tile = by_rows ? set.rows : 2 * set.lanes;
   const int64_t each = ((all + most_pieces - 1) / most_pieces + tile - 1) / tile * tile;
+  std::atomic<bool> no_memory{false};
   IdleCores::run(int((all + each - 1) / each), [&](int piece) {
     const int64_t from = piece * each, some = std::min(each, all - from);
+    try {
+      scratch();
+    } catch (const std::bad_alloc&) {
+      return no_memory.store(true);
+    }
     if (by_rows)
       multiply(set, some, n, k, alpha, {a.at + from * a.row, a.row, a.column}, b, beta,
                {c.at + from * c.row, c.row, c.column});
@@ -206,6 +214,7 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
       multiply(set, m, some, k, alpha, a, {b.at + from * b.column, b.row, b.column}, beta,
                {c.at + from * c.column, c.row, c.column});
   });
+  if (no_memory.load()) throw std::bad_alloc();
 }
 
 // out[i] = the sixteen partial sums at i · 16, added up by halves.

@@ -121,19 +121,19 @@ export class OpenedStream extends Handle implements Stream {
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   launch(kernel: LoadedKernel, args: LoadedArguments): void;
   launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
-    const loaded = typeof kernel === 'string' ? null : kernel;
-    if (loaded !== null && !isLoadedKernel(loaded))
+    const named = typeof kernel === 'string';
+    if (!named && !isLoadedKernel(kernel))
       throw typeError(`launch takes a kernel's name, or a kernel of device.loadKernels(), got ${shown(kernel)}`);
-    const name = loaded?.name ?? (kernel as string);
+    const name = named ? kernel : kernel.name;
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
     const { tensors = none, wholes = none, reals = none } = args;
     lineUp(name, tensors, wholes, reals);
     checkTakesPart(`'${name}'`, this);
     const counts = [tensors.length, wholes.length, reals.length] as const;
-    if (loaded === null) native().launch(this.handle, name, numbers, ...counts);
+    if (named) native().launch(this.handle, name, numbers, ...counts);
     else {
-      checkNeed(loaded, tensors, { wholes, reals });
-      native().launchBrought(this.handle, loaded.handle, numbers, ...counts, loaded.index);
+      checkNeed(kernel, tensors, { wholes, reals });
+      native().launchBrought(this.handle, kernel.handle, numbers, ...counts, kernel.index);
     }
   }
   replay(exec: GraphExec): void {

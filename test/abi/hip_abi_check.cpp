@@ -3,6 +3,7 @@
 #define __HIP_PLATFORM_AMD__
 #define __HIP_DISABLE_CPP_FUNCTIONS__  // overloads would hide the functions themselves
 #include <hip/hip_runtime_api.h>
+#include <hip/hiprtc.h>
 
 #include "device/hip/abi.hpp"
 #include "same.hpp"
@@ -47,6 +48,18 @@ HOTSLOT_HIP_SAME(SAME, OPTIONAL)
 #define OWN(name, symbol, result, parameters) \
   static_assert(same_function<result(*) parameters, decltype(&::symbol), true>, #symbol " has another signature");
 HOTSLOT_HIP_OWN(OWN)
+
+#define COMPILER(entry, symbol)                                                                \
+  static_assert(same_function<decltype(cuda::RuntimeCalls::entry), decltype(&::symbol), true>, \
+                #symbol " is not cuda::RuntimeCalls::" #entry)
+COMPILER(create, hiprtcCreateProgram);
+COMPILER(compile, hiprtcCompileProgram);
+COMPILER(log_size, hiprtcGetProgramLogSize);
+COMPILER(log, hiprtcGetProgramLog);
+COMPILER(code_size, hiprtcGetCodeSize);
+COMPILER(code, hiprtcGetCode);
+COMPILER(destroy, hiprtcDestroyProgram);
+SAME_NUMBER(cuda::compilation_failed, HIPRTC_ERROR_COMPILATION);
 
 namespace status = cuda::status;
 SAME_NUMBER(status::success, hipSuccess);

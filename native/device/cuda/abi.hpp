@@ -167,4 +167,22 @@ struct Table {
 #undef HOTSLOT_ENTRY
 };
 
+// NVRTC's interface, which hiprtc repeats: functions of nvrtc…, hiprtc….
+using ProgramHandle = struct ProgramOf*;
+using RuntimeResult = int;
+enum : RuntimeResult { compilation_failed = 6 };
+struct RuntimeCalls {
+  RuntimeResult (*create)(ProgramHandle*, const char* source, const char* name, int headers, const char* const* texts,
+                          const char* const* names);
+  RuntimeResult (*compile)(ProgramHandle, int, const char* const* options);
+  RuntimeResult (*log_size)(ProgramHandle, size_t*);
+  RuntimeResult (*log)(ProgramHandle, char*);
+  RuntimeResult (*code_size)(ProgramHandle, size_t*);
+  RuntimeResult (*code)(ProgramHandle, char*);
+  RuntimeResult (*destroy)(ProgramHandle*);
+  // Of NVRTC since 11.2: the compute capabilities that it knows.
+  RuntimeResult (*known_count)(int*) = nullptr;
+  RuntimeResult (*known)(int*) = nullptr;
+};
+
 }  // namespace hotslot::cuda

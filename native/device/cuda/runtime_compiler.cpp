@@ -8,28 +8,9 @@
 namespace hotslot::cuda {
 namespace {
 
-using Program = struct ProgramOf*;
-using Result = int;  // 0: done; 6: the source does not compile
-
-struct Calls {
-  Result (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
-                   const char* const* names);
-  Result (*compile)(Program, int, const char* const* options);
-  Result (*log_size)(Program, size_t*);
-  Result (*log)(Program, char*);
-  Result (*code_size)(Program, size_t*);
-  Result (*code)(Program, char*);
-  Result (*destroy)(Program*);
-  // What a newer NVRTC tells: the compute capabilities that it knows, in ascending order.
-  Result (*known_count)(int*) = nullptr;
-  Result (*known)(int*) = nullptr;
-};
-
-constexpr Result compilation_failed = 6;
-
 struct Opened {
   Library library;
-  Calls calls{};
+  RuntimeCalls calls{};
   std::string missing;  // a function that the library has not
 };
 
@@ -56,7 +37,7 @@ const Opened& opened(const RuntimeCompiler& compiler) {
 }
 
 // The newest virtual processor that both the GPU and the library know.
-int target(const Calls& calls, int capability) {
+int target(const RuntimeCalls& calls, int capability) {
   int count = 0;
   if (!calls.known_count || !calls.known || calls.known_count(&count) != 0 || count <= 0) return capability;
   std::vector<int> known(static_cast<size_t>(count));
@@ -91,15 +72,15 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
     throw unavailable("kernels '", request.name, "' cannot be compiled here: no ", compiler.name, ": ",
                       with.library ? with.library.name + " has no " + with.missing : with.library.reason, "; ",
                       compiler.missing);
-  const Calls& calls = with.calls;
+  const RuntimeCalls& calls = with.calls;
   struct Destroyed {
-    const Calls& calls;
-    Program program = nullptr;
+    const RuntimeCalls& calls;
+    ProgramHandle program = nullptr;
     ~Destroyed() {
       if (program) calls.destroy(&program);
     }
   } made{calls};
-  const auto check = [&](const char* call, Result got) {
+  const auto check = [&](const char* call, RuntimeResult got) {
     if (got != 0)
       throw unavailable("kernels '", request.name, "': ", compiler.prefix, call, " of ", with.library.name,
                         " failed with ", got);
@@ -118,7 +99,7 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
     options.push_back("-ffp-contract=off");
   std::vector<const char*> listed;
   for (auto& option : options) listed.push_back(option.c_str());
-  const Result got = calls.compile(made.program, int(listed.size()), listed.data());
+  const RuntimeResult got = calls.compile(made.program, int(listed.size()), listed.data());
   if (got != 0) {
     size_t bytes = 0;
     std::string log;
