@@ -223,10 +223,11 @@ export abstract class Learner extends Owner {
 
   #parts(): [string, Part][] {
     const updates: Part = {
-      dtype: 'float64',
+      ...{ dtype: 'float64', size: 1 },
+      check: ([phase]) => checkCount('updates', phase, 0),
       read: async () => Float64Array.of(this.#phase),
       write: ([phase]) => {
-        this.#phase = checkCount('updates', phase, 0);
+        this.#phase = phase as number;
       },
     };
     const parts: [string, Part][] = [...this.#work.parts(), ['updates', updates]];
@@ -282,7 +283,8 @@ export abstract class Learner extends Owner {
 }
 
 const generatorPart = (generator: DeviceGenerator): Part => ({
-  dtype: 'uint64',
+  ...{ dtype: 'uint64', size: 2 },
+  check() {}, // any two words are a seed and a place
   async read(stream) {
     const { seed, offset } = await generator.state(stream);
     return BigUint64Array.of(seed, offset);

@@ -22,6 +22,10 @@ export type Part =
   | { readonly tensor: Tensor }
   | {
       readonly dtype: DType;
+      /** elements */
+      readonly size: number;
+      /** throws for values that cannot be */
+      check(data: ArrayOf<DType>): void;
       read(stream: Stream): Promise<ArrayOf<DType>>;
       write(data: ArrayOf<DType>, stream: Stream): void;
     };
@@ -54,7 +58,7 @@ export async function readState(parts: readonly (readonly [string, Part])[], str
   return Object.fromEntries(await Promise.all(saved));
 }
 
-/** Throws before anything is written where a name, a dtype or a shape does not fit, naming it. */
+/** Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming it. */
 export function writeState(
   what: string,
   parts: readonly (readonly [string, Part])[],
@@ -69,15 +73,16 @@ export function writeState(
   const writes = parts.map(([name, part]) => {
     const entry = record[name];
     if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
-    const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, undefined];
+    const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
     const { data } = entry;
     if (entry.dtype !== dtype || !(data instanceof dtypes[dtype].array))
       throw typeError(`${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`);
     const sizes = (of: readonly number[] | undefined) => of?.join('×') || 'a scalar';
-    if (shape && (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1)))
+    if (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1))
       throw rangeError(
         `${what}: '${name}' is ${sizes(shape)}, the state has ${sizes(entry.shape)} of ${data.length} elements`,
       );
+    if (!('tensor' in part)) part.check(data);
     return () => ('tensor' in part ? part.tensor.write(data as never, stream) : part.write(data, stream));
   });
   for (const write of writes) write();

@@ -215,6 +215,7 @@ describe('learner/actor-critic', () => {
       (change: object, options: object = {}) =>
       () =>
         learner.update(stream, { ...batch, ...change } as ActorCriticBatch, out, options);
+    const saved = (dtype: string, data: { length: number }) => ({ dtype, shape: [data.length], data });
     const load = (change: object) => () => learner.loadState({ ...state, ...change } as LearnerState);
     const cases: [string, () => unknown][] = [
       ["SacLearner: unknown option 'policyNoise'", sac({ policyNoise: 1 })],
@@ -248,6 +249,11 @@ describe('learner/actor-critic', () => {
       ['record.q.gradient must be', update({}, { record: { q: { gradient: out } } })],
       ["there is no 'more' in this learner's state", load({ more: state.logAlpha })],
       ["the state lacks 'logAlpha'", load({ logAlpha: undefined })],
+      ["'generator' is 2, the state has 1 of 1 elements", load({ generator: saved('uint64', BigUint64Array.of(1n)) })],
+      [
+        'updates must be a whole number of at least 0, got -1',
+        load({ updates: saved('float64', Float64Array.of(-1)) }),
+      ],
       [
         "'logAlpha' is float32, the state has int32",
         load({ logAlpha: { dtype: 'int32', shape: [1], data: new Int32Array(1) } }),
