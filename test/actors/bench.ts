@@ -108,10 +108,11 @@ export class Bench {
     );
   }
 
-  /** A slot's graph, to launch it past its actor. */
-  captured(slot: number) {
+  /** Launches a slot's graph past its actor: behind the copy like every launch, for Ready may be said before the copy is over. */
+  launch(slot: number): void {
     const handle = this.ring.run.learner.graphs[slot] as number;
-    return { handle, update: () => false, close() {}, [Symbol.dispose]() {} };
+    this.slots.backend.waitCurrentStreamForReady(slot, this.slots.compute);
+    this.slots.compute.replay({ handle, update: () => false, close() {}, [Symbol.dispose]() {} });
   }
 
   close(): void {

@@ -81,7 +81,7 @@ describe('priorities, stepped', () => {
     const { bench } = priorities;
     const [pack, submit, poll] = [0, 1, 2];
     while (bench.ring.state(0) !== SlotState.Ready) for (const role of [pack, submit, poll]) bench.step(role);
-    bench.slots.compute.replay(bench.captured(0));
+    bench.launch(0);
     bench.slots.compute.record(bench.slots.spent[0]!);
     while (!bench.slots.spent[0]!.query());
     bench.close();

@@ -103,7 +103,7 @@ describe('the actors, stepped', () => {
     bench.step(submit);
     stepTo(poll, SlotState.Ready);
     // The launch without the hand-over: what an actor that dies between the two leaves behind.
-    bench.slots.compute.replay(bench.captured(0));
+    bench.launch(0);
     bench.actors[replay]?.close();
     bench.actors[replay] = bench.make('replay');
     stepTo(replay, SlotState.Replaying);
