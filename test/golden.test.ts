@@ -88,7 +88,31 @@ const ofReplay: readonly Spoiled[] = [
   ['bookkeeping/3/ops/3/ids/0', /: tree, op 3 \(sample\): ids\[0\] is /],
   ['bookkeeping/5/ops/1/priorities/4', /: tree, op 1 \(update\): leaves\[place 4\] is /],
 ];
+const ofLearners: readonly Spoiled[] = [
+  ['cases/0/outputs/grad_weight/data/3', /linear.p\): grad_weight\[3\] is /],
+  ['cases/1/outputs/grad_x/data/5', /layer_norm.p\): grad_x\[5\] is /],
+  ['cases/7/inputs/x/data/0', /gelu_exact.p\): output\[0\] is /],
+  ['cases/9/outputs/output/data/1', /log_softmax.p\): output\[1\] is /],
+  ['cases/11/outputs/output', /mse.p\): output\[0\] is /],
+  ['cases/15/outputs/log_prob/data/2', /unilab_fast_sac.p\): log_prob\[2\] is /],
+  ['cases/18/outputs/grad_log_std_raw/data/1', /softplus_clamp.p\): grad_log_std_raw\[1\] is /],
+  ['cases/22/outputs/log_std/data/0', /sb3_sac.far.p\): log_std\[0\] is /],
+  ['cases/25/outputs/support/data/2', /c51.exact_step.p\): support\[2\] is /],
+  ['cases/26/outputs/projected/data/7', /c51.inexact_step.p\): projected\[7\] is /],
+  ['cases/29/outputs/exp_avg_sq_3/data/0', /adamw_fast_sac.p\): exp_avg_sq_3\[0\] is /],
+  ['cases/33/outputs/target_4/data/1', /polyak_0.125.p\): target_4\[1\] is /],
+  ['cases/34/outputs/total_norm', /clip_norm_1.p\): total_norm\[0\] is /],
+  ['cases/36/outputs/var_1/data/0', /empirical_normalization.p\): var_1\[0\] is /],
+  ['cases/37/outputs/probe_0/data/1', /running_mean_std.p\): probe_0\[1\] is /],
+  ['cases/38/steps/2/expect/params/q_target/4', /: step 2: q_target after the update\[4\] is /],
+  ['cases/39/steps/0/expect/events/0/grad_norm_after_clip', /: step 0: q: grad_norm_after_clip\[0\] is /],
+  ['cases/40/steps/2/expect/events/1/grads/actor/3', /: step 2: actor.0: grads\[\d+\] is /],
+  ['cases/41/steps/0/expect/events/4/loss', /: step 0: alpha.1: loss\[0\] is /],
+  ['cases/42/steps/1/expect/scalars/alpha', /: step 1: alpha\[0\] is /],
+  ['cases/43/steps/2/expect/scalars/norm_count', /: step 2: norm_count\[0\] is 24, expected 25$/],
+];
 const ofOthers: Readonly<Record<string, readonly Spoiled[]>> = {
+  'learners_torch.json': ofLearners,
   'sample_torch.json': [
     ['cases/0/head/3', /: head\[3\] is 2079, expected 2080$/],
     ['cases/1/indicesSha256', /: indicesSha256 is '74e3b/],
@@ -125,8 +149,9 @@ describe('the golden runner', () => {
   };
 
   it('passes every case of the files that we keep', async () => {
-    const ran = await golden(...['replay_reference.json', 'sample_torch.json', 'halo_ndsl.json'].map(fixture));
-    expect(ran.lines, ran.stderr).to.deep.equal(['228 cases, 0 failed']);
+    const names = ['replay_reference.json', 'sample_torch.json', 'halo_ndsl.json', 'learners_torch.json'];
+    const ran = await golden(...names.map(fixture));
+    expect(ran.lines, ran.stderr).to.deep.equal(['272 cases, 0 failed']);
     expect(ran.code).to.equal(0);
   });
 
@@ -148,6 +173,27 @@ describe('the golden runner', () => {
       }
     });
   }
+
+  it('fails for a case of learners that leaves out what it should be compared with', async () => {
+    type Golden = Json & { steps: Json[]; inputs: Json };
+    const { cases } = read('learners_torch.json') as { cases: Golden[] };
+    const made: [number, (golden: Golden) => void, RegExp][] = [
+      [32, ({ inputs }) => delete inputs.source_0, /the file lacks source_0$/],
+      [36, (golden) => (golden.inputs = { probe: golden.inputs.probe }), /no batch_0$/],
+      [38, (golden) => (golden.steps = []), /the file has no steps$/],
+      [40, ({ steps }) => ((steps[0]!.expect as Json).events = []), /do not move every so many steps$/],
+      [41, ({ steps }) => ((steps[2]!.expect as Json).params = {}), /: step 2: the file does not say what actor is/],
+      [42, (golden) => delete (golden.config as Json).tau, /the file's config lacks 'tau'$/],
+    ];
+    const spoiled = made.map(([i, change]) => {
+      const golden = structuredClone(cases[i]!);
+      change(golden);
+      return golden;
+    });
+    const { lines, code } = await golden(write('left-out.json', { cases: spoiled }));
+    for (const [i, [, , says]] of made.entries()) expect(lines[i]).to.match(says);
+    expect([lines.at(-1), code]).to.deep.equal([`${made.length} cases, ${made.length} failed`, 1]);
+  });
 
   it('names kinds that it does not know, checks the others, and fails', async () => {
     const { prioritized } = read('replay_reference.json') as { prioritized: Json };

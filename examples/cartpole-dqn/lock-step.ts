@@ -22,7 +22,15 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
   const { batchSize, minibatches, samplesPerInsert, environments, warmUp } = settings;
   const report = new Report();
   training.collected = () => report.read();
-  using collector = collectorOf(buffer, { worker: 0, workers: 1, seed, options: settings, writer: null, report });
+  using collector = collectorOf(buffer, {
+    worker: 0,
+    workers: 1,
+    seed,
+    options: settings,
+    writer: null,
+    fields: {},
+    report,
+  });
   const weights = new Float32Array(mailbox.length);
   const turns = Math.max(1, Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments)));
   const collect = (times: number) => {

@@ -11,7 +11,7 @@ import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../trajectories/t
 import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 import { Bell } from '../wait/bell.ts';
 import { LONGEST_PARK_MS } from '../wait/wait.ts';
-import type { Collected, Collector, CollectorFactory } from './collector.ts';
+import type { BufferField, Collected, Collector, CollectorContext, CollectorFactory } from './collector.ts';
 import { OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
@@ -53,9 +53,9 @@ async function collect(setup: CollectorSetup): Promise<void> {
     );
   }
   const report = new StatisticsPages(setup.statistics).writer(worker);
-  const { limiter, writer, add } = await attached(setup);
+  const { limiter, writer, fields, add } = await attached(setup);
   try {
-    const collector = await factory({ worker, workers, seed, options, writer, report });
+    const collector = await factory({ worker, workers, seed, options, writer, fields, report });
     if (typeof collector?.collect !== 'function') {
       throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
     }
@@ -78,6 +78,7 @@ async function collect(setup: CollectorSetup): Promise<void> {
 interface Sink {
   limiter: RateLimiter | null;
   writer: TrajectoryWriter | null;
+  fields: CollectorContext['fields'];
   /** how many were taken; 0: the limiter says not yet */
   add: (collected: object) => number;
 }
@@ -85,13 +86,18 @@ interface Sink {
 async function attached({ buffer: shared, worker, workers, again }: CollectorSetup): Promise<Sink> {
   if (shared.kind === 'hotslot.ReplayBuffer') {
     const buffer = ReplayBuffer.attach(shared);
-    return { limiter: buffer.limiter, writer: null, add: (rows) => buffer.add(rows) };
+    const fields = byKey(Object.values(buffer.layout.fields));
+    return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
   }
   const buffer = TrajectoryBuffer.attach(shared);
   const lanes = lanesOf(buffer.lanes, worker, workers);
   const writer = again ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
-  return { limiter: buffer.limiter, writer, add: (step) => writer.add(step as Steps) };
+  const fields = byKey(buffer.layout.fields);
+  return { limiter: buffer.limiter, writer, fields, add: (step) => writer.add(step as Steps) };
 }
+
+const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorContext['fields'] =>
+  Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
 
 /** Claims once what has the lanes is gone: a thread that ends gives them back, but a little after the pool was told. */
 async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {

@@ -1,5 +1,6 @@
 /** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
 import { shown } from '../checks.ts';
+import type { DType } from '../dtype.ts';
 import { typeError } from '../errors.ts';
 import type { StepFields, Steps } from '../trajectories/schema.ts';
 import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
@@ -38,7 +39,16 @@ export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null
    * collect() returns through it, and closes it. null for a ReplayBuffer.
    */
   readonly writer: W;
+  /** what the pool's buffer stores, by the names that collect() gives columns by */
+  readonly fields: Readonly<Record<string, BufferField>>;
   readonly report: CollectorReport;
+}
+
+/** A field of a buffer. */
+export interface BufferField {
+  readonly dtype: DType;
+  /** of one row's, or step's */
+  readonly shape: readonly number[];
 }
 
 /** Where a collector counts, in shared memory; the opener reads it without a message. */

@@ -8,7 +8,7 @@ import { DeviceGenerator } from '../graph/generator.ts';
 import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
 import { checkVector } from './checks.ts';
-import { type LearnerState, type Part, readState, writeState } from './state.ts';
+import { generatorPart, type LearnerState, type Part, readState, writeState } from './state.ts';
 import { look, Watch, type Watched } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
@@ -281,19 +281,6 @@ export abstract class Learner extends Owner {
     else stream.wait(this.#written);
   }
 }
-
-const generatorPart = (generator: DeviceGenerator): Part => ({
-  ...{ dtype: 'uint64', size: 2 },
-  check() {}, // any two words are a seed and a place
-  async read(stream) {
-    const { seed, offset } = await generator.state(stream);
-    return BigUint64Array.of(seed, offset);
-  },
-  write(data, stream) {
-    const [seed, offset] = data as BigUint64Array;
-    generator.restore({ seed: seed as bigint, offset: offset as bigint }, stream);
-  },
-});
 
 function tell(stream: Stream, wanted: EventRecord, of: Told): void {
   if (wanted.loss) stream.copy(wanted.loss, of.loss);

@@ -3,6 +3,7 @@ import { shown } from '../checks.ts';
 import type { Stream, Tensor } from '../device/device.ts';
 import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import type { DeviceGenerator } from '../graph/generator.ts';
 import type { Adam } from './adam.ts';
 import type { Network } from './network/network.ts';
 
@@ -87,3 +88,17 @@ export function writeState(
   });
   for (const write of writes) write();
 }
+
+/** Where a generator is in its numbers. */
+export const generatorPart = (generator: DeviceGenerator): Part => ({
+  ...{ dtype: 'uint64', size: 2 },
+  check() {}, // any two words are a seed and a place
+  async read(stream) {
+    const { seed, offset } = await generator.state(stream);
+    return BigUint64Array.of(seed, offset);
+  },
+  write(data, stream) {
+    const [seed, offset] = data as BigUint64Array;
+    generator.restore({ seed: seed as bigint, offset: offset as bigint }, stream);
+  },
+});

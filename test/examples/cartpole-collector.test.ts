@@ -19,7 +19,7 @@ function contextOf(seed: number) {
     },
     episode: (value: number) => void episodes.push(value),
   };
-  const context = { worker: 0, workers: 1, seed, options: settings, writer: null, report };
+  const context = { worker: 0, workers: 1, seed, options: settings, writer: null, fields: {}, report };
   return { context, episodes, steps: () => steps };
 }
 

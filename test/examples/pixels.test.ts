@@ -54,7 +54,7 @@ describe('examples/pixels', () => {
     const buffer = TrajectoryBuffer.create({ capacity: settings.capacity, lanes: 3, fields });
     using writer = buffer.writer();
     const report = { steps: () => {}, episode: () => {} };
-    const made = await collector({ worker: 0, workers: 1, seed: 4, options: settings, writer, report });
+    const made = await collector({ worker: 0, workers: 1, seed: 4, options: settings, writer, fields: {}, report });
     for (let step = 0; step < 200; step++) {
       const given = await made.collect();
       expect(given && writer.add(given)).to.equal(3);

@@ -15,6 +15,8 @@ export interface LayerCase {
 }
 type Floats = Tensor<'float32'>;
 
+const elements = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
+
 /** Of a tensor's largest number: three times what torch's own float32 is off. */
 const PART = 2e-6;
 
@@ -28,8 +30,20 @@ export async function compare(
   const found = await got.toArray();
   if (wanted === undefined) throw new Difference(`${what} is missing in the file`);
   const list = typeof wanted === 'number' ? [wanted] : wanted.data;
+  if (typeof wanted !== 'number' && elements(wanted.shape) !== list.length)
+    throw new Difference(`${what} is [${wanted.shape}] in the file, of ${list.length} numbers`);
   const most = Math.max(1e-30, ...list.map(Math.abs));
   sameList(what, found, list, { tolerance: () => part * most });
+}
+
+/** 0, 1, … of the inputs `name_0`, `name_1`, …; throws where there is none, or one is missing. */
+export function counted(inputs: LayerCase['inputs'], name: string): number[] {
+  const all = Object.keys(inputs).filter((key) => new RegExp(`^${name}_\\d+$`).test(key));
+  if (all.length === 0) throw new Difference(`the file has no ${name}_0`);
+  all.forEach((_, k) => {
+    if (!inputs[`${name}_${k}`]) throw new Difference(`the file lacks ${name}_${k}`);
+  });
+  return all.map((_, k) => k);
 }
 
 /** The host device with memory that goes with the case. */
@@ -207,7 +221,7 @@ export async function checkPolyak({ config, inputs, outputs }: LayerCase): Promi
   using bench = new Bench();
   const target = bench.of(inputs.target);
   const tau = config.tau as number;
-  for (let k = 0; inputs[`source_${k}`] !== undefined; k++) {
+  for (const k of counted(inputs, 'source')) {
     const reals = [tau, 1 - tau] as const;
     bench.stream.launch('axpby', { tensors: [target, bench.of(inputs[`source_${k}`])], wholes: [target.size], reals });
     await compare(`target_${k}`, target, outputs[`target_${k}`]);

@@ -9,8 +9,8 @@ import {
   ops,
   SquashedGaussian,
 } from '../../src/learner/index.ts';
-import { Difference, same } from './differences.ts';
-import { Bench, compare, type LayerCase, type Numbers } from './layers.ts';
+import { Difference, same, sameList } from './differences.ts';
+import { Bench, compare, counted, type LayerCase, type Numbers } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
 type Config = Readonly<Record<string, unknown>>;
@@ -57,8 +57,17 @@ export async function checkGaussian({ id, config, inputs, outputs }: LayerCase):
   ];
   gaussian.sample(stream, out, noise, action, logProb);
   await compare('action', action, outputs.action, 4e-6);
+  const { min, max } = options.logStd!;
+  const logStd = await logStdOf(bench, options, inputs).toArray();
+  const span = Math.max(Math.abs(min!), Math.abs(max!));
+  sameList('log_std', logStd, (outputs.log_std as Numbers).data, { tolerance: () => 4e-7 * span });
   // Beyond the ends float32 cannot say what float64 does: only actions are compared there.
   if (id.includes('.far')) return;
+  // The file's softplus form is of the tanh alone; a box's log-probability counts its scale too.
+  if (correction === 'exact') {
+    const logScale = scale.reduce((sum, factor) => sum + Math.log(factor), 0);
+    ops.add(stream, logProb, logProb, bench.floats([], [logScale]));
+  }
   await compare('log_prob', logProb, outputs.log_prob, 4e-6);
   gaussian.backward(stream, dOut, out, noise, bench.of(inputs.upstream_action), bench.of(inputs.upstream_log_prob));
   const half = (offset: number) => {
@@ -70,12 +79,30 @@ export async function checkGaussian({ id, config, inputs, outputs }: LayerCase):
   await compare('grad_log_std_raw', half(n), outputs.grad_log_std_raw, 2e-5);
 }
 
+/** As actions have it: cut off, or bent by ops as users bend. */
+function logStdOf(bench: Bench, { logStd }: GaussianOptions, inputs: LayerCase['inputs']): Floats {
+  const { form, min, max } = logStd!;
+  const raw = bench.of(inputs.log_std_raw);
+  const out = bench.floats(raw.shape as number[]);
+  if (form === 'clamp') {
+    ops.clamp(bench.stream, out, raw, min!, max!);
+    return out;
+  }
+  ops.tanh(bench.stream, out, raw);
+  const half = (max! - min!) / 2;
+  ops.mul(bench.stream, out, out, bench.floats([], [half]));
+  ops.add(bench.stream, out, out, bench.floats([], [min! + half]));
+  return out;
+}
+
 export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<void> {
   using bench = new Bench();
   const { stream } = bench;
   const [atoms, low, high] = [config.atoms!, config.v_min!, config.v_max!];
   const [rows] = inputs.logits!.shape as [number, number];
   const column = (numbers: Numbers | undefined) => bench.of(numbers).view({ shape: [rows, 1] });
+  const support = Array.from({ length: atoms }, (_, i) => low + (i * (high - low)) / (atoms - 1));
+  await compare('support', bench.floats([atoms], support), outputs.support);
   const [probs, projected, mean, discounts] = [
     bench.floats([rows, atoms]),
     bench.floats([rows, atoms]),
@@ -137,7 +164,7 @@ export async function checkOptimizer({ config, inputs, outputs }: LayerCase): Pr
       ...{ weightDecay: told.weight_decay as number, decoupled: told.decoupled as boolean },
     }),
   );
-  for (let k = 0; inputs[`grad_${k}`] !== undefined; k++) {
+  for (const k of counted(inputs, 'grad')) {
     adam.step(bench.stream, bench.of(inputs[`grad_${k}`]));
     await compare(`param_${k}`, parameters, outputs[`param_${k}`]);
     await compare(`exp_avg_${k}`, adam.mean, outputs[`exp_avg_${k}`]);
@@ -154,7 +181,7 @@ const checkNormaliser =
     const rows = Math.max(...Object.values(inputs).map(({ shape }) => shape[0]!));
     const normaliser = bench.keep(new Normaliser(device, { size, rows }, optionsOf(config)));
     const probe = bench.of(inputs.probe);
-    for (let k = 0; inputs[`batch_${k}`] !== undefined; k++) {
+    for (const k of counted(inputs, 'batch')) {
       const x = bench.of(inputs[`batch_${k}`]);
       normaliser.update(stream, x);
       await compare(`mean_${k}`, normaliser.mean, outputs[`mean_${k}`], 1e-5);

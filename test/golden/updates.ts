@@ -1,17 +1,9 @@
 /** Cases of whole updates, through the learners: losses, gradients, norms, scalars and parameters after each step. */
-import type { Device, Tensor } from '../../src/index.ts';
-import {
-  type ActorCriticOptions,
-  type AdamOptions,
-  DqnLearner,
-  type EventRecord,
-  type Learner,
-  type LearnerState,
-  SacLearner,
-  Td3Learner,
-} from '../../src/learner/index.ts';
+import type { Tensor } from '../../src/index.ts';
+import type { Adam, EventRecord, Learner, LearnerState } from '../../src/learner/index.ts';
 import { Difference, sameList } from './differences.ts';
 import { Bench, type Numbers } from './layers.ts';
+import { type Config, makers } from './update-learners.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -19,12 +11,19 @@ interface Event {
   optimizer: string;
   loss: number;
   grad_norm: number;
+  grad_norm_after_clip?: number;
   grads: Readonly<Record<string, number[]>>;
 }
 interface Step {
   batch: Readonly<Record<string, Numbers>>;
   noise: Readonly<Record<string, Numbers>>;
-  expect: { events: Event[]; scalars: Readonly<Record<string, number>>; params: Readonly<Record<string, number[]>> };
+  target_update?: boolean;
+  expect: {
+    events: Event[];
+    scalars: Readonly<Record<string, number>>;
+    params: Readonly<Record<string, number[]>>;
+    aux?: Readonly<Record<string, unknown>>;
+  };
 }
 export interface UpdateCase {
   id: string;
@@ -85,7 +84,8 @@ function begun(golden: UpdateCase, state: LearnerState): LearnerState {
   const next: Record<string, LearnerState[string]> = { ...state };
   for (const [name, flat] of Object.entries(golden.init)) {
     if (name === 'log_alpha') {
-      next.logAlpha = { dtype: 'float32', shape: [1], data: Float32Array.from(flat) };
+      // A fixed one is an option.
+      if (state.logAlpha) next.logAlpha = { dtype: 'float32', shape: [1], data: Float32Array.from(flat) };
       continue;
     }
     const place = placesOf(name);
@@ -105,105 +105,6 @@ function begun(golden: UpdateCase, state: LearnerState): LearnerState {
 /** A network's numbers out of a state. */
 const vector = (state: LearnerState, place: string): number[] =>
   Object.entries(state).flatMap(([key, { data }]) => (key.startsWith(`${place}.`) ? Array.from(data, Number) : []));
-
-type Config = Readonly<Record<string, number>> & {
-  optimizer: { betas: [number, number]; eps: number; weight_decay: number; kind: string };
-};
-
-function adamOf({ optimizer }: Config, learningRate: number | undefined): AdamOptions {
-  const { betas, eps, weight_decay: weightDecay, kind } = optimizer;
-  return {
-    learningRate: learningRate as number,
-    beta1: betas[0],
-    beta2: betas[1],
-    epsilon: eps,
-    weightDecay,
-    decoupled: kind === 'adamw',
-  };
-}
-
-function hiddenOf(golden: UpdateCase, which: 'actor' | 'q'): number[] {
-  const weights = (golden.layout[which] ?? []).filter(({ shape }) => shape.length === 2);
-  const heads = weights.some(({ name }) => name.startsWith('fc_logstd')) ? 2 : 1;
-  return weights.slice(0, weights.length - heads).map(({ shape }) => shape[0] as number);
-}
-
-function common(golden: UpdateCase, config: Config): ActorCriticOptions {
-  const { actor_lr, critic_lr, lr, policy_lr, q_lr, max_grad_norm: most, weight_decay } = config;
-  const critics = Object.keys(golden.init).filter((name) => /^q\d+$/.test(name)).length;
-  const clips = most !== undefined && most > 0 && !(golden.kind === 'update.fast_td3' && !(weight_decay! > 0));
-  const options: ActorCriticOptions = {
-    ...{
-      obsDim: config.obs!,
-      actionDim: config.act!,
-      batchSize: config.batch!,
-      gamma: config.gamma!,
-      tau: config.tau!,
-      critics,
-    },
-    ...{ actorHidden: hiddenOf(golden, 'actor'), criticHidden: hiddenOf(golden, 'q') },
-    ...(config.critic_obs !== undefined && { criticObsDim: config.critic_obs }),
-    ...(config.action_low !== undefined && { actionLow: config.action_low }),
-    ...(config.action_high !== undefined && { actionHigh: config.action_high }),
-    ...(config.atoms !== undefined && {
-      critic: { kind: 'categorical' as const, atoms: config.atoms, min: config.v_min!, max: config.v_max! },
-    }),
-    actorOptimiser: adamOf(config, actor_lr ?? policy_lr ?? lr),
-    criticOptimiser: adamOf(config, critic_lr ?? q_lr ?? lr),
-    ...(clips && { maxGradNorm: most }),
-    actorEvery: config.policy_frequency!,
-    firstUpdate: config.first_step ?? 0,
-  };
-  return options;
-}
-
-const makers: Readonly<Record<string, (device: Device, golden: UpdateCase, config: Config) => Learner>> = {
-  'update.dqn': (device, golden, config) =>
-    new DqnLearner(device, {
-      ...{ obsDim: config.obs!, actions: config.actions!, hidden: hiddenOf(golden, 'q'), batchSize: config.batch! },
-      ...{ double: Boolean(config.double), tau: config.tau!, ...adamOf(config, config.lr) },
-      ...(config.per_row_discount ? {} : { gamma: config.gamma! }),
-      ...(config.max_grad_norm! > 0 && { maxGradNorm: config.max_grad_norm! }),
-    }),
-  'update.td3': (device, golden, config) =>
-    new Td3Learner(device, {
-      ...common(golden, config),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip! },
-    }),
-  'update.sac': (device, golden, config) =>
-    new SacLearner(device, {
-      ...common(golden, config),
-      logStd: { form: 'tanh', min: config.log_std_min!, max: config.log_std_max! },
-      ...{ policyRepeats: config.policy_frequency!, targetEvery: config.target_network_frequency! },
-      ...(config.autotune
-        ? { temperature: 'auto', targetEntropy: config.target_entropy! }
-        : { temperature: config.alpha ?? Math.exp(config.log_alpha_init!) }),
-    }),
-  'update.fast_sac': (device, golden, config) =>
-    new SacLearner(device, {
-      ...common(golden, config),
-      ...{ layerNorm: Boolean(config.layer_norm), activation: 'silu', meanClamp: 10, correction: 'split' },
-      logStd: { form: 'tanh', min: config.log_std_min!, max: config.log_std_max! },
-      ...(config.autotune
-        ? { temperature: 'auto', targetEntropy: -config.act! * config.target_entropy_ratio! }
-        : { temperature: Math.exp(config.log_alpha_init!) }),
-      temperatureOptimiser: { ...adamOf(config, config.alpha_lr), weightDecay: 0 },
-    }),
-  'update.fast_td3': (device, golden, config) =>
-    new Td3Learner(device, {
-      ...common(golden, config),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip!, targetActor: false, targetEvery: 1 },
-      clippedDouble: Boolean(config.use_cdq),
-      ...(config.obs_normalization && { normaliser: { form: 'deviation' as const, epsilon: config.norm_eps! } }),
-    }),
-  'update.fast_td3_own': (device, golden, config) =>
-    new Td3Learner(device, {
-      ...common(golden, { ...config, first_step: config.first_step ?? config.first_update ?? 0 } as unknown as Config),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip!, targetActor: false, targetEvery: 1 },
-      clippedDouble: Boolean(config.use_cdq),
-      gamma: config.gamma! ** (config.n_steps ?? 1),
-    }),
-};
 
 const fields: Readonly<Record<string, string>> = {
   next_obs: 'nextObs',
@@ -239,11 +140,22 @@ async function checkStep(
       discounts.data.map((discount, i) => discount * (1 - dones.data[i]!)),
     );
   }
+  if (batch.n_steps) {
+    const { n_steps: steps, dones, truncated } = batch as Record<'n_steps' | 'dones' | 'truncated', Numbers>;
+    const gamma = golden.config.gamma as number;
+    const goesOn = (i: number) => Math.min(1, 1 - dones.data[i]! + (truncated?.data[i] ?? 0));
+    columns.discounts = bench.floats(
+      [rows],
+      steps.data.map((n, i) => gamma ** n * goesOn(i)),
+    );
+    delete columns.n_steps;
+  }
   columns.truncated ??= bench.floats([rows]);
   const draws = Object.fromEntries(
     Object.values(noise).map((numbers, i) => [learner.draws[i]?.name ?? `draw ${i}`, bench.of(numbers)]),
   );
   const events = eventsOf(expect.events);
+  if (!events.some(([name]) => name === 'q')) throw new Difference('the file tells no event of the critics');
   const record: Record<string, Required<EventRecord>> = {};
   for (const [name, { grads }] of events) {
     const size = Object.values(grads).reduce((sum, { length }) => sum + length, 0);
@@ -260,7 +172,11 @@ async function checkStep(
     );
     compare(`${name}: grads`, await got.gradient.toArray(), wanted);
   }
+  await checkClipped(learner, expect.events);
   const state = await learner.state();
+  const networks = Object.keys(golden.init).filter((name) => name !== 'log_alpha');
+  for (const name of networks)
+    if (!expect.params[name]) throw new Difference(`the file does not say what ${name} is after the update`);
   for (const [name, flat] of Object.entries(expect.params)) {
     const ordered = inOrder(layoutOf(golden, name), flat);
     compare(`${name} after the update`, vector(state, placesOf(name)), ordered, PARAMETERS);
@@ -279,6 +195,28 @@ async function checkStep(
     const wanted = expect.scalars[name];
     if (wanted !== undefined && got !== undefined) compare(name, [got], [wanted]);
   }
+  const statistics = { norm_mean: state['normaliser.mean'], norm_var: state['normaliser.variance'] };
+  for (const [name, entry] of Object.entries(statistics)) {
+    const wanted = expect.aux?.[name] as Numbers | number[] | undefined;
+    if (wanted && entry) compare(name, Array.from(entry.data, Number), Array.isArray(wanted) ? wanted : wanted.data);
+  }
+}
+
+/** Norms after clipping, each optimiser's last one: Adam hides a gradient's length. */
+async function checkClipped(learner: Learner, events: readonly Event[]): Promise<void> {
+  const of = learner as Partial<Record<'optimiser' | 'criticOptimiser' | 'actorOptimiser', Adam>>;
+  const optimisers: Record<string, Adam | undefined> = {
+    q: of.optimiser ?? of.criticOptimiser,
+    actor: of.actorOptimiser,
+  };
+  for (const { optimizer, grad_norm, grad_norm_after_clip: wanted } of new Map(
+    events.map((event) => [event.optimizer, event]),
+  ).values()) {
+    const adam = optimisers[optimizer];
+    if (!adam || wanted === undefined) continue;
+    const [factor] = await adam.clip.toArray();
+    compare(`${optimizer}: grad_norm_after_clip`, [grad_norm * (factor as number)], [wanted]);
+  }
 }
 
 export async function checkUpdate(golden: UpdateCase): Promise<void> {
@@ -287,6 +225,7 @@ export async function checkUpdate(golden: UpdateCase): Promise<void> {
   if (!make) throw new Difference(`there is no learner for '${golden.kind}'`);
   const learner = bench.keep(make(bench.device, golden, golden.config as unknown as Config));
   learner.loadState(begun(golden, await learner.state()));
+  if (golden.steps.length === 0) throw new Difference('the file has no steps');
   for (const [i, step] of golden.steps.entries()) {
     try {
       await checkStep(bench, golden, learner, step);
