@@ -25,6 +25,7 @@ export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
 export {
   type AnyCollector,
+  type BufferField,
   type Collected,
   type Collector,
   type CollectorContext,

@@ -1,45 +1,28 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
-import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
+import { checkCount, checkFlag, checkKeys } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { rangeError, typeError } from '../../errors.ts';
-import { type Activation, checkActivation } from '../activation.ts';
 import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
 import { begin, Learner, type StepContext, type UpdateOptions } from '../learner.ts';
-import { hiddenLayers } from '../mlp.ts';
-import { dueling as duelingLayer } from '../network/heads.ts';
-import { type Layer, linear } from '../network/layers.ts';
-import { Network, type NetworkWorkspace } from '../network/network.ts';
+import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
-import { headOf, type Q, type QHead } from './heads.ts';
+import { headOf, type Q } from './heads.ts';
+import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 
 type Floats = Tensor<'float32'>;
 
-export interface DqnOptions extends AdamOptions {
-  /** floats of an observation */
-  obsDim: number;
-  /** number of actions; the batch stores an action as its index */
-  actions: number;
-  /** neurons of the hidden layers, e.g. [120, 84] */
-  hidden?: readonly number[];
-  /** between them; default 'relu' */
-  activation?: Activation;
-  /** instead of `hidden`: layers from an observation to what a last linear layer reads, such as convolutions */
-  body?: readonly Layer[];
+export interface DqnOptions extends AdamOptions, QNetworkOptions {
   /** rows of one minibatch; an update of K × batchSize rows makes K steps */
   batchSize: number;
   /** discount of one step, for batches without `discounts` of their own; default 0.99 */
   gamma?: number;
   /** the online network chooses the next action, the target network values it; default true */
   double?: boolean;
-  /** the last layer makes a state's value and each action's advantage (Wang et al., 2016); default false */
-  dueling?: boolean;
-  /** what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017); default scalar */
-  head?: QHead;
   /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
   huberDelta?: number;
   /** target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with targetEvery */
@@ -51,21 +34,8 @@ export interface DqnOptions extends AdamOptions {
 }
 
 const known = [
-  ...[
-    'obsDim',
-    'actions',
-    'hidden',
-    'body',
-    'activation',
-    'batchSize',
-    'gamma',
-    'double',
-    'dueling',
-    'head',
-    'huberDelta',
-    'tau',
-  ],
-  ...['targetEvery', 'seed', ...adamKeys],
+  ...qNetworkKeys,
+  ...['batchSize', 'gamma', 'double', 'huberDelta', 'tau', 'targetEvery', 'seed', ...adamKeys],
 ];
 
 /** Columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
@@ -88,6 +58,8 @@ export class DqnLearner extends Learner {
   readonly optimiser: Adam;
   readonly #options: DqnOptions;
   readonly #head: Q;
+  /** the network to values of actions */
+  readonly #values: Network;
   readonly #gradient: Floats;
   readonly #online: readonly Floats[][];
   readonly #targetLayers: readonly Floats[][];
@@ -106,7 +78,7 @@ export class DqnLearner extends Learner {
   constructor(device: Device, options: DqnOptions) {
     refuse(options);
     checkKeys('DqnLearner', options, known);
-    const { obsDim, actions, gamma, seed = 0, double = true, dueling = false } = options;
+    const { obsDim, actions, gamma, seed = 0, double = true } = options;
     const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined)
       throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
@@ -115,19 +87,14 @@ export class DqnLearner extends Learner {
     checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
     checkWithin('gamma', gamma ?? 0, 0, 1);
     checkFlag('double', double);
-    checkFlag('dueling', dueling);
-    checkCount('obsDim', obsDim);
-    checkCount('actions', actions);
-    const body = bodyOf(options);
+    const { network, values } = qNetwork(options);
     const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
     super('DqnLearner', device, { batchSize: rows, fields, gamma, seed });
     this.#options = options;
     using making = makingOf(this);
     this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
-    const { width } = this.#head;
-    const outputs = (dueling ? 1 + actions : actions) * width;
-    const ends = dueling ? [duelingLayer(actions, { atoms: width })] : [];
-    this.network = new Network([...body.layers, linear(body.outputs, outputs), ...ends]);
+    this.network = network;
+    this.#values = values;
     const weights = this.network.initialise(seed);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
@@ -210,25 +177,8 @@ export class DqnLearner extends Learner {
 
   /** What acts greedily by `parameters`, on the calling thread and without a device. */
   policy(): MlpPolicy {
-    const { values } = this.#head;
-    return new MlpPolicy(values ? new Network([...this.network.layers, values]) : this.network);
+    return new MlpPolicy(this.#values);
   }
-}
-
-/** The layers before the last linear one, and how many numbers they make of an observation. */
-function bodyOf({ obsDim, hidden, activation, body }: DqnOptions): { layers: readonly Layer[]; outputs: number } {
-  if (body === undefined) {
-    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
-    for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
-    const layers = hiddenLayers([obsDim, ...hidden], checkActivation('activation', activation ?? 'relu'));
-    return { layers, outputs: hidden.at(-1) ?? obsDim };
-  }
-  if (hidden !== undefined) throw rangeError('DqnLearner: give hidden or body, not both');
-  if (activation !== undefined) throw rangeError('DqnLearner: activation is for hidden; a body has its own');
-  if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
-  const { inputs, outputs } = new Network(body);
-  if (inputs !== obsDim) throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
-  return { layers: body, outputs };
 }
 
 /** Throws for options that there were once, saying what stands in their place. */

@@ -23,8 +23,6 @@ export type QHead =
 export interface Q extends Owner {
   /** numbers that the network makes of an action */
   readonly width: number;
-  /** behind the network: from what it makes to a value of each action; none where it makes just that */
-  readonly values: Layer | undefined;
   /** what should be said of each row: by the target network's output, of the action that `choice` likes best */
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void;
   /** the gradient at the output, and rows of (loss, value of the action taken) */
@@ -45,7 +43,6 @@ export function headOf(device: Device, how: QOptions, head: QHead): Q {
 
 class ScalarQ extends Owner implements Q {
   readonly width = 1;
-  readonly values = undefined;
   readonly #how: QOptions;
   readonly #goal: Floats;
   /** the weight of all rows of a batch without weights, and where priorities go that nobody asked for */
@@ -100,7 +97,8 @@ class ScalarQ extends Owner implements Q {
 
 class CategoricalQ extends Owner implements Q {
   readonly width: number;
-  readonly values: Layer;
+  /** from what the network makes to a value of each action */
+  readonly #expectation: Layer;
   readonly #how: QOptions;
   readonly #min: number;
   readonly #max: number;
@@ -121,7 +119,7 @@ class CategoricalQ extends Owner implements Q {
     const { rows, actions } = how;
     this.#how = how;
     [this.width, this.#min, this.#max] = [atoms, min, max];
-    this.values = expectation(actions, { atoms, min, max });
+    this.#expectation = expectation(actions, { atoms, min, max });
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     using making = makingOf(this);
     this.#values = allocate(rows, actions);
@@ -162,7 +160,7 @@ class CategoricalQ extends Owner implements Q {
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
     const { rows, actions, gamma } = this.#how;
     const rewards = columns.rewards as Floats;
-    this.values.forward(stream, { parameters: [], x: choice, y: this.#values, kept: undefined });
+    this.#expectation.forward(stream, { parameters: [], x: choice, y: this.#values, kept: undefined });
     ops.argmax(stream, this.#best, this.#values);
     this.#pick(stream, target, this.#best);
     ops.softmax(stream, this.#picked, this.#picked);

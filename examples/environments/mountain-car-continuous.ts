@@ -1,0 +1,42 @@
+/**
+ * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py): a car too weak for the hill
+ * before it has to swing. Its state is kept in single precision between steps, and moves in double.
+ */
+import type { Environment, Step } from '../../src/collect/index.ts';
+import { Random } from '../../src/index.ts';
+
+const [LEAST_X, MOST_X] = [-1.2, 0.6];
+const MOST_SPEED = 0.07;
+const GOAL = 0.45;
+const POWER = 0.0015;
+
+export default class MountainCarContinuous implements Environment<ArrayLike<number>> {
+  /** position, speed */
+  readonly observationSpace = { shape: [2], low: [LEAST_X, -MOST_SPEED], high: [MOST_X, MOST_SPEED] } as const;
+  readonly actionSpace = { shape: [1], low: -1, high: 1 } as const;
+  readonly maxEpisodeSteps = 999;
+  /** of reset() in double precision, as there; behind a step in single */
+  readonly state = new Float64Array(2);
+
+  /** At rest near the bottom. */
+  reset(seed: number): Float64Array {
+    this.state[0] = new Random(seed).between(-0.6, -0.4);
+    this.state[1] = 0;
+    return this.state;
+  }
+
+  /** A hundred at the goal, less a tenth of the action's square in every step. */
+  step(action: ArrayLike<number>): Step {
+    const { state } = this;
+    const given = action[0] as number;
+    const force = Math.min(Math.max(given, -1), 1);
+    let speed = (state[1] as number) + (force * POWER - 0.0025 * Math.cos(3 * (state[0] as number)));
+    speed = Math.min(Math.max(speed, -MOST_SPEED), MOST_SPEED);
+    const x = Math.min(Math.max((state[0] as number) + speed, LEAST_X), MOST_X);
+    if (x === LEAST_X && speed < 0) speed = 0;
+    const terminated = x >= GOAL && speed >= 0;
+    state[0] = Math.fround(x);
+    state[1] = Math.fround(speed);
+    return { obs: state, reward: (terminated ? 100 : 0) - given * given * 0.1, terminated };
+  }
+}

@@ -1,0 +1,52 @@
+/** Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py): swing a pendulum up and hold it, with little torque. */
+import type { Environment, Step } from '../../src/collect/index.ts';
+import { Random } from '../../src/index.ts';
+
+const GRAVITY = 10;
+const MOST_SPEED = 8;
+const MOST_TORQUE = 2;
+/** seconds between two states */
+const TAU = 0.05;
+const TURN = 2 * Math.PI;
+
+const within = (value: number, most: number) => Math.min(Math.max(value, -most), most);
+
+export default class Pendulum implements Environment<ArrayLike<number>> {
+  /** cos θ, sin θ, θ'; θ is 0 at the top */
+  readonly observationSpace = { shape: [3], low: [-1, -1, -MOST_SPEED], high: [1, 1, MOST_SPEED] } as const;
+  readonly actionSpace = { shape: [1], low: -MOST_TORQUE, high: MOST_TORQUE } as const;
+  readonly maxEpisodeSteps = 200;
+  /** θ, θ' */
+  readonly state = new Float64Array(2);
+  readonly #obs = new Float64Array(3);
+
+  /** Any angle, with a speed within ±1. */
+  reset(seed: number): Float64Array {
+    const random = new Random(seed);
+    this.state[0] = random.between(-Math.PI, Math.PI);
+    this.state[1] = random.between(-1, 1);
+    return this.#seen();
+  }
+
+  /** The reward is 0 at the top without speed and torque, and −16.3 at worst. An episode never ends by itself. */
+  step(action: ArrayLike<number>): Step {
+    const [theta, speed] = this.state as unknown as [number, number];
+    const torque = within(action[0] as number, MOST_TORQUE);
+    // The angle between −π and π.
+    const turned = theta + Math.PI;
+    const angle = turned - Math.floor(turned / TURN) * TURN - Math.PI;
+    const cost = angle * angle + 0.1 * (speed * speed) + 0.001 * (torque * torque);
+    const newSpeed = within(speed + (((3 * GRAVITY) / 2) * Math.sin(theta) + 3 * torque) * TAU, MOST_SPEED);
+    this.state[0] = theta + newSpeed * TAU;
+    this.state[1] = newSpeed;
+    return { obs: this.#seen(), reward: -cost, terminated: false };
+  }
+
+  #seen(): Float64Array {
+    const [theta, speed] = this.state as unknown as [number, number];
+    this.#obs[0] = Math.cos(theta);
+    this.#obs[1] = Math.sin(theta);
+    this.#obs[2] = speed;
+    return this.#obs;
+  }
+}

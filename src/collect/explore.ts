@@ -1,0 +1,99 @@
+/** Actions: a policy's, or random ones while it explores or has not learned anything yet. */
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import type { Random } from '../random.ts';
+import type { Spaces } from './spaces.ts';
+
+/** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or yours. */
+export interface Policy {
+  /** newer weights, as the learner publishes them; copy what must last. Until the first come, actions are random. */
+  load?(weights: Float32Array): unknown;
+  /** for n observations, one behind the other, an action of each: an index, or the numbers of a box. Read before the next call. */
+  act(obs: Float32Array, n: number): ArrayLike<number>;
+}
+
+/** What is done besides what the policy says. Steps are those of all workers together, a worker's times their number. */
+export interface Explore {
+  /** so many steps at first are random; default 0 */
+  randomSteps?: number;
+  /** of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so many steps */
+  epsilon?: { from?: number; to: number; steps: number };
+}
+
+export function checkExplore(explore: Explore, spaces: Spaces): void {
+  checkKeys('explore', explore, ['randomSteps', 'epsilon']);
+  const { randomSteps = 0, epsilon } = explore;
+  checkCount('explore.randomSteps', randomSteps, 0);
+  if (epsilon === undefined) return;
+  checkKeys('explore.epsilon', epsilon, ['from', 'to', 'steps']);
+  const { from = 1, to, steps } = epsilon;
+  for (const [name, share] of Object.entries({ from, to }))
+    if (typeof share !== 'number' || !(share >= 0 && share <= 1))
+      throw rangeError(`explore.epsilon.${name} must be a number from 0 to 1, got ${shown(share)}`);
+  checkCount('explore.epsilon.steps', steps, 0);
+  if (spaces.action.kind !== 'discrete')
+    throw typeError('explore.epsilon is for discrete actions: of boxes the policy itself brings noise');
+}
+
+/** Chooses actions of `count` environments; the array is the same each time. */
+export class Explorer {
+  readonly #spaces: Spaces;
+  readonly #policy: Policy | null;
+  readonly #explore: Explore;
+  readonly #random: Random;
+  readonly #actions: Float32Array;
+  readonly #workers: number;
+  /** of this worker */
+  #steps = 0;
+  #acts: boolean;
+
+  constructor(
+    spaces: Spaces,
+    count: number,
+    { policy, explore, random, workers }: { policy: Policy | null; explore: Explore; random: Random; workers: number },
+  ) {
+    checkExplore(explore, spaces);
+    this.#spaces = spaces;
+    this.#policy = policy;
+    this.#explore = explore;
+    this.#random = random;
+    this.#workers = workers;
+    this.#actions = new Float32Array(count * spaces.action.size);
+    this.#acts = policy !== null && policy.load === undefined;
+  }
+
+  load(weights: Float32Array): void {
+    this.#policy?.load?.(weights);
+    this.#acts = this.#policy !== null;
+  }
+
+  /** For `n` observations of so many environments. */
+  act(obs: Float32Array, n: number): ArrayLike<number> {
+    const { randomSteps = 0, epsilon } = this.#explore;
+    const steps = this.#steps * this.#workers;
+    this.#steps += n;
+    if (!this.#acts || steps < randomSteps) return this.#anything(n);
+    const chosen = (this.#policy as Policy).act(obs, n);
+    if (epsilon === undefined || typeof chosen?.length !== 'number') return chosen;
+    const { from = 1, to, steps: over } = epsilon;
+    const share = steps >= over ? to : from + ((to - from) * steps) / over;
+    if (share === 0) return chosen;
+    const { n: actions } = this.#spaces.action as { n: number };
+    if (chosen.length !== n) return chosen;
+    for (let i = 0; i < n; i++)
+      this.#actions[i] = this.#random.next() < share ? this.#random.below(actions) : (chosen[i] as number);
+    return this.#actions;
+  }
+
+  /** Every action of the space is as likely. */
+  #anything(n: number): Float32Array {
+    const { action } = this.#spaces;
+    const actions = this.#actions;
+    if (action.kind === 'discrete') for (let i = 0; i < n; i++) actions[i] = this.#random.below(action.n);
+    else
+      for (let i = 0, at = 0; i < n; i++)
+        for (let j = 0; j < action.size; j++, at++)
+          actions[at] = this.#random.between(action.low[j] as number, action.high[j] as number);
+    return actions;
+  }
+}

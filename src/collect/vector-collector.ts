@@ -1,0 +1,114 @@
+/**
+ * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and brings their steps as the
+ * columns that the pool's buffer has. In a CollectorPool's thread.
+ */
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import type { Collector, CollectorContext, CollectorFactory } from '../collectors/collector.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { Random } from '../random.ts';
+import { rowColumns, stepColumns } from './columns.ts';
+import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
+import { type Explore, Explorer, type Policy } from './explore.ts';
+import { observationArray, type Spaces } from './spaces.ts';
+import { VectorEnvironment } from './vector-environment.ts';
+
+/** What the function that makes a policy is told. */
+export interface PolicyContext<O = unknown> {
+  readonly spaces: Spaces;
+  /** what the pool was opened with, cloned */
+  readonly options: O;
+  /** of random numbers: another one in each worker */
+  readonly seed: number;
+  readonly worker: number;
+}
+
+export interface VectorCollectorOptions<O = unknown> {
+  /** makes one environment */
+  make(context: EnvironmentContext<O>): AnyEnvironment | Promise<AnyEnvironment>;
+  /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
+  environments?: number;
+  /** makes what acts; default: random actions */
+  policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
+  explore?: Explore;
+}
+
+/** Streams of a seed: environments take the even ones, workers the odd ones. */
+const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
+const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
+/** Seeds of episodes: whole numbers that fit everywhere. */
+const SEEDS = 2 ** 31;
+
+/**
+ * The default export of a collector's module: `export default vectorCollector({ make: () => new MyEnvironment(), … })`. Rows get
+ * `obs nextObs actions rewards dones truncated terminated`, whichever the ReplayBuffer has, or steps of `obs` and `actions` for a
+ * TrajectoryBuffer. What environments give is checked; errors say which one, and in which step.
+ */
+export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>): CollectorFactory<O, object> {
+  checkKeys('vectorCollector', options, ['make', 'environments', 'policy', 'explore']);
+  const { make, environments, policy } = options;
+  if (typeof make !== 'function')
+    throw typeError(`make must be a function that makes an environment, got ${shown(make)}`);
+  if (policy !== undefined && typeof policy !== 'function')
+    throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
+  if (environments !== undefined) checkCount('environments', environments, 1, 2 ** 16);
+  return (context) => open(options, context);
+}
+
+async function open<O>(
+  { make, environments, policy: makePolicy, explore = {} }: VectorCollectorOptions<O>,
+  { worker, workers, seed, options, writer, fields, report }: CollectorContext<O>,
+): Promise<Collector> {
+  if (writer !== null && environments !== undefined && environments !== writer.lanes)
+    throw rangeError(
+      `this worker has ${writer.lanes} lanes of the buffer, an environment each; environments: ${environments} is for a ReplayBuffer`,
+    );
+  const count = writer?.lanes ?? environments ?? 1;
+  const first = writer?.firstLane ?? worker * count;
+  const made: AnyEnvironment[] = [];
+  let vector: VectorEnvironment;
+  let explorer: Explorer;
+  try {
+    for (let i = 0; i < count; i++) made.push(await make({ index: first + i, options }));
+    const seeds = made.map((_, i) => seedsOf(seed, first + i));
+    vector = new VectorEnvironment({
+      environments: made,
+      nextSeed: (i) => (seeds[i] as Random).below(SEEDS),
+      ended: (_, episodeReturn, length) => report.episode(episodeReturn, length),
+      name: (i) => `environment ${first + i}`,
+    });
+    const { spaces } = vector;
+    const random = actionsOf(seed, worker);
+    const policy = (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
+    if (policy !== null && typeof policy.act !== 'function')
+      throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
+    explorer = new Explorer(spaces, count, { policy, explore, random, workers });
+    await vector.begin();
+  } catch (error) {
+    await Promise.allSettled(made.map(async (environment) => environment.close?.()));
+    throw error;
+  }
+  const { spaces } = vector;
+  const obs = observationArray(spaces, count);
+  const actions = new Float32Array(count * spaces.action.size);
+  const seen = vector.obs instanceof Float32Array ? vector.obs : new Float32Array(vector.obs.length);
+  const stepped = { vector, obs, actions };
+  const columns = Object.entries(writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped));
+  const rows: Record<string, unknown> = {};
+  const brought = () => {
+    for (const [name, fill] of columns) rows[name] = fill();
+    report.steps(count);
+    return rows;
+  };
+  return {
+    load: (weights) => explorer.load(weights),
+    collect() {
+      obs.set(vector.obs as never);
+      if (seen !== vector.obs) seen.set(vector.obs as never);
+      const chosen = explorer.act(seen, count);
+      const promised = vector.step(chosen);
+      actions.set(chosen);
+      return promised ? promised.then(brought) : brought();
+    },
+    close: () => vector.close(),
+  };
+}

@@ -1,0 +1,11 @@
+/** A collector whose policy plays the weights. */
+import { vectorCollector } from '../../src/collect/index.ts';
+import { Counting } from './counting.ts';
+
+export default vectorCollector({
+  make: ({ index }) => new Counting(index),
+  policy() {
+    const action = new Float32Array(2);
+    return { load: (weights) => action.set(weights), act: () => action };
+  },
+});

@@ -1,0 +1,228 @@
+/** Environments as columns: every row is the step that it says, whatever ends, whoever waits, whichever buffer it goes to. */
+import { expect } from 'chai';
+import { vectorCollector } from '../../src/collect/index.ts';
+import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
+import { until } from '../rig/until.ts';
+import { Counting, type CountingOptions, contextOf, counting } from './counting.ts';
+
+const ENTRY = new URL('./counting.js', import.meta.url);
+
+type Columns = Record<string, Float32Array>;
+/** A policy that plays the numbers 0.25, 0.5, … one after the other. */
+const playing = () => {
+  let count = 0;
+  return { act: (_: Float32Array, n: number) => Float32Array.from({ length: 2 * n }, () => (++count % 7) / 4) };
+};
+
+describe('collect/vector-collector', () => {
+  for (const later of [false, true])
+    it(`brings every step as a row of its own${later ? ', of environments that answer later' : ''}`, async () => {
+      const { collector, made, told } = await counting({ options: { later } }, { policy: playing });
+      const at = [0, 0];
+      const episode = [1, 1];
+      let played = 0;
+      const acted = [0, 0];
+      for (let step = 0; step < 40; step++) {
+        const promised = collector.collect();
+        expect(promised instanceof Promise).to.equal(later);
+        const rows = (await promised) as Columns;
+        for (const i of [0, 1]) {
+          const mine = (name: string, width: number) => [...rows[name]!.subarray(i * width, (i + 1) * width)];
+          const action = [(++played % 7) / 4, (++played % 7) / 4];
+          expect(mine('actions', 2)).to.deep.equal(action);
+          expect(mine('obs', 4)).to.deep.equal([i, episode[i], at[i], acted[i]]);
+          at[i]!++;
+          expect(mine('nextObs', 4)).to.deep.equal([i, episode[i], at[i], action[1]]);
+          expect(rows.rewards![i]).to.equal(10 * i + at[i]!);
+          const over = at[i] === 3 + i;
+          expect([rows.dones![i], rows.truncated![i]]).to.deep.equal([
+            Number(over),
+            Number(over && episode[i]! % 2 === 0),
+          ]);
+          acted[i] = over ? 0 : action[1]!;
+          if (over) [at[i], episode[i]] = [0, episode[i]! + 1];
+        }
+      }
+      expect(told.steps).to.equal(80);
+      expect(told.episodes).to.have.length(Math.floor(40 / 3) + Math.floor(40 / 4));
+      expect(told.episodes[0]).to.deep.equal([1 + 2 + 3, 3]);
+      expect(told.episodes[1]).to.deep.equal([11 + 12 + 13 + 14, 4]);
+      expect(new Set([...made[0]!.seeds, ...made[1]!.seeds]).size).to.equal(
+        made[0]!.seeds.length + made[1]!.seeds.length,
+      );
+      await collector.close?.();
+      expect(made.map(({ closed }) => closed)).to.deep.equal([1, 1]);
+    });
+
+  it('seeds belong to environments, not to workers, and to the pool’s seed', async () => {
+    const seeds = async (worker: number, environments: number, seed = 7) => {
+      const { made } = await counting({ worker, seed, workers: 4 }, { environments });
+      return made.map((environment) => environment.seeds[0]);
+    };
+    const [a, b] = [await seeds(0, 4), [...(await seeds(0, 2)), ...(await seeds(1, 2))]];
+    expect(a).to.deep.equal(b);
+    expect(new Set(a).size).to.equal(4);
+    expect(await seeds(0, 4, 8)).not.to.deep.equal(a);
+  });
+
+  it('an environment’s own time limit truncates', async () => {
+    const limited = Object.assign(new Counting(2), { maxEpisodeSteps: 2 });
+    const { collector, told } = await counting({}, { environments: 1, make: () => limited });
+    const flags = [];
+    for (let step = 0; step < 6; step++) {
+      const { dones, truncated } = (await collector.collect()) as Columns;
+      flags.push([dones![0], truncated![0]]);
+    }
+    expect(flags).to.deep.equal([
+      [0, 0],
+      [1, 1],
+      [0, 0],
+      [1, 1],
+      [0, 0],
+      [1, 1],
+    ]);
+    expect(told.episodes).to.deep.equal([
+      [43, 2],
+      [43, 2],
+      [43, 2],
+    ]);
+  });
+
+  it('random actions fill the space; epsilon falls with the steps of all workers', async () => {
+    const count = 500;
+    const box = (await counting({}, { environments: count })).collector;
+    const { actions } = (await box.collect()) as Columns;
+    expect(Math.min(...actions!)).to.be.within(-2, -1.98);
+    expect(Math.max(...actions!)).to.be.within(1.98, 2);
+    expect(actions!.reduce((sum, action) => sum + action, 0) / actions!.length).to.be.within(-0.15, 0.15);
+
+    const fields = { ...contextOf().context.fields, actions: { dtype: 'uint8', shape: [] } } as const;
+    const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });
+    const explore = { epsilon: { to: 0.1, steps: 4 * count } };
+    const { collector } = await counting(
+      { options: { discrete: 4 }, fields, workers: 2 },
+      { environments: count, policy, explore },
+    );
+    const shares = [];
+    for (let round = 0; round < 4; round++) {
+      const { actions } = (await collector.collect()) as unknown as { actions: Uint8Array };
+      shares.push(actions.filter((action) => action > 0).length / count);
+    }
+    // Two workers: half of the way after one round, all of it after two. Three of four random actions are not 0.
+    for (const [round, share] of [1, 0.55, 0.1, 0.1].entries())
+      expect(shares[round], `round ${round}`).to.be.within(0.75 * share - 0.06, 0.75 * share + 0.06);
+  });
+
+  it('acts at random until the first weights come, and in the first steps', async () => {
+    const loaded: number[] = [];
+    const policy = () => ({
+      load: (weights: Float32Array) => loaded.push(weights[0]!),
+      act: (_: Float32Array, n: number) => new Float32Array(2 * n).fill(1.5),
+    });
+    const { collector } = await counting({ workers: 2 }, { policy, explore: { randomSteps: 9 } });
+    const acted = async () => [...((await collector.collect()) as Columns).actions!].every((action) => action === 1.5);
+    expect(await acted()).to.equal(false);
+    collector.load?.(Float32Array.of(3), 1);
+    // Two environments of two workers: four steps a round.
+    expect([await acted(), await acted(), await acted(), await acted()]).to.deep.equal([false, false, true, true]);
+    expect(loaded).to.deep.equal([3]);
+  });
+
+  it('columns come in the dtypes that the buffer has', async () => {
+    const { context } = contextOf();
+    const of = (dtype: string, shape: number[] = []) => ({ dtype, shape }) as never;
+    const fields = {
+      ...{ obs: of('uint8', [2, 2]), nextObs: of('float16', [4]), actions: of('int32') },
+      ...{ rewards: of('float64'), dones: of('bool'), terminated: of('float32') },
+    };
+    const { collector } = await counting(
+      { ...context, fields, options: { dtype: 'uint8', discrete: 9 } },
+      { policy: () => ({ act: (_, n) => new Int32Array(n).fill(5) }) },
+    );
+    for (let round = 0; round < 3; round++) {
+      const rows = (await collector.collect()) as Record<string, ArrayLike<number>>;
+      expect(rows.obs).to.deep.equal(Uint8Array.of(0, 1, round, round && 5, 1, 1, round, round && 5));
+      expect(rows.nextObs).to.be.instanceOf(Uint16Array);
+      expect(rows.nextObs![3]).to.equal(0x4500); // 5 in float16
+      expect(rows.actions).to.deep.equal(Int32Array.of(5, 5));
+      expect(rows.rewards).to.deep.equal(Float64Array.of(round + 1, round + 11));
+      expect(rows.dones).to.deep.equal(Uint8Array.of(round === 2 ? 1 : 0, 0));
+      expect(rows.terminated).to.deep.equal(Float32Array.of(round === 2 ? 1 : 0, 0));
+    }
+  });
+
+  for (const later of [false, true])
+    it(`in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`, async () => {
+      const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 14, obsDim: 4, actionDim: 2 });
+      const options: CountingOptions = { environments: 3, later };
+      await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options });
+      await until('rows have come', () => buffer.ptr > 3000);
+      await pool.close();
+      const width = buffer.rowBytes / 4;
+      const rows = buffer.gather(
+        Uint32Array.from({ length: Math.min(buffer.size, 6000) }, (_, i) => i),
+        new Float32Array(6000 * width),
+      );
+      const before = new Map<number, number[]>();
+      for (let row = 0; row < Math.min(buffer.size, 6000); row++) {
+        const [i, episode, count, , nextI, nextEpisode, nextCount] = rows.subarray(row * width);
+        const [reward, dones] = [rows[row * width + 10], rows[row * width + 11]];
+        expect([nextI, nextEpisode, nextCount, reward]).to.deep.equal([i, episode, count! + 1, 10 * i! + count! + 1]);
+        expect(dones).to.equal(Number(nextCount === 3 + i!));
+        // Each environment's rows come in its order.
+        const last = before.get(i!);
+        if (last) expect([episode, count]).to.deep.equal(last[1] === 3 + i! ? [last[0]! + 1, 0] : last);
+        before.set(i!, [nextEpisode!, nextCount!]);
+      }
+      expect([...before.keys()].sort()).to.deep.equal([0, 1, 2, 3, 4, 5]);
+      buffer.close();
+    });
+
+  it('in a pool: lanes of a TrajectoryBuffer are an environment each', async () => {
+    const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
+    const buffer = TrajectoryBuffer.create({ capacity: 5 << 12, lanes: 5, fields });
+    await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options: {} });
+    await until('steps have come', () => buffer.ptr > 4000);
+    await pool.close();
+    const { obs, nextObs, rewards, discounts } = buffer.sample({
+      view: buffer.transitions({ gamma: 0.5 }),
+      seed: 3,
+      count: 512,
+    });
+    for (let row = 0; row < 512; row++) {
+      const [i, episode, count] = obs.subarray(4 * row);
+      expect([...nextObs.subarray(4 * row, 4 * row + 3)]).to.deep.equal([i, episode, count! + 1]);
+      expect(rewards[row]).to.equal(10 * i! + count! + 1);
+      const terminated = count! + 1 === 3 + i! && episode! % 2 === 1;
+      expect(discounts[row]).to.equal(terminated ? 0 : 0.5);
+    }
+    buffer.close();
+  });
+
+  it('in a pool: a mailbox’s weights reach the policy', async () => {
+    const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
+    const mailbox = WeightMailbox.create({ length: 2 });
+    const entry = new URL('./acting.js', import.meta.url);
+    await using pool = await CollectorPool.open({ entry, buffer, mailbox });
+    mailbox.write(Float32Array.of(0.5, -1.25));
+    const last = () => buffer.gather(Uint32Array.of((buffer.ptr - 1) % 1024), new Float32Array(buffer.rowBytes / 4));
+    await until('it acts by them', () => buffer.ptr > 0 && last()[8] === 0.5 && last()[9] === -1.25);
+    await pool.close();
+  });
+
+  it('a function that makes an environment may be late; what was made is closed when the next one fails', async () => {
+    const made: Counting[] = [];
+    const make = async ({ index }: { index: number }) => {
+      await Promise.resolve();
+      if (index === 2) throw new Error('no third');
+      made.push(new Counting(index));
+      return made[index]!;
+    };
+    let failed: unknown;
+    await Promise.resolve(vectorCollector({ make, environments: 3 })(contextOf().context)).catch((error) => {
+      failed = error;
+    });
+    expect((failed as Error).message).to.equal('no third');
+    expect(made.map(({ closed }) => closed)).to.deep.equal([1, 1]);
+  });
+});
