@@ -1,6 +1,7 @@
 /** The main job: trains DQN on CartPole through the four actors until it is solved. `npm start -- --help` says how. */
+
+import { showProgress } from '../../src/collect/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
-import { shown } from '../live-display.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { progressOf } from './report.ts';
 import { finalText, startObject, startText, summaryObject } from './text.ts';
@@ -21,7 +22,7 @@ async function main({ training: options, json, quiet }: CommandLine): Promise<nu
   using device = deviceNamed(options.device);
   await using training = await Training.open({ ...options, device: device.name });
   if (!quiet) console.log(json ? JSON.stringify(startObject(training)) : startText(training));
-  const outcome = await shown(training.run(interrupt.signal), quiet ? {} : progressOf(training, json));
+  const outcome = await showProgress(training.run(interrupt.signal), quiet ? {} : progressOf(training, json));
   process.off('SIGINT', onInterrupt);
   console.log(json ? JSON.stringify(summaryObject(outcome, training)) : finalText(outcome, training, quiet));
   if (outcome.interrupted) return INTERRUPTED;

@@ -1,12 +1,12 @@
 /** What the user sees while it trains: live lines on a terminal, plain lines in a pipe, or JSON lines. */
-import type { Progress as Shown } from '../live-display.ts';
+import type { Display } from '../../src/collect/index.ts';
 import { liveLines, plainLine, progressObject, type Rates } from './text.ts';
 import type { Progress, Training } from './training.ts';
 
 /** Rates are means over at least as long: digits that jump cannot be read. */
 const SECONDS = 0.5;
 
-export function progressOf(training: Training, json: boolean): Shown {
+export function progressOf(training: Training, json: boolean): Display {
   let before = training.progress();
   /** How it stands, and the rates since a moment before. */
   const look = (): [Progress, Rates] => {

@@ -1,9 +1,9 @@
 /** The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and what each costs. */
 
+import { showProgress } from '../../src/collect/index.ts';
 import { FullGraphWrapper } from '../../src/graph/index.ts';
 import { type Device, Random } from '../../src/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
-import { shown } from '../live-display.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { batchOf, Regression } from './regression.ts';
 
@@ -50,7 +50,7 @@ async function main(commandLine: CommandLine): Promise<number> {
     const training = train(device, commandLine, warmupSteps, (iteration) => {
       done = iteration;
     });
-    return shown(training, json ? {} : { live: () => [`${how}: iteration ${done} of ${iterations}`] });
+    return showProgress(training, json ? {} : { live: () => [`${how}: iteration ${done} of ${iterations}`] });
   };
   const eager = await run('eager', iterations);
   const graph = await run('one graph, replayed', 1);

@@ -1,7 +1,7 @@
 /** Advection in parts that exchange halos: each part in a worker thread, and all of them equal to one undivided run. */
 import { writeFileSync } from 'node:fs';
+import { type Display, showProgress } from '../../src/collect/index.ts';
 import { checkWritable, Refused, runExample, terminalColumns, toFile } from '../command-line.ts';
-import { type Progress, shown } from '../live-display.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { draw } from './picture.ts';
 import { type Plan, planOf } from './plan.ts';
@@ -9,9 +9,9 @@ import { type Summary, summarise, textOf } from './report.ts';
 import { compare, type Running, startParts, startUndivided } from './run.ts';
 
 /** Waits for threads; `what` they do names them in an error's text. */
-async function ended<T>({ done }: Running<T>, what: string, progress: Progress): Promise<T[]> {
+async function ended<T>({ done }: Running<T>, what: string, progress: Display): Promise<T[]> {
   try {
-    return await shown(done, progress);
+    return await showProgress(done, progress);
   } catch (error) {
     throw new Refused(`${what}: ${(error as Error).message}`, { cause: error });
   }

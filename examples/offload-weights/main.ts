@@ -1,4 +1,6 @@
 /** Training with weights that do not fit: layers are prefetched one ahead, and sent back when others need the room. */
+
+import { showProgress } from '../../src/collect/index.ts';
 import {
   compilationError,
   compileAllocator,
@@ -6,7 +8,6 @@ import {
   type UnifiedMempool,
 } from '../../src/memory/index.ts';
 import { deviceNamed, Refused, runExample, wrapped } from '../command-line.ts';
-import { shown } from '../live-display.ts';
 import { Network } from './network.ts';
 import { type CommandLine, help, layerBytes, parseCommandLine } from './options.ts';
 import { WeightWindow } from './window.ts';
@@ -78,7 +79,7 @@ async function main(settings: CommandLine): Promise<number> {
       if (json) console.log(JSON.stringify(step));
     });
     const how = prefetch ? 'with' : 'without';
-    return shown(training, json ? {} : { live: () => [`${how} prefetch: step ${done} of ${steps}`] });
+    return showProgress(training, json ? {} : { live: () => [`${how} prefetch: step ${done} of ${steps}`] });
   };
   const ahead = await run(true);
   const demand = await run(false);

@@ -1,6 +1,7 @@
 /** Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the device has them. */
+
+import { showProgress } from '../../src/collect/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
-import { shown } from '../live-display.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { progressLine, progressObject, summaryObject, summaryText } from './report.ts';
 import { PixelRun } from './run.ts';
@@ -23,7 +24,7 @@ async function main({ run: options, json }: CommandLine): Promise<number> {
     if (now.seconds - before.seconds > SECONDS) before = now;
     return told;
   };
-  const result = await shown(
+  const result = await showProgress(
     pixels.run({ ...options, device: device.name }, interrupt.signal),
     json
       ? { line: () => JSON.stringify(line(progressObject)) }

@@ -16,14 +16,17 @@ export interface Policy {
 export interface Explore {
   /** so many steps at first are random; default 0 */
   randomSteps?: number;
+  /** a random action is kept for so many steps: gets further in environments that answer slowly. Default 1 */
+  hold?: number;
   /** of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so many steps */
   epsilon?: { from?: number; to: number; steps: number };
 }
 
 export function checkExplore(explore: Explore, spaces: Spaces): void {
-  checkKeys('explore', explore, ['randomSteps', 'epsilon']);
+  checkKeys('explore', explore, ['randomSteps', 'hold', 'epsilon']);
   const { randomSteps = 0, epsilon } = explore;
   checkCount('explore.randomSteps', randomSteps, 0);
+  checkCount('explore.hold', explore.hold ?? 1);
   if (epsilon === undefined) return;
   checkKeys('explore.epsilon', epsilon, ['from', 'to', 'steps']);
   const { from = 1, to, steps } = epsilon;
@@ -43,6 +46,9 @@ export class Explorer {
   readonly #random: Random;
   readonly #actions: Float32Array;
   readonly #workers: number;
+  /** what was last done at random, and for how many steps it is still kept; of each environment */
+  readonly #held: Float32Array;
+  readonly #left: Int32Array;
   /** of this worker */
   #steps = 0;
   #acts: boolean;
@@ -59,6 +65,8 @@ export class Explorer {
     this.#random = random;
     this.#workers = workers;
     this.#actions = new Float32Array(count * spaces.action.size);
+    this.#held = new Float32Array(this.#actions.length);
+    this.#left = new Int32Array(count);
     this.#acts = policy !== null && policy.load === undefined;
   }
 
@@ -72,28 +80,37 @@ export class Explorer {
     const { randomSteps = 0, epsilon } = this.#explore;
     const steps = this.#steps * this.#workers;
     this.#steps += n;
-    if (!this.#acts || steps < randomSteps) return this.#anything(n);
+    if (!this.#acts || steps < randomSteps) {
+      for (let i = 0; i < n; i++) this.#draw(i);
+      return this.#actions;
+    }
     const chosen = (this.#policy as Policy).act(obs, n);
     if (epsilon === undefined || typeof chosen?.length !== 'number') return chosen;
     const { from = 1, to, steps: over } = epsilon;
     const share = steps >= over ? to : from + ((to - from) * steps) / over;
     if (share === 0) return chosen;
-    const { n: actions } = this.#spaces.action as { n: number };
     if (chosen.length !== n) return chosen;
-    for (let i = 0; i < n; i++)
-      this.#actions[i] = this.#random.next() < share ? this.#random.below(actions) : (chosen[i] as number);
+    const { hold = 1 } = this.#explore;
+    for (let i = 0; i < n; i++) {
+      // Held ones count as one draw each: the share of random steps stays what was asked for.
+      if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share))) this.#draw(i);
+      else this.#actions[i] = chosen[i] as number;
+    }
     return this.#actions;
   }
 
-  /** Every action of the space is as likely. */
-  #anything(n: number): Float32Array {
+  /** A random action of environment i, every one of the space as likely, or the one that is kept. */
+  #draw(i: number): void {
     const { action } = this.#spaces;
-    const actions = this.#actions;
-    if (action.kind === 'discrete') for (let i = 0; i < n; i++) actions[i] = this.#random.below(action.n);
-    else
-      for (let i = 0, at = 0; i < n; i++)
-        for (let j = 0; j < action.size; j++, at++)
-          actions[at] = this.#random.between(action.low[j] as number, action.high[j] as number);
-    return actions;
+    const { size } = action;
+    if (this.#left[i] === 0) {
+      this.#left[i] = this.#explore.hold ?? 1;
+      if (action.kind === 'discrete') this.#held[i] = this.#random.below(action.n);
+      else
+        for (let j = 0; j < size; j++)
+          this.#held[i * size + j] = this.#random.between(action.low[j] as number, action.high[j] as number);
+    }
+    this.#left[i]!--;
+    for (let at = i * size; at < (i + 1) * size; at++) this.#actions[at] = this.#held[at] as number;
   }
 }

@@ -1,6 +1,6 @@
-/** How an example shows its progress: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
+/** How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
 
-export interface Progress {
+export interface Display {
   /** what a terminal shows now; every line is cut to fit */
   live?: () => readonly string[];
   /** a line for a pipe, once a second */
@@ -17,7 +17,7 @@ export function cut(line: string, columns: number): string {
 }
 
 /** Shows the progress until the work is over. The live lines are gone then: what is printed next stands alone. */
-export async function shown<T>(work: Promise<T>, { live, line }: Progress, out = process.stdout): Promise<T> {
+export async function showProgress<T>(work: Promise<T>, { live, line }: Display, out = process.stdout): Promise<T> {
   let height = 0;
   const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {

@@ -1,0 +1,85 @@
+/** Whole episodes of a policy as it is, apart from collecting and learning. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { checkCount, checkKeys, shown } from '../checks.ts';
+import { typeError } from '../errors.ts';
+import { Random } from '../random.ts';
+import type { AnyEnvironment } from './environment.ts';
+import type { Policy } from './explore.ts';
+import { VectorEnvironment } from './vector-environment.ts';
+
+export interface EvaluateOptions {
+  /** they are stepped together, the policy acts for all at once; they stay open */
+  environments: readonly AnyEnvironment[];
+  policy: Policy;
+  /** how many, each from its own seed; default 10 */
+  episodes?: number;
+  /** default 0 */
+  seed?: number;
+  /** ends it: rejects with the signal's reason */
+  signal?: AbortSignal;
+}
+
+export interface Evaluation {
+  readonly meanReturn: number;
+  /** standard deviation of the returns */
+  readonly deviation: number;
+  /** of each episode, in the order of their seeds */
+  readonly returns: Float64Array;
+  readonly lengths: Float64Array;
+}
+
+/** Streams of a seed that collectors do not use: they count from 0. */
+const STREAM = 2 ** 20;
+const SEEDS = 2 ** 31;
+/** Milliseconds after which other work of the thread has its turn. */
+const SLICE_MS = 8;
+
+/**
+ * Plays so many episodes to their ends. Episode k begins with the same seed whatever the number of environments. Other work of
+ * the thread goes on in between.
+ */
+export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  checkKeys('evaluate', options, ['environments', 'policy', 'episodes', 'seed', 'signal']);
+  const { environments, policy, episodes = 10, seed = 0, signal } = options;
+  checkCount('episodes', episodes);
+  checkCount('seed', seed, 0);
+  if (!Array.isArray(environments) || environments.length === 0)
+    throw typeError(`environments must be an array with an environment at least, got ${shown(environments)}`);
+  if (typeof policy?.act !== 'function')
+    throw typeError(`policy must be something with act(obs, n), got ${shown(policy)}`);
+  const used = environments.slice(0, episodes);
+  const random = new Random(seed, STREAM);
+  const seeds = Array.from({ length: episodes }, () => random.below(SEEDS));
+  const returns = new Float64Array(episodes);
+  const lengths = new Float64Array(episodes);
+  const playing = new Int32Array(used.length);
+  let next = 0;
+  const vector = new VectorEnvironment({
+    environments: used,
+    nextSeed(i) {
+      if (next === episodes) return null;
+      playing[i] = next;
+      return seeds[next++] as number;
+    },
+    ended(i, value, length) {
+      returns[playing[i] as number] = value;
+      lengths[playing[i] as number] = length;
+    },
+  });
+  await vector.begin();
+  const isFloat = vector.obs instanceof Float32Array;
+  const seen = isFloat ? (vector.obs as Float32Array) : new Float32Array(vector.obs.length);
+  let since = performance.now();
+  while (vector.going > 0) {
+    if (!isFloat) seen.set(vector.obs as never);
+    const promised = vector.step(policy.act(seen, used.length));
+    if (promised) await promised;
+    if (performance.now() - since < SLICE_MS) continue;
+    signal?.throwIfAborted();
+    await turn();
+    since = performance.now();
+  }
+  const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
+  const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
+  return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
+}

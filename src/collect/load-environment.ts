@@ -1,0 +1,19 @@
+/** An environment out of a user's module. */
+import { shown } from '../checks.ts';
+import { typeError } from '../errors.ts';
+import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
+
+type Make = (context: EnvironmentContext) => AnyEnvironment | Promise<AnyEnvironment>;
+type Made = new (context: EnvironmentContext) => AnyEnvironment;
+
+/** The module's default export: a class, or a function that gives an environment or a promise of one. */
+export async function environmentMaker(module: string): Promise<Make> {
+  const { default: made } = (await import(module)) as { default?: Make | Made };
+  if (typeof made !== 'function')
+    throw typeError(
+      `${module} must export an environment's class as its default, or a function that makes one; it exports ${shown(made)}`,
+    );
+  // Only functions that are classes refuse to be called, so a class is known by its text.
+  const isClass = /^class\b/.test(Function.prototype.toString.call(made));
+  return isClass ? (context) => new (made as Made)(context) : (made as Make);
+}

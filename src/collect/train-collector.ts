@@ -1,0 +1,28 @@
+/** The collectors of train(): environments of the user's module, and a policy of the learner's kind. */
+import type { CollectorContext } from '../collectors/collector.ts';
+import { type PolicyPlan, policyOf } from './algorithms.ts';
+import type { Explore } from './explore.ts';
+import { environmentMaker } from './load-environment.ts';
+import { vectorCollector } from './vector-collector.ts';
+
+export interface TrainCollectorOptions {
+  environment: string;
+  environmentOptions: unknown;
+  /** of a ReplayBuffer; lanes say how many otherwise */
+  environments: number;
+  policy: PolicyPlan;
+  noise: number;
+  explore: Explore;
+}
+
+export default async function trainCollector(context: CollectorContext<TrainCollectorOptions>) {
+  const { environment, environmentOptions, environments, policy, noise, explore } = context.options;
+  const make = await environmentMaker(environment);
+  const factory = vectorCollector<TrainCollectorOptions>({
+    make: ({ index }) => make({ index, options: environmentOptions }),
+    ...(context.writer === null ? { environments } : {}),
+    policy: ({ seed }) => policyOf(policy, { greedy: false, seed, noise }),
+    explore,
+  });
+  return factory(context);
+}

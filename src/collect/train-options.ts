@@ -1,0 +1,193 @@
+/** What train() is told, checked, with everything that follows from it. */
+import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { checkSignal } from '../wait/wait.ts';
+import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
+import { checkExplore, type Explore } from './explore.ts';
+import type { Spaces } from './spaces.ts';
+
+/** A look at the newest weights. */
+export interface CurvePoint {
+  /** environment steps of all collectors so far, and gradient steps of the learner */
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  /** of so many greedy episodes: mean and standard deviation of their returns */
+  readonly episodes: number;
+  readonly meanReturn: number;
+  readonly deviation: number;
+}
+
+export interface TrainOptions {
+  /** module whose default export is the environment's class, or a function that makes one; each thread loads it */
+  environment: URL;
+  /** what that is given as `options`; cloned */
+  environmentOptions?: unknown;
+  learner: LearnerChoice;
+  /** default 'auto' */
+  device?: string;
+  /** of weights, draws, environments and exploration; threads race, so two runs of one seed still differ. Default 0 */
+  seed?: number;
+  /** collector threads; default 1 */
+  workers?: number;
+  /** environments of each; default 1 */
+  environments?: number;
+  /** environment steps in all; default 100,000 */
+  steps?: number;
+  /** gives up after so many seconds */
+  seconds?: number;
+  /** the mean return at which it is solved, and over */
+  goal?: number;
+  /** gradient steps for each environment step; default 1 */
+  updatesPerStep?: number;
+  /** gradient steps of a tick; default 1, of a learner that moves parts every so many steps that many */
+  minibatches?: number;
+  /** steps that the buffer holds; default 1,000,000, at most `steps` */
+  capacity?: number;
+  /** steps before the first update; default 1,000. They are random, unless `explore` says otherwise. */
+  warmUp?: number;
+  /** rewards of so many steps in one row; default 1 */
+  nStep?: number;
+  /** rows that were far off are drawn more often; default false */
+  prioritized?: boolean;
+  /** default: random in the warm-up; of dqn epsilon falls from 1 to 0.05 over 10,000 steps */
+  explore?: Explore;
+  /** of td3: deviation of the noise on actions, in half widths of the box; default 0.1 */
+  noise?: number;
+  evaluation?: {
+    /** environment steps between two looks; default a twentieth of all */
+    every?: number;
+    /** greedy episodes of a look; default 10 */
+    episodes?: number;
+    /** of the last look, and of the one that confirms the goal: with other seeds; default 100 */
+    confirm?: number;
+  };
+  /** ends it, with what has been reached */
+  signal?: AbortSignal;
+  /** shows on the terminal how it goes; default false */
+  display?: boolean;
+  /** told of each look */
+  onPoint?: (point: CurvePoint) => void;
+}
+
+export interface TrainPlan
+  extends Required<Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions'>> {
+  environmentOptions: unknown;
+  learner: LearnerPlan;
+  algorithm: LearnerChoice['algorithm'];
+  /** of one step */
+  gamma: number;
+  explore: Explore;
+  evaluation: { every: number; episodes: number; confirm: number };
+  spaces: Spaces;
+  /** rows of a tick */
+  sampleCount: number;
+  /** ticks of the whole training */
+  ticks: number;
+  /** the buffer keeps each environment's steps in order */
+  ordered: boolean;
+}
+
+const keys = [
+  ...['environment', 'environmentOptions', 'learner', 'device', 'seed', 'workers', 'environments', 'steps', 'seconds'],
+  ...['goal', 'updatesPerStep', 'minibatches', 'capacity', 'warmUp', 'nStep', 'prioritized', 'explore', 'noise'],
+  ...['evaluation', 'signal', 'display', 'onPoint'],
+];
+
+/** What can be said before the environment is known. */
+export function checkTrain(options: TrainOptions): void {
+  checkKeys('train', options, keys);
+  const { environment, signal, onPoint, goal, seconds, updatesPerStep = 1, noise = 0.1 } = options;
+  if (!(environment instanceof URL))
+    throw typeError(
+      `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${shown(environment)}`,
+    );
+  for (const [name, least, most] of [
+    ...([
+      ['seed', 0],
+      ['workers', 1, 64],
+      ['environments', 1, 2 ** 16],
+      ['steps', 1],
+      ['minibatches', 1],
+    ] as const),
+    ...([
+      ['capacity', 2],
+      ['warmUp', 1],
+      ['nStep', 1, 2 ** 16],
+    ] as const),
+  ] as const)
+    if (options[name] !== undefined) checkCount(name, options[name], least, most);
+  checkPositive('updatesPerStep', updatesPerStep);
+  if (seconds !== undefined) checkPositive('seconds', seconds);
+  if (goal !== undefined && (typeof goal !== 'number' || Number.isNaN(goal)))
+    throw typeError(`goal must be a number, got ${shown(goal)}`);
+  if (typeof noise !== 'number' || !(noise >= 0))
+    throw rangeError(`noise must be a number of at least 0, got ${shown(noise)}`);
+  checkFlag('prioritized', options.prioritized ?? false);
+  checkFlag('display', options.display ?? false);
+  checkSignal(signal);
+  if (onPoint !== undefined && typeof onPoint !== 'function')
+    throw typeError(`onPoint must be a function, got ${shown(onPoint)}`);
+  const { evaluation = {} } = options;
+  checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
+  for (const name of ['every', 'episodes', 'confirm'] as const)
+    if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
+}
+
+function checkPositive(name: string, value: unknown): void {
+  if (typeof value !== 'number' || !(value > 0))
+    throw rangeError(`${name} must be a number above 0, got ${shown(value)}`);
+}
+
+/** With defaults in place. Throws for what the environment's spaces do not fit. */
+export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
+  const { seed = 0, workers = 1, environments = 1, steps = 100_000, updatesPerStep = 1, nStep = 1 } = options;
+  const { learner: choice, prioritized = false, evaluation = {}, warmUp = 1000 } = options;
+  const ordered = nStep > 1 || prioritized;
+  // Rows of several steps bring their discounts; a learner takes those or its own.
+  const { gamma = 0.99, ...others } = choice ?? {};
+  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, seed);
+  const { minibatches = learner.cycle } = options;
+  if (minibatches % learner.cycle !== 0)
+    throw rangeError(
+      `minibatches must be a multiple of ${learner.cycle}, so that a tick holds whole cycles; got ${minibatches}`,
+    );
+  if (steps <= warmUp) throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
+  const all = workers * environments;
+  const room = Math.max(options.capacity ?? Math.min(1_000_000, steps), warmUp, 2 * all);
+  const { algorithm } = choice;
+  const epsilon = algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
+  const explore = options.explore ?? { randomSteps: warmUp, ...epsilon };
+  checkExplore(explore, spaces);
+  return {
+    ...{
+      device: 'auto',
+      seconds: Number.POSITIVE_INFINITY,
+      goal: Number.POSITIVE_INFINITY,
+      noise: 0.1,
+      display: false,
+    },
+    ...{ signal: new AbortController().signal, onPoint: () => {} },
+    ...options,
+    ...{
+      seed,
+      workers,
+      environments,
+      steps,
+      updatesPerStep,
+      nStep,
+      prioritized,
+      warmUp,
+      minibatches,
+      algorithm,
+      gamma,
+    },
+    environmentOptions: options.environmentOptions,
+    // All lanes are of one length.
+    capacity: ordered ? Math.ceil(room / all) * all : room,
+    evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
+    ...{ learner, explore, spaces, ordered },
+    sampleCount: learner.batchSize * minibatches,
+    ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
+  };
+}

@@ -1,0 +1,278 @@
+/**
+ * A training from an environment's module to a curve: buffer, learner, pipeline and collectors are opened, run beside each other,
+ * looked at, and closed. What takes longer than this is written out in examples/cartpole-dqn.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { RateLimiter } from '../buffer/rate-limiter.ts';
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { CollectorPool } from '../collectors/collector-pool.ts';
+import { openDevice } from '../device/open.ts';
+import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { prioritized } from '../trajectories/prioritized.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import { type AnyLearner, publishedOf } from './algorithms.ts';
+import type { AnyEnvironment } from './environment.ts';
+import type { Policy } from './explore.ts';
+import { showProgress } from './live-display.ts';
+import { environmentMaker } from './load-environment.ts';
+import { Looks } from './looks.ts';
+import { spacesOf } from './spaces.ts';
+import type { TrainCollectorOptions } from './train-collector.ts';
+import { type CurvePoint, checkTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
+import { liveLines, plainLine } from './train-text.ts';
+
+/** How a training stands. */
+export interface TrainProgress {
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  readonly episodes: number;
+  /** of the last episodes of each collector, which explore; NaN before the first */
+  readonly meanReturn: number;
+  /** the learner's, smoothed over some fifty ticks */
+  readonly scalars: Readonly<Record<string, number>>;
+  /** the last look */
+  readonly point: CurvePoint | null;
+  readonly waitingFor: string;
+}
+
+export interface TrainResult {
+  /** the goal was reached, and confirmed by other episodes */
+  readonly solved: boolean;
+  /** of `evaluation.confirm` greedy episodes with the last weights; null when interrupted before a look, or without weights */
+  readonly meanReturn: number | null;
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  /** ended by the caller's signal */
+  readonly interrupted: boolean;
+  readonly curve: readonly CurvePoint[];
+  /** the learner's published vector that was looked at last */
+  readonly weights: Float32Array;
+  /** acts greedily by it */
+  readonly policy: Policy;
+}
+
+const COLLECTOR = new URL('./train-collector.js', import.meta.url);
+/** Between two looks at how far it is. */
+const LOOK_MS = 20;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Environments that evaluations step together, at most. */
+const TESTERS = 10;
+/** Weight of a new tick in the smoothed scalars. */
+const SMOOTHING = 0.02;
+/** Importance weights count more, the longer it trains: beta from here to 1. */
+const FIRST_BETA = 0.4;
+
+/**
+ * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. Rejects when an environment, a
+ * collector or an actor fails; everything is closed then, too.
+ */
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  checkTrain(options);
+  const make = await environmentMaker(options.environment.href);
+  const testers: AnyEnvironment[] = [];
+  try {
+    const first = await make({ index: 0, options: options.environmentOptions });
+    testers.push(first);
+    const plan = trainPlan(options, spacesOf(first));
+    const count = Math.min(TESTERS, Math.max(plan.evaluation.episodes, plan.evaluation.confirm));
+    for (let index = 1; index < count; index++)
+      testers.push(await make({ index, options: options.environmentOptions }));
+    const training = new Training(plan, testers);
+    const running = training.run();
+    if (!plan.display) return await running;
+    const progress = () => training.progress();
+    return await showProgress(running, {
+      live: () => liveLines(progress(), plan),
+      line: () => plainLine(progress(), plan),
+    });
+  } finally {
+    await Promise.allSettled(testers.map(async (environment) => environment.close?.()));
+  }
+}
+
+class Training {
+  readonly #plan: TrainPlan;
+  readonly #testers: readonly AnyEnvironment[];
+  readonly #curve: CurvePoint[] = [];
+  readonly #scalars: Record<string, number> = {};
+  #ticks = 0;
+  #begin = performance.now();
+  #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
+    ...{ steps: 0, episodes: 0, meanReturn: Number.NaN },
+  });
+  #waitingFor: () => string = () => '';
+
+  constructor(plan: TrainPlan, testers: readonly AnyEnvironment[]) {
+    this.#plan = plan;
+    this.#testers = testers;
+  }
+
+  progress(): TrainProgress {
+    return {
+      ...this.#collected(),
+      updates: this.#ticks * this.#plan.minibatches,
+      seconds: (performance.now() - this.#begin) / 1000,
+      scalars: this.#scalars,
+      point: this.#curve.at(-1) ?? null,
+      waitingFor: this.#waitingFor(),
+    };
+  }
+
+  async run(): Promise<TrainResult> {
+    const plan = this.#plan;
+    using device = openDevice(plan.device);
+    using learner = plan.learner.make(device);
+    await learner.ready;
+    const limiter = limiterOf(plan);
+    using buffer = bufferOf(plan, limiter);
+    const mailbox = WeightMailbox.create({ length: publishedOf(learner).size });
+    await using pipeline = await this.#open(buffer, learner, mailbox);
+    this.#waitingFor = () => pipeline.waitingFor();
+    await using pool = await CollectorPool.open({
+      ...{ entry: COLLECTOR, buffer, mailbox, workers: plan.workers, seed: plan.seed, options: collectorOptions(plan) },
+    });
+    this.#collected = () => pool.statistics();
+    this.#begin = performance.now();
+    const stop = new AbortController();
+    const signal = AbortSignal.any([plan.signal, stop.signal]);
+    const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));
+    const running = pipeline.run({ ticks: plan.ticks, signal, publishEvery: 1 });
+    const looks = new Looks(plan, mailbox, this.#testers);
+    const failing = Promise.race([running.then(() => {}), pool.done]);
+    try {
+      const solved = await this.#watch(looks, failing, signal, (beta) => plan.prioritized && pipeline.setBeta(beta));
+      stop.abort();
+      await running;
+      const progress = this.progress();
+      const interrupted = plan.signal.aborted;
+      // What was confirmed is not judged again.
+      if (solved === null && !interrupted) await this.#look(looks, plan.evaluation.confirm, progress);
+      const { steps, updates, seconds } = progress;
+      const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
+      return {
+        ...{ solved: solved !== null || (meanReturn !== null && !interrupted && meanReturn >= plan.goal), meanReturn },
+        ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights: looks.weights, policy: looks.policy },
+      };
+    } finally {
+      clearTimeout(timer);
+      stop.abort();
+      await Promise.allSettled([running, failing]);
+    }
+  }
+
+  /** Looks every so many steps, until the run is over; the confirmed mean return, or null. */
+  async #watch(
+    looks: Looks,
+    over: Promise<void>,
+    signal: AbortSignal,
+    anneal: (beta: number) => void,
+  ): Promise<number | null> {
+    const { evaluation, goal, steps: all } = this.#plan;
+    let due = evaluation.every;
+    let done = false;
+    const ended = over.then(() => {
+      done = true;
+    });
+    while (!done && !signal.aborted) {
+      const { steps } = this.#collected();
+      anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
+      if (steps >= due) {
+        due = (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
+        const point = await this.#look(looks, evaluation.episodes, this.progress(), signal);
+        // Looking often does not flatter the result: others have to say the same.
+        if (point !== null && point.meanReturn >= goal) {
+          const confirmed = await this.#look(looks, evaluation.confirm, this.progress(), signal, point);
+          if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
+        }
+      }
+      await Promise.race([wait(LOOK_MS), ended]);
+    }
+    await ended;
+    return null;
+  }
+
+  /** A look becomes a point of the curve; null without weights, or when it was ended. `again`: at the same weights as that one. */
+  async #look(
+    looks: Looks,
+    episodes: number,
+    { steps, updates, seconds }: TrainProgress,
+    signal?: AbortSignal,
+    again?: CurvePoint,
+  ): Promise<CurvePoint | null> {
+    const seen = await looks.look(episodes, again === undefined, signal);
+    if (seen === null) return null;
+    const at = again ?? { steps, updates, seconds };
+    const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
+    if (again) this.#curve.pop();
+    this.#curve.push(point);
+    this.#plan.onPoint(point);
+    return point;
+  }
+
+  async #open(buffer: ReplayBuffer | TrajectoryBuffer, learner: AnyLearner, mailbox: WeightMailbox) {
+    const { device, sampleCount, seed, nStep, gamma, prioritized: byPriority } = this.#plan;
+    const common = { device, sampleCount, mailbox, baseSeed: (seed * 1_000_003) % 2 ** 31 };
+    const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
+    const pipeline =
+      buffer instanceof ReplayBuffer
+        ? await ReplayPipeline.open({ ...common, buffer })
+        : await ReplayPipeline.open({ ...common, ...sampled, buffer, view: buffer.transitions({ nStep, gamma }) });
+    try {
+      const update = learner.update.bind(learner) as (...given: unknown[]) => void;
+      const weights = publishedOf(learner);
+      pipeline.capture((batch, { stream, out }) => update(stream, batch, out), { scalars: learner.scalars, weights });
+      pipeline.on('tick', ({ scalars }) => this.#count(scalars));
+      return pipeline;
+    } catch (error) {
+      await pipeline.close();
+      throw error;
+    }
+  }
+
+  #count(scalars: Readonly<Record<string, number>>): void {
+    this.#ticks++;
+    for (const [name, value] of Object.entries(scalars)) {
+      const before = this.#scalars[name];
+      this.#scalars[name] = before === undefined ? value : before + SMOOTHING * (value - before);
+    }
+  }
+}
+
+function limiterOf({ learner, updatesPerStep, warmUp, sampleCount, workers, environments }: TrainPlan): RateLimiter {
+  const samplesPerInsert = learner.batchSize * updatesPerStep;
+  return RateLimiter.create({
+    ...{ samplesPerInsert, minSize: warmUp, gateAdd: true },
+    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    errorBuffer: 2 * (sampleCount + samplesPerInsert * environments * workers),
+  });
+}
+
+function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | TrajectoryBuffer {
+  const { capacity, spaces, ordered, workers, environments } = plan;
+  const { size } = spaces.action;
+  if (!ordered)
+    return ReplayBuffer.offPolicy({
+      capacity,
+      obsDim: spaces.observation.size,
+      actionDim: size,
+      limiter,
+    }) as ReplayBuffer;
+  const fields = {
+    obs: { shape: [spaces.observation.size], observation: true },
+    actions: { shape: spaces.action.kind === 'discrete' ? [] : [size] },
+  } as const;
+  return TrajectoryBuffer.create({
+    capacity,
+    lanes: workers * environments,
+    fields,
+    limiter,
+  }) as unknown as TrajectoryBuffer;
+}
+
+function collectorOptions(plan: TrainPlan): TrainCollectorOptions {
+  const { environment, environmentOptions, environments, learner, noise, explore } = plan;
+  return { environment: environment.href, environmentOptions, environments, policy: learner.policy, noise, explore };
+}

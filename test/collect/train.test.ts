@@ -1,0 +1,206 @@
+/** A training as a whole: it learns, stops where it should, and leaves nothing open, however it ends. */
+import { expect } from 'chai';
+import CartPole from '../../examples/environments/cart-pole.ts';
+import { type CurvePoint, evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
+import { rejection } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { Counting } from './counting.ts';
+import type { TargetOptions } from './target.ts';
+
+const target = new URL('./target.js', import.meta.url);
+const own = (name: string) => new URL(`../../examples/environments/${name}.js`, import.meta.url);
+
+const small = { actorHidden: [16], criticHidden: [16], batchSize: 32, gamma: 0 };
+const fast = { actorOptimiser: { learningRate: 3e-3 }, criticOptimiser: { learningRate: 3e-3 } };
+const learners = {
+  dqn: { algorithm: 'dqn', hidden: [16], batchSize: 32, gamma: 0, learningRate: 3e-3 },
+  td3: { algorithm: 'td3', ...small, ...fast },
+  sac: { algorithm: 'sac', ...small, ...fast },
+} as const;
+
+/** A training of the small environment. */
+const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): TrainOptions => {
+  const environmentOptions: TargetOptions = words ? { words } : {};
+  const evaluation = { every: 500, episodes: 5, confirm: 20 };
+  return {
+    ...{ environment: target, environmentOptions, learner: learners.sac, device: TESTED, steps: 4000, warmUp: 200 },
+    ...{ environments: 2, evaluation },
+    ...change,
+  };
+};
+const words = () => new Int32Array(new SharedArrayBuffer(8));
+
+describe('collect/train', function () {
+  this.timeout(60_000);
+
+  for (const [name, learner] of Object.entries(learners))
+    it(`${name} learns, stops at its goal, and acts by what it learned`, async () => {
+      const discrete = name === 'dqn';
+      const count = words();
+      const points: CurvePoint[] = [];
+      const result = await train(
+        training({
+          ...{ learner, goal: discrete ? 4.9 : -0.05, onPoint: (point) => points.push(point) },
+          environmentOptions: { discrete, words: count },
+        }),
+      );
+      expect(result.solved, JSON.stringify(result.curve)).to.equal(true);
+      expect(result.meanReturn).to.be.at.least(discrete ? 4.9 : -0.05);
+      expect(result.interrupted).to.equal(false);
+      expect(result.curve.at(-1)).to.include({ episodes: 20, meanReturn: result.meanReturn });
+      // The look that was confirmed was told, and the one that confirmed it stands in its place.
+      expect(points.at(-1)).to.equal(result.curve.at(-1));
+      for (const [i, { steps }] of result.curve.entries())
+        if (i > 0) expect(steps).to.be.greaterThan(result.curve[i - 1]!.steps);
+      const [high, low] = [0.8, -0.8].map((x) => result.policy.act(Float32Array.of(x, 1), 1)[0]!);
+      if (discrete) expect([high, low]).to.deep.equal([1, 0]);
+      else expect(Math.max(Math.abs(high! - 0.4), Math.abs(low! + 0.4))).to.be.below(0.2);
+      expect([count[0], count[1]], 'made and closed').to.deep.equal([12, 12]);
+    });
+
+  it('rows of several steps, drawn by priorities, train too', async () => {
+    const learner = { ...learners.dqn, gamma: 0.5, double: true, dueling: true };
+    const { updates, steps, curve } = await train(
+      training({ learner, nStep: 3, prioritized: true, environmentOptions: { discrete: true }, steps: 2000 }),
+    );
+    expect(steps).to.be.within(2000, 2200);
+    expect(updates).to.equal(1800);
+    expect(curve.at(-1)!.meanReturn).to.be.greaterThan(3.5);
+  });
+
+  it('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
+    const { updates, steps } = await train(
+      training({ updatesPerStep: 0.5, minibatches: 4, workers: 2, steps: 3000, evaluation: { confirm: 1 } }),
+    );
+    expect(updates).to.equal(1400);
+    expect(steps).to.be.within(2900, 3100);
+  });
+
+  it('without its goal it ends with its steps, and says what it is worth', async () => {
+    const { solved, meanReturn, curve } = await train(training({ goal: 1, steps: 1000 }));
+    expect([solved, meanReturn]).to.deep.equal([false, curve.at(-1)!.meanReturn]);
+    expect(curve.at(-1)!.episodes).to.equal(20);
+  });
+
+  it('ends with its seconds, and with its signal; what was reached is given back', async () => {
+    const timed = await train(training({ steps: 10_000_000, seconds: 0.5 }));
+    expect(timed.seconds).to.be.within(0.4, 5);
+    expect(timed.interrupted).to.equal(false);
+    const stop = new AbortController();
+    const count = words();
+    const stopped = await train(
+      training({ steps: 10_000_000, signal: stop.signal, onPoint: () => stop.abort() }, count),
+    );
+    expect(stopped.interrupted).to.equal(true);
+    expect(stopped.meanReturn).to.equal(stopped.curve[0]!.meanReturn);
+    expect(count[0]).to.equal(count[1]);
+    const before = await train(training({ signal: AbortSignal.abort() }));
+    expect(before).to.deep.include({ interrupted: true, meanReturn: null, curve: [], solved: false });
+  });
+
+  it('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
+    const count = words();
+    const environmentOptions = { failAt: 700, words: count };
+    const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
+    expect(error.message).to.match(/environment \d broke/);
+    expect(count[0]).to.equal(count[1]);
+    const here = await rejection(
+      train(
+        training({
+          environmentOptions: { failAt: 30, words: count },
+          warmUp: 10,
+          evaluation: { every: 15, episodes: 10 },
+        }),
+      ),
+    );
+    expect(here.message).to.match(/environment \d broke/);
+    expect(count[0]).to.equal(count[1]);
+  });
+
+  it('what does not fit is told before anything runs', async () => {
+    const cases: [Partial<TrainOptions>, RegExp][] = [
+      [{ environment: './target.js' as never }, /^environment must be the URL of its module, .* got '.\/target.js'$/],
+      [{ environment: new URL('./no-environment.js', import.meta.url) }, /Cannot find module/],
+      [
+        { environment: new URL('../rig/until.js', import.meta.url) },
+        /must export an environment's class as its default/,
+      ],
+      [
+        { learner: { algorithm: 'ppo' } as never },
+        /^learner must be \{ algorithm: 'dqn' \| 'td3' \| 'sac', … \}, got 'ppo'$/,
+      ],
+      [
+        { learner: learners.dqn },
+        /^dqn is for \{ n \} actions; the environment has observations 2 float32, actions 1$/,
+      ],
+      [{ learner: { ...learners.sac, obsDim: 3 } as never }, /^learner: 'obsDim' follows from the environment/],
+      [{ learner: { ...learners.sac, lr: 3 } as never }, /^SacLearner: unknown option 'lr'/],
+      [{ learner: { ...learners.td3, actorEvery: 3 }, minibatches: 2 }, /^minibatches must be a multiple of 3/],
+      [{ steps: 100 }, /^steps must be more than warmUp, got 100 and 200$/],
+      [{ updatesPerStep: 0 }, /^updatesPerStep must be a number above 0, got 0$/],
+      [{ workers: 65 }, /^workers must be a whole number of at least 1 and at most 64/],
+      [{ evaluation: { evry: 3 } as never }, /^evaluation: unknown option 'evry'/],
+      [{ gaol: 3 } as never, /^train: unknown option 'gaol'/],
+      [{ explore: { epsilon: { to: 0, steps: 3 } } }, /^explore.epsilon is for discrete actions/],
+      [{ device: 'gpu:9' }, /unknown device/],
+      [{ noise: -1 }, /^noise must be a number of at least 0/],
+      [{ seconds: Number.NaN }, /^seconds must be a number above 0/],
+    ];
+    for (const [change, says] of cases) expect((await rejection(train(training(change)))).message).to.match(says);
+  });
+
+  it('Pendulum is solved by SAC in seconds', async () => {
+    const hidden = { actorHidden: [64, 64], criticHidden: [64, 64] };
+    const rates = { actorOptimiser: { learningRate: 1e-3 }, criticOptimiser: { learningRate: 1e-3 } };
+    const { solved, meanReturn, seconds } = await train({
+      ...{ environment: own('pendulum'), learner: { algorithm: 'sac', ...hidden, ...rates }, device: TESTED, seed: 3 },
+      ...{ environments: 4, steps: 20_000, seconds: 60, goal: -200, evaluation: { every: 1000 } },
+    });
+    expect(solved, `${meanReturn} in ${seconds} s`).to.equal(true);
+  });
+});
+
+describe('collect/evaluate', () => {
+  it('each episode is the same, however many environments play', async () => {
+    const policy = {
+      act: (obs: Float32Array, n: number) => Array.from({ length: n }, (_, i) => Number(obs[4 * i + 2]! > 0)),
+    };
+    const poles = (count: number) => Array.from({ length: count }, () => new CartPole());
+    const [one, four] = [
+      await evaluate({ environments: poles(1), policy, episodes: 9, seed: 4 }),
+      await evaluate({ environments: poles(4), policy, episodes: 9, seed: 4 }),
+    ];
+    expect(one.returns).to.deep.equal(four.returns);
+    expect(one.lengths).to.deep.equal(one.returns);
+    expect(new Set(one.returns).size).to.be.greaterThan(3);
+    const mean = one.returns.reduce((sum, value) => sum + value) / 9;
+    expect(one.meanReturn).to.be.closeTo(mean, 1e-9);
+    expect(one.deviation ** 2).to.be.closeTo(
+      one.returns.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 9,
+      1e-6,
+    );
+    expect((await evaluate({ environments: poles(4), policy, episodes: 9, seed: 5 })).returns).not.to.deep.equal(
+      one.returns,
+    );
+  });
+
+  it('environments that answer later play as well; its signal ends it; refusals', async () => {
+    const environments = [0, 1].map((index) => new Counting(index, { later: true }));
+    const policy = { act: (_: Float32Array, n: number) => new Float32Array(2 * n) };
+    const { returns, lengths } = await evaluate({ environments, policy, episodes: 4 });
+    expect([...lengths]).to.deep.equal([3, 4, 3, 4]);
+    expect([...returns]).to.deep.equal([6, 50, 6, 50]);
+    const endless = Object.assign(new Counting(1e9, {}));
+    const stop = AbortSignal.timeout(20);
+    expect((await rejection(evaluate({ environments: [endless], policy, signal: stop }))).name).to.equal(
+      'TimeoutError',
+    );
+    for (const [change, says] of [
+      [{ environments: [] }, /^environments must be an array with an environment at least/],
+      [{ policy: {} }, /^policy must be something with act/],
+      [{ episodes: 0 }, /^episodes must be a whole number of at least 1/],
+      [{ epsiodes: 3 }, /^evaluate: unknown option 'epsiodes'/],
+    ] as const)
+      expect((await rejection(evaluate({ environments, policy, ...change } as never))).message).to.match(says);
+  });
+});
