@@ -6,6 +6,6 @@ export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate.ts';
 export type { Explore, Policy } from './explore.ts';
 export { type Display, showProgress } from './live-display.ts';
 export type { Box, BoxActions, Discrete, DiscreteActions, ObservationDType, Spaces } from './spaces.ts';
-export { type TrainProgress, type TrainResult, train } from './train.ts';
+export { type TrainResult, train } from './train.ts';
 export type { CurvePoint, TrainOptions } from './train-options.ts';
 export { type PolicyContext, type VectorCollectorOptions, vectorCollector } from './vector-collector.ts';

@@ -1,4 +1,4 @@
-/** What train() is told, checked, with everything that follows from it. */
+/** What train() is told, checked, with everything that follows from it; and what it tells. */
 import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
@@ -16,6 +16,21 @@ export interface CurvePoint {
   readonly episodes: number;
   readonly meanReturn: number;
   readonly deviation: number;
+}
+
+/** How a training stands. */
+export interface TrainProgress {
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  readonly episodes: number;
+  /** of the last episodes of each collector, which explore; NaN before the first */
+  readonly meanReturn: number;
+  /** the learner's, smoothed over some fifty ticks */
+  readonly scalars: Readonly<Record<string, number>>;
+  /** the last look */
+  readonly point: CurvePoint | null;
+  readonly waitingFor: string;
 }
 
 export interface TrainOptions {

@@ -1,6 +1,5 @@
 /** How a training looks on a terminal, and in a file. */
-import type { TrainProgress } from './train.ts';
-import type { TrainPlan } from './train-options.ts';
+import type { TrainPlan, TrainProgress } from './train-options.ts';
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 /** Three digits that count. */

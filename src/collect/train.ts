@@ -19,23 +19,15 @@ import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
 import { spacesOf } from './spaces.ts';
 import type { TrainCollectorOptions } from './train-collector.ts';
-import { type CurvePoint, checkTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
+import {
+  type CurvePoint,
+  checkTrain,
+  type TrainOptions,
+  type TrainPlan,
+  type TrainProgress,
+  trainPlan,
+} from './train-options.ts';
 import { liveLines, plainLine } from './train-text.ts';
-
-/** How a training stands. */
-export interface TrainProgress {
-  readonly steps: number;
-  readonly updates: number;
-  readonly seconds: number;
-  readonly episodes: number;
-  /** of the last episodes of each collector, which explore; NaN before the first */
-  readonly meanReturn: number;
-  /** the learner's, smoothed over some fifty ticks */
-  readonly scalars: Readonly<Record<string, number>>;
-  /** the last look */
-  readonly point: CurvePoint | null;
-  readonly waitingFor: string;
-}
 
 export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */

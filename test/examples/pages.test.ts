@@ -32,7 +32,7 @@ function snippetsOf(page: string): Snippet[] {
       const name = /^\/\/ (\S+\.mjs)\n/.exec(code)?.[1] ?? '';
       return { name, code, line: text.slice(0, index).split('\n').length + 1 };
     })
-    .filter(({ code }) => /^import .* from 'hotslot(?:\/\w+)?';$/m.test(code));
+    .filter(({ name, code }) => name !== '' || /^import .* from 'hotslot(?:\/\w+)?';$/m.test(code));
 }
 
 const words = (text: string) => text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];
@@ -68,8 +68,9 @@ describe('pages', () => {
         symlinkSync(root, join(folder, 'node_modules/hotslot'));
         for (const { name, line, code } of snippets) writeFileSync(join(folder, name || `${line}.mjs`), code);
         for (const { name, line, code } of snippets) {
-          // Those with another name are loaded by a main.
-          if (name !== '' && !name.startsWith('main')) continue;
+          // Those that another one names are loaded by it.
+          if (name !== '' && snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)))
+            continue;
           const { code: exit, stdout, stderr } = await run(folder, name || `${line}.mjs`);
           const where = `${page}:${line}`;
           expect([exit, stderr], where).to.deep.equal([0, '']);

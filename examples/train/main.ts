@@ -1,0 +1,45 @@
+/** Trains DQN, TD3 or SAC on an environment of the examples, by one call of train(). */
+import { train } from '../../src/collect/index.ts';
+import { deviceNamed, runExample } from '../command-line.ts';
+import { type CommandLine, help, parseCommandLine } from './options.ts';
+
+/** A second Ctrl-C ends the process at once. */
+function interrupted(): AbortSignal {
+  const stop = new AbortController();
+  process.once('SIGINT', () => stop.abort());
+  return stop.signal;
+}
+
+async function main({ name, task, algorithm, preset, seed, device, json, quiet }: CommandLine): Promise<number> {
+  deviceNamed(device).close();
+  const say = (line: string) => process.stdout.write(`${line}\n`);
+  if (!json && !quiet) say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
+  const result = await train({
+    ...preset,
+    ...{ environment: task.module, goal: task.goal, seed, device },
+    ...{ signal: interrupted(), display: !json && !quiet },
+    ...(json && !quiet ? { onPoint: (point) => say(JSON.stringify(point)) } : {}),
+  });
+  const { solved, meanReturn, steps, updates, seconds, curve } = result;
+  if (json) {
+    const looks = curve.map(({ steps, seconds, meanReturn, deviation }) => ({ steps, seconds, meanReturn, deviation }));
+    say(
+      JSON.stringify({
+        ...{ environment: task.id, algorithm, seed, device, solved, meanReturn, steps, updates, seconds },
+        ...{ interrupted: result.interrupted, curve: looks },
+      }),
+    );
+  } else {
+    const last = curve.at(-1);
+    const worth = last
+      ? `mean return ${last.meanReturn.toFixed(1)} ± ${last.deviation.toFixed(1)} over ${last.episodes} greedy episodes`
+      : 'no weights were looked at yet';
+    const how = solved ? 'solved in' : result.interrupted ? 'interrupted after' : 'not solved in';
+    const count = (value: number) => value.toLocaleString('en-US');
+    say(`${name} ${how} ${seconds.toFixed(1)} s: ${worth}`);
+    say(`${count(steps)} environment steps, ${count(updates)} updates`);
+  }
+  return solved ? 0 : result.interrupted ? 130 : 1;
+}
+
+await runExample({ name: 'train', help, parse: parseCommandLine, main });

@@ -1,0 +1,104 @@
+/**
+ * What trains each environment: hyperparameters, and where they are from. Of the zoo: rl-baselines3-zoo, hyperparams/*.yml, tuned
+ * for Stable-Baselines3. What differs from there says why.
+ */
+import type { TrainOptions } from '../../src/collect/index.ts';
+
+export type Algorithm = 'dqn' | 'td3' | 'sac';
+export type Preset = Omit<TrainOptions, 'environment' | 'device' | 'seed' | 'signal' | 'display' | 'onPoint'>;
+
+export interface Task {
+  /** as Gymnasium calls it */
+  readonly id: string;
+  readonly module: URL;
+  /** the mean return over 100 episodes at which it counts as solved, and who says so */
+  readonly goal: number;
+  readonly presets: Partial<Readonly<Record<Algorithm, Preset>>>;
+}
+
+const module = (name: string) => new URL(`../environments/${name}.js`, import.meta.url);
+/** Both rates of an actor and its critics. */
+const rate = (learningRate: number) => ({
+  actorOptimiser: { learningRate },
+  criticOptimiser: { learningRate },
+});
+const nets = (...hidden: number[]) => ({ actorHidden: hidden, criticHidden: hidden });
+
+export const tasks: Readonly<Record<string, Task>> = {
+  CartPole: {
+    id: 'CartPole-v1',
+    module: module('cart-pole'),
+    goal: 475, // Gymnasium's reward_threshold
+    presets: {
+      // The zoo's rate, capacity and exploration; a smaller network, Polyak averaging and an update every fourth step.
+      dqn: {
+        learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 128, learningRate: 1e-3, maxGradNorm: 10 },
+        ...{ environments: 16, steps: 300_000, updatesPerStep: 0.25, minibatches: 8, capacity: 50_000 },
+        explore: { epsilon: { to: 0.04, steps: 10_000 } },
+        evaluation: { every: 5_000, episodes: 20 },
+      },
+    },
+  },
+  Acrobot: {
+    id: 'Acrobot-v1',
+    module: module('acrobot'),
+    goal: -100, // Gymnasium's reward_threshold
+    presets: {
+      // The zoo's rate, batch, capacity and exploration; the target follows by Polyak averaging, the network is smaller.
+      dqn: {
+        learner: { algorithm: 'dqn', hidden: [128, 128], batchSize: 128, learningRate: 6.3e-4, maxGradNorm: 10 },
+        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 4, capacity: 50_000, warmUp: 1_000 },
+        explore: { epsilon: { to: 0.1, steps: 12_000 } },
+        evaluation: { every: 5_000, episodes: 10 },
+      },
+    },
+  },
+  Pendulum: {
+    id: 'Pendulum-v1',
+    module: module('pendulum'),
+    goal: -200, // Gymnasium has none; the best possible is about −150
+    presets: {
+      // The zoo's rate; networks of 64-64 in place of 256-256 learn it as well.
+      sac: {
+        learner: { algorithm: 'sac', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
+        ...{ environments: 4, steps: 20_000 },
+        evaluation: { every: 1_000 },
+      },
+      // The zoo's rate, gamma and noise; smaller networks, and a tenth of its random steps.
+      td3: {
+        learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256, gamma: 0.98 },
+        ...{ environments: 4, steps: 20_000, noise: 0.1 },
+        evaluation: { every: 1_000 },
+      },
+    },
+  },
+  MountainCarContinuous: {
+    id: 'MountainCarContinuous-v0',
+    module: module('mountain-car-continuous'),
+    goal: 90, // Gymnasium's reward_threshold
+    presets: {
+      // The zoo's gamma, tau and temperature. Its state-dependent noise is what finds the goal there; here random actions are held.
+      sac: {
+        learner: {
+          algorithm: 'sac',
+          ...nets(64, 64),
+          ...rate(1e-3),
+          batchSize: 256,
+          gamma: 0.9999,
+          tau: 0.01,
+          temperature: 0.1,
+        },
+        ...{ environments: 8, steps: 100_000, warmUp: 10_000 },
+        explore: { randomSteps: 10_000, hold: 50 },
+        evaluation: { every: 5_000 },
+      },
+      // The zoo's rate and batch. Its noise is correlated in time; here random actions are held.
+      td3: {
+        learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
+        ...{ environments: 8, steps: 300_000, warmUp: 10_000, noise: 0.2 },
+        explore: { randomSteps: 10_000, hold: 50 },
+        evaluation: { every: 5_000 },
+      },
+    },
+  },
+};

@@ -1,0 +1,73 @@
+/** `npm run train` as it is called: what it says, how it ends, and that its presets solve what they are for. */
+import { expect } from 'chai';
+import { tasks } from '../../examples/train/presets.ts';
+import { run } from '../cli/run-command.ts';
+import { describeAll } from '../rig/setting.ts';
+
+const train = (...args: string[]) => run('examples/train/main.js', args);
+
+describe('examples/train', function () {
+  this.timeout(100_000);
+
+  it('its last JSON line says how it went, and its exit code whether it is solved', async () => {
+    const solved = await train('--env', 'CartPole', '--json', '--seed', '3', '--device', 'host:0');
+    expect(solved.code, solved.stderr).to.equal(0);
+    const last = JSON.parse(solved.lines.at(-1)!);
+    expect(last).to.include({
+      solved: true,
+      environment: 'CartPole-v1',
+      algorithm: 'dqn',
+      seed: 3,
+      interrupted: false,
+    });
+    expect(last.meanReturn).to.be.at.least(475);
+    expect(last.curve.at(-1).meanReturn).to.equal(last.meanReturn);
+    expect([last.steps, last.updates, last.seconds].every((value) => value > 0)).to.equal(true);
+    for (const line of solved.lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
+
+    const short = await train('--env', 'pendulum', '--algo', 'td3', '--steps', '1500', '--quiet');
+    expect(short.code).to.equal(1);
+    expect(short.lines[0]).to.match(
+      /^Pendulum not solved in [\d.]+ s: mean return -[\d.]+ ± [\d.]+ over 100 greedy episodes$/,
+    );
+    expect(short.lines[1]).to.match(/^1,5\d\d environment steps, 5\d\d updates$/);
+  });
+
+  it('tells as it goes, and Ctrl-C ends it with what was reached', async () => {
+    const said = await run('examples/train/main.js', ['--env', 'Acrobot', '--steps', '10000000'], {
+      interruptAt: /updates .*\n.*updates /,
+    });
+    expect(said.code).to.equal(130);
+    expect(said.lines[0]).to.equal('dqn on Acrobot-v1: seed 1, auto, goal -100');
+    expect(said.lines[1]).to.match(/^ +[\d.]+ s {2}[\d,]+ of 10,000,000 steps {2}[\d,]+ updates/);
+    expect(said.stdout).to.match(/Acrobot interrupted after [\d.]+ s: /);
+  });
+
+  it('wrong usage is a sentence and exit code 2', async () => {
+    for (const [args, says] of [
+      [['--env', 'Chess'], /^train: --env must be one of CartPole, Acrobot, .* got 'Chess'; --help says more$/m],
+      [['--algo', 'dqn'], /^train: --algo for Pendulum must be sac or td3, got 'dqn'/m],
+      [['--steps', '10'], /^train: --steps must be a whole number of at least 1001, got '10'/m],
+      [['--max-seconds', '0'], /^train: --max-seconds must be a number above 0/m],
+      [['--device', 'cuda:77'], /^train: /m],
+      [['--evn', 'Pendulum'], /^train: unknown option '--evn'/m],
+    ] as const) {
+      const { code, stderr } = await train(...args);
+      expect([code, says.test(stderr)], stderr).to.deep.equal([2, true]);
+    }
+    expect((await train('--help')).stdout).to.include('MountainCarContinuous  sac, td3');
+  });
+});
+
+describeAll('examples/train: every preset solves its environment, on the processor', function () {
+  this.timeout(200_000);
+  for (const [name, { goal, presets }] of Object.entries(tasks))
+    for (const algorithm of Object.keys(presets))
+      it(`${algorithm} on ${name}`, async () => {
+        const { code, lines } = await train(
+          ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '90', '--device', 'host:0'],
+        );
+        const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
+        expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([0, true]);
+      });
+});
