@@ -10,6 +10,7 @@ const names = [
   'sample',
   'trajectories',
   'priorities',
+  'collect',
   'ring',
   'graph',
   'prefetch',
@@ -32,6 +33,7 @@ const seconds: Readonly<Record<Name, string>> = {
   sample: '1 s',
   trajectories: '20 s',
   priorities: '20 s',
+  collect: '20 s',
   ring: '11 s',
   graph: '1 s',
   prefetch: '3 s',
@@ -49,7 +51,7 @@ const seconds: Readonly<Record<Name, string>> = {
   long: '30 s',
 };
 /** Without a device of their own. */
-const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'ring', 'gemm'];
+const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'collect', 'ring', 'gemm'];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 

@@ -1,20 +1,6 @@
-/**
- * CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'), many poles at once.
- * State is kept in double precision and observed in single, as there.
- */
+/** CartPole-v1, many poles at once. State is kept in double precision and observed in single, as Gymnasium does. */
 import type { Random } from '../../src/index.ts';
-
-const GRAVITY = 9.8;
-const POLE_MASS = 0.1;
-const TOTAL_MASS = 1 + POLE_MASS;
-/** half of the pole's length */
-const LENGTH = 0.5;
-const POLE_MASS_LENGTH = POLE_MASS * LENGTH;
-const FORCE = 10;
-/** seconds between two states */
-const TAU = 0.02;
-const X_LIMIT = 2.4;
-const THETA_LIMIT = (12 * 2 * Math.PI) / 360;
+import { push, rest } from '../environments/cart-pole.ts';
 
 export const OBS_DIM = 4;
 export const ACTIONS = 2;
@@ -47,9 +33,9 @@ export class CartPoles {
     for (let pole = 0; pole < count; pole++) this.reset(pole);
   }
 
-  /** Begins a new episode of one pole: every part of its state uniform within ±0.05. */
+  /** Begins a new episode of one pole. */
   reset(pole: number): void {
-    for (let i = pole * OBS_DIM; i < (pole + 1) * OBS_DIM; i++) this.state[i] = this.#random.between(-0.05, 0.05);
+    rest(this.state, pole * OBS_DIM, this.#random);
     this.begin(pole);
   }
 
@@ -63,28 +49,9 @@ export class CartPoles {
 
   /** Moves one pole: action 1 pushes right, 0 left. Every step earns a reward of 1, the last one too. */
   step(pole: number, action: number): void {
-    const { state } = this;
-    const at = pole * OBS_DIM;
-    const x = state[at] as number;
-    const speed = state[at + 1] as number;
-    const theta = state[at + 2] as number;
-    const spin = state[at + 3] as number;
-    const force = action === 1 ? FORCE : -FORCE;
-    const cos = Math.cos(theta);
-    const sin = Math.sin(theta);
-    const push = (force + POLE_MASS_LENGTH * spin * spin * sin) / TOTAL_MASS;
-    const spinUp = (GRAVITY * sin - cos * push) / (LENGTH * (4 / 3 - (POLE_MASS * cos * cos) / TOTAL_MASS));
-    const speedUp = push - (POLE_MASS_LENGTH * spinUp * cos) / TOTAL_MASS;
-    // Positions move by the velocities before this step: that is what 'euler' means.
-    const newX = x + TAU * speed;
-    const newTheta = theta + TAU * spin;
-    state[at] = newX;
-    state[at + 1] = speed + TAU * speedUp;
-    state[at + 2] = newTheta;
-    state[at + 3] = spin + TAU * spinUp;
+    this.terminated[pole] = push(this.state, pole * OBS_DIM, action) ? 1 : 0;
     const steps = (this.steps[pole] as number) + 1;
     this.steps[pole] = steps;
-    this.terminated[pole] = Math.abs(newX) > X_LIMIT || Math.abs(newTheta) > THETA_LIMIT ? 1 : 0;
     this.truncated[pole] = steps >= EPISODE_LIMIT ? 1 : 0;
     this.#observe(pole);
   }

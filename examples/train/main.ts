@@ -16,7 +16,7 @@ async function main({ name, task, algorithm, preset, seed, device, json, quiet }
   if (!json && !quiet) say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
   const result = await train({
     ...preset,
-    ...{ environment: task.module, goal: task.goal, seed, device },
+    ...{ environment: task.module, environmentOptions: task.options, goal: task.goal, seed, device },
     ...{ signal: interrupted(), display: !json && !quiet },
     ...(json && !quiet ? { onPoint: (point) => say(JSON.stringify(point)) } : {}),
   });

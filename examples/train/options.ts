@@ -14,7 +14,7 @@ usage: npm run train -- [options]
 
   --env NAME          what to train on, with these algorithms (default Pendulum):
 ${list}
-  --algo NAME         dqn, td3 or sac (default: the environment's first)
+  --algo NAME         one of those (default: the environment's first)
   --seed N            seed of weights, draws, environments and exploration (default 1)
   --device NAME       auto, host:0, … (default auto)
   --steps N           environment steps at most (default: the preset's)

@@ -4,13 +4,14 @@
  */
 import type { TrainOptions } from '../../src/collect/index.ts';
 
-export type Algorithm = 'dqn' | 'td3' | 'sac';
+export type Algorithm = 'dqn' | 'td3' | 'sac' | 'fast-td3' | 'fast-sac';
 export type Preset = Omit<TrainOptions, 'environment' | 'device' | 'seed' | 'signal' | 'display' | 'onPoint'>;
 
 export interface Task {
   /** as Gymnasium calls it */
   readonly id: string;
   readonly module: URL;
+  readonly options?: unknown;
   /** the mean return over 100 episodes at which it counts as solved, and who says so */
   readonly goal: number;
   readonly presets: Partial<Readonly<Record<Algorithm, Preset>>>;
@@ -23,6 +24,65 @@ const rate = (learningRate: number) => ({
   criticOptimiser: { learningRate },
 });
 const nets = (...hidden: number[]) => ({ actorHidden: hidden, criticHidden: hidden });
+
+/**
+ * Of a robot: CleanRL's sac_continuous_action.py, the zoo's td3.yml for MuJoCo, and FastTD3's and UniLab's FastSAC's shapes of
+ * learners, smaller: those are made for batches of 32,768 rows on a GPU.
+ */
+function robot(name: string, goal: number, span: readonly [min: number, max: number]): Task {
+  const [min, max] = span;
+  const looks = { every: 10_000, episodes: 10, confirm: 10 };
+  const wide = { critic: { kind: 'categorical', atoms: 101, min, max }, gamma: 0.99 } as const;
+  const fast = { environments: 16, workers: 1, steps: 1_000_000, updatesPerStep: 0.125, evaluation: looks };
+  return {
+    id: `${name}-v5`,
+    module: new URL('../mujoco/robot.js', import.meta.url),
+    ...{ options: { robot: name }, goal },
+    presets: {
+      sac: {
+        learner: {
+          ...{ algorithm: 'sac', actorOptimiser: { learningRate: 3e-4 }, criticOptimiser: { learningRate: 1e-3 } },
+          ...{ actorEvery: 2, policyRepeats: 2, batchSize: 256 },
+        },
+        ...{ environments: 1, steps: 1_000_000, warmUp: 5_000, evaluation: looks },
+      },
+      td3: {
+        learner: { algorithm: 'td3', ...nets(400, 300), ...rate(1e-3), batchSize: 256 },
+        ...{ environments: 1, steps: 1_000_000, warmUp: 10_000, noise: 0.1, evaluation: looks },
+      },
+      'fast-td3': {
+        learner: {
+          ...{
+            algorithm: 'td3',
+            ...nets(256, 128, 64),
+            ...rate(3e-4),
+            ...wide,
+            batchSize: 1024,
+            tau: 0.1,
+            clippedDouble: true,
+          },
+          ...{ targetActor: false, policyNoise: 0.1, noiseClip: 0.5, normaliser: { form: 'deviation', epsilon: 1e-2 } },
+        },
+        ...{ ...fast, noise: 0.2 },
+      },
+      'fast-sac': {
+        learner: {
+          ...{
+            algorithm: 'sac',
+            ...nets(256, 128, 64),
+            ...rate(3e-4),
+            ...wide,
+            batchSize: 1024,
+            tau: 0.1,
+            layerNorm: true,
+          },
+          ...{ activation: 'silu', correction: 'split', initialTemperature: 0.1, actorEvery: 2, normaliser: true },
+        },
+        ...fast,
+      },
+    },
+  };
+}
 
 export const tasks: Readonly<Record<string, Task>> = {
   CartPole: {
@@ -101,4 +161,10 @@ export const tasks: Readonly<Record<string, Task>> = {
       },
     },
   },
+  // Gymnasium's reward_threshold where there is one; what CleanRL's SAC comes to in a million steps for the others.
+  HalfCheetah: robot('HalfCheetah', 4800, [-100, 1000]),
+  Hopper: robot('Hopper', 3800, [-20, 400]),
+  Walker2d: robot('Walker2d', 4000, [-20, 500]),
+  Ant: robot('Ant', 6000, [-100, 600]),
+  Humanoid: robot('Humanoid', 5000, [-20, 600]),
 };

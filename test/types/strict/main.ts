@@ -21,9 +21,10 @@ import {
   toFloat16,
   WeightMailbox,
 } from 'hotslot';
+import { type Environment, evaluate, train as trained, vectorCollector } from 'hotslot/collect';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
 import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
-import { Adam, convert, DqnLearner, Mlp, MlpPolicy } from 'hotslot/learner';
+import { Adam, convert, DqnLearner, Mlp, MlpPolicy, SacPolicy } from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
@@ -325,3 +326,43 @@ export async function collect(): Promise<void> {
 // Named so that every entry's declarations are looked at.
 export const entries = [FullGraphWrapper, HaloDataTransformer, HaloUpdater, ToDevice, createUnifiedMempool];
 export const backends = [buildReplayTransferBackend];
+
+// ---- environments ---------------------------------------------------------------------------------------------------
+
+class Swing implements Environment<Float32Array> {
+  readonly observationSpace = { shape: [2] };
+  readonly actionSpace = { shape: [1], low: -1, high: 1 };
+  reset(seed: number) {
+    return { obs: [seed, 0] };
+  }
+  async step([force = 0]: Float32Array) {
+    return { obs: Float32Array.of(force, 0), reward: force, terminated: false };
+  }
+}
+export const swings = vectorCollector<{ count: number }>({
+  make: ({ options }) => (options.count > 1 ? new Swing() : Promise.resolve(new Swing())),
+  policy: ({ spaces }) => new SacPolicy({ obsDim: spaces.observation.size, actionDim: spaces.action.size }),
+  explore: { randomSteps: 10, hold: 2 },
+});
+export class Stuck implements Environment<number> {
+  readonly observationSpace = { shape: [2] };
+  readonly actionSpace = { n: 2 };
+  reset = () => [0, 0];
+  // @ts-expect-error a step lacks its reward
+  step = () => ({ obs: [0, 0], terminated: false });
+}
+declare const environment: URL;
+export async function learned(): Promise<number> {
+  const { curve, policy, meanReturn } = await trained({
+    environment,
+    learner: { algorithm: 'td3', critic: { kind: 'categorical', min: -1, max: 1 }, actorHidden: [8] },
+    evaluation: { episodes: 3 },
+    onPoint: ({ steps, meanReturn }) => steps + meanReturn,
+  });
+  // @ts-expect-error the environment says it
+  await trained({ environment, learner: { algorithm: 'dqn', actions: 3 } });
+  // @ts-expect-error no such algorithm
+  await trained({ environment, learner: { algorithm: 'ppo' } });
+  const { returns } = await evaluate({ environments: [new Swing()], policy });
+  return (curve[0]?.meanReturn ?? 0) + (meanReturn ?? 0) + returns.length;
+}
