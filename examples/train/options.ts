@@ -8,7 +8,7 @@ const list = names
   .join('\n');
 
 export const help = `Trains a learner on an environment until it is solved: until the mean return of
-greedy episodes reaches the environment's threshold, and 100 others confirm it.
+greedy episodes reaches the environment's threshold, and others confirm it.
 
 usage: npm run train -- [options]
 

@@ -12,7 +12,7 @@ export interface Task {
   readonly id: string;
   readonly module: URL;
   readonly options?: unknown;
-  /** the mean return over 100 episodes at which it counts as solved, and who says so */
+  /** the mean return at which it counts as solved: over 100 episodes, of robots over 10 */
   readonly goal: number;
   readonly presets: Partial<Readonly<Record<Algorithm, Preset>>>;
 }

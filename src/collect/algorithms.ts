@@ -11,7 +11,12 @@ import { DqnPolicy, qNetworkKeys } from '../learner/dqn/policy.ts';
 import type { Policy } from './explore.ts';
 import { described, type Spaces } from './spaces.ts';
 
-type Given<O> = Omit<O, 'obsDim' | 'actionDim' | 'actionLow' | 'actionHigh' | 'actions' | 'body' | 'batchSize'> & {
+/** Options of learners that follow from the environment, are train()'s own, or cannot be had here. */
+const elsewhere = [
+  ...(['obsDim', 'actionDim', 'actionLow', 'actionHigh', 'actions', 'body', 'seed', 'criticObsDim'] as const),
+] as const;
+
+type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
   /** rows of a minibatch; default 256, of dqn 128 */
   batchSize?: number;
 };
@@ -48,12 +53,17 @@ export function planOf(choice: LearnerChoice, spaces: Spaces, seed: number): Lea
       `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }, got ${shown(algorithm ?? choice)}`,
     );
   const { algorithm: name, ...given } = choice;
-  const own = ['obsDim', 'actionDim', 'actionLow', 'actionHigh', 'actions', 'body'].find((key) => key in given);
-  if (own !== undefined) throw typeError(`learner: '${own}' follows from the environment, or cannot be given here`);
+  const own = elsewhere.find((key) => key in given);
+  if (own !== undefined)
+    throw typeError(
+      own === 'seed'
+        ? 'learner: seed is an option of train() itself'
+        : `learner: '${own}' follows from the environment, or cannot be given here`,
+    );
   const { observation, action } = spaces;
-  if (observation.dtype !== 'float32')
+  if (observation.dtype === 'uint8')
     throw rangeError(
-      `train() takes observations of float32, these are ${observation.dtype}: images go through a pipeline of your own, as in examples/pixels`,
+      'train() takes observations of numbers, not bytes of images: those go through a pipeline of your own, as in examples/pixels',
     );
   if ((name === 'dqn') !== (action.kind === 'discrete'))
     throw rangeError(

@@ -54,8 +54,10 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const lengths = new Float64Array(episodes);
   const playing = new Int32Array(used.length);
   let next = 0;
+  const abort = abortOf(signal);
   const vector = new VectorEnvironment({
     environments: used,
+    name: (i) => `environment ${i} of those that evaluate`,
     nextSeed(i) {
       if (next === episodes) return null;
       playing[i] = next;
@@ -66,20 +68,44 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       lengths[playing[i] as number] = length;
     },
   });
-  await vector.begin();
+  try {
+    await abort.or(vector.begin());
+    await play(vector, policy, abort);
+  } finally {
+    abort.forget();
+  }
+  const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
+  const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
+  return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
+}
+
+async function play(vector: VectorEnvironment, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
   const isFloat = vector.obs instanceof Float32Array;
   const seen = isFloat ? (vector.obs as Float32Array) : new Float32Array(vector.obs.length);
   let since = performance.now();
   while (vector.going > 0) {
     if (!isFloat) seen.set(vector.obs as never);
-    const promised = vector.step(policy.act(seen, used.length));
-    if (promised) await promised;
+    const promised = vector.step(policy.act(seen, vector.count));
+    if (promised) await abort.or(promised);
     if (performance.now() - since < SLICE_MS) continue;
-    signal?.throwIfAborted();
-    await turn();
+    await abort.or(turn());
     since = performance.now();
   }
-  const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
-  const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
-  return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
+}
+
+/** Waits for something, or rejects with the signal's reason: what never answers keeps nobody. Throws it at once if it is there. */
+function abortOf(signal: AbortSignal | undefined) {
+  signal?.throwIfAborted();
+  let end = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    end = () => reject(signal?.reason);
+  });
+  aborted.catch(() => {});
+  signal?.addEventListener('abort', end);
+  return {
+    or: async (promised: void | Promise<void>) => {
+      await (signal ? Promise.race([promised, aborted]) : promised);
+    },
+    forget: () => signal?.removeEventListener('abort', end),
+  };
 }

@@ -1,32 +1,37 @@
 /** Greedy episodes by the newest weights that a training has published. */
 import type { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { Random } from '../random.ts';
 import { policyOf } from './algorithms.ts';
 import type { AnyEnvironment } from './environment.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import type { TrainPlan } from './train-options.ts';
+
+/** A stream of the seed that is neither a collector's nor an evaluation's. */
+const STREAM = 2 ** 20 + 1;
+const SEEDS = 2 ** 31;
 
 export class Looks {
   readonly weights: Float32Array;
   readonly policy: ReturnType<typeof policyOf>;
   readonly #mailbox: WeightMailbox;
   readonly #testers: readonly AnyEnvironment[];
-  readonly #seed: number;
+  /** each look begins elsewhere */
+  readonly #random: Random;
   #version = 0;
-  #count = 0;
 
   constructor({ learner, seed, noise }: TrainPlan, mailbox: WeightMailbox, testers: readonly AnyEnvironment[]) {
     this.weights = new Float32Array(mailbox.length);
     this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
     this.#mailbox = mailbox;
     this.#testers = testers;
-    this.#seed = seed;
+    this.#random = new Random(seed, STREAM);
   }
 
   /** Of the newest weights, or once more of those before; null when there are none yet, and when the signal ended it. */
   async look(
     episodes: number,
     newest: boolean,
-    signal?: AbortSignal,
+    signal: AbortSignal,
   ): Promise<Pick<Evaluation, 'meanReturn' | 'deviation'> | null> {
     if (newest && this.#mailbox.published !== this.#version) {
       const version = this.#mailbox.read(this.weights, this.#version);
@@ -34,14 +39,13 @@ export class Looks {
       this.policy.load(this.weights);
     }
     if (this.#version === 0) return null;
-    // Each look begins elsewhere.
-    const seed = this.#seed * 1_000_003 + this.#count++;
+    const seed = this.#random.below(SEEDS);
     const how = { environments: this.#testers, policy: this.policy, episodes, seed };
     try {
-      const { meanReturn, deviation } = await evaluate({ ...how, ...(signal ? { signal } : {}) });
+      const { meanReturn, deviation } = await evaluate({ ...how, signal });
       return { meanReturn, deviation };
     } catch (error) {
-      if (signal?.aborted) return null;
+      if (signal.aborted) return null;
       throw error;
     }
   }

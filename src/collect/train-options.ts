@@ -109,10 +109,20 @@ const keys = [
   ...['evaluation', 'signal', 'display', 'onPoint'],
 ];
 
-/** What can be said before the environment is known. */
-export function checkTrain(options: TrainOptions): void {
-  checkKeys('train', options, keys);
-  const { environment, signal, onPoint, goal, seconds, updatesPerStep = 1, noise = 0.1 } = options;
+/** Without what is undefined: that is not given. */
+function defined<T extends object>(options: T): T {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** The options without what is undefined, inside of them too. Throws for what can be said before the environment is known. */
+export function checkedTrain(given: TrainOptions): TrainOptions {
+  checkKeys('train', given, keys);
+  const options = { ...defined(given) };
+  for (const name of ['learner', 'explore', 'evaluation'] as const)
+    if (typeof options[name] === 'object' && options[name] !== null) options[name] = defined(options[name]) as never;
+  const { environment, signal, onPoint, goal, seconds, updatesPerStep = 1, noise = 0.1, learner } = options;
+  if (options.noise !== undefined && (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3')
+    throw typeError('noise is of td3: sac explores by its own deviations, dqn by explore.epsilon');
   if (!(environment instanceof URL))
     throw typeError(
       `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${shown(environment)}`,
@@ -120,7 +130,8 @@ export function checkTrain(options: TrainOptions): void {
   for (const [name, least, most] of [
     ...([
       ['seed', 0],
-      ['workers', 1, 64],
+      // As many as can wait at one limiter.
+      ['workers', 1, 16],
       ['environments', 1, 2 ** 16],
       ['steps', 1],
       ['minibatches', 1],
@@ -147,6 +158,13 @@ export function checkTrain(options: TrainOptions): void {
   checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
   for (const name of ['every', 'episodes', 'confirm'] as const)
     if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
+  try {
+    options.environmentOptions = structuredClone(options.environmentOptions);
+  } catch (error) {
+    const why = (error as Error).message;
+    throw typeError(`environmentOptions go to threads, as a structured clone, and cannot be cloned: ${why}`);
+  }
+  return options;
 }
 
 function checkPositive(name: string, value: unknown): void {
@@ -157,8 +175,16 @@ function checkPositive(name: string, value: unknown): void {
 /** With defaults in place. Throws for what the environment's spaces do not fit. */
 export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const { seed = 0, workers = 1, environments = 1, steps = 100_000, updatesPerStep = 1, nStep = 1 } = options;
-  const { learner: choice, prioritized = false, evaluation = {}, warmUp = 1000 } = options;
+  const { learner: choice, prioritized = false, evaluation = {} } = options;
   const ordered = nStep > 1 || prioritized;
+  const all = workers * environments;
+  // A lane has its first row when it holds a window and what is behind it.
+  const least = ordered ? all * (nStep + 2) : 2 * all;
+  const lanes = ordered
+    ? `, for ${all} environments with windows of ${nStep}`
+    : `, two for each of ${all} environments`;
+  const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
+  if (ordered && warmUp < least) throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
   // Rows of several steps bring their discounts; a learner takes those or its own.
   const { gamma = 0.99, ...others } = choice ?? {};
   const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, seed);
@@ -168,11 +194,15 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
       `minibatches must be a multiple of ${learner.cycle}, so that a tick holds whole cycles; got ${minibatches}`,
     );
   if (steps <= warmUp) throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
-  const all = workers * environments;
-  const room = Math.max(options.capacity ?? Math.min(1_000_000, steps), warmUp, 2 * all);
+  const room = Math.max(least, warmUp);
+  const { capacity = Math.max(Math.min(1_000_000, steps), room) } = options;
+  if (capacity < room)
+    throw rangeError(
+      `capacity must be at least ${room}${room === least ? lanes : ', as warmUp says'}; got ${capacity}`,
+    );
   const { algorithm } = choice;
   const epsilon = algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
-  const explore = options.explore ?? { randomSteps: warmUp, ...epsilon };
+  const explore = { randomSteps: warmUp, ...epsilon, ...options.explore };
   checkExplore(explore, spaces);
   return {
     ...{
@@ -199,7 +229,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     },
     environmentOptions: options.environmentOptions,
     // All lanes are of one length.
-    capacity: ordered ? Math.ceil(room / all) * all : room,
+    capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
     evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
     ...{ learner, explore, spaces, ordered },
     sampleCount: learner.batchSize * minibatches,

@@ -9,6 +9,7 @@ import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
 import { openDevice } from '../device/open.ts';
 import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
@@ -21,7 +22,7 @@ import { spacesOf } from './spaces.ts';
 import type { TrainCollectorOptions } from './train-collector.ts';
 import {
   type CurvePoint,
-  checkTrain,
+  checkedTrain,
   type TrainOptions,
   type TrainPlan,
   type TrainProgress,
@@ -32,7 +33,7 @@ import { liveLines, plainLine } from './train-text.ts';
 export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
-  /** of `evaluation.confirm` greedy episodes with the last weights; null when interrupted before a look, or without weights */
+  /** of the last look: `evaluation.confirm` greedy episodes, fewer when interrupted; null without a look */
   readonly meanReturn: number | null;
   readonly steps: number;
   readonly updates: number;
@@ -49,6 +50,8 @@ export interface TrainResult {
 const COLLECTOR = new URL('./train-collector.js', import.meta.url);
 /** Between two looks at how far it is. */
 const LOOK_MS = 20;
+/** A stream of the seed for the rows that are drawn, which nobody else has. */
+const STREAM = 2 ** 20 + 2;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Environments that evaluations step together, at most. */
 const TESTERS = 10;
@@ -62,16 +65,19 @@ const FIRST_BETA = 0.4;
  * collector or an actor fails; everything is closed then, too.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
-  checkTrain(options);
-  const make = await environmentMaker(options.environment.href);
+  const given = checkedTrain(options);
+  const make = await environmentMaker(given.environment.href);
   const testers: AnyEnvironment[] = [];
+  // Collectors' are counted from 0.
+  const before = (given.workers ?? 1) * (given.environments ?? 1);
+  const tester = async () => {
+    testers.push(await make({ index: before + testers.length, options: given.environmentOptions }));
+  };
   try {
-    const first = await make({ index: 0, options: options.environmentOptions });
-    testers.push(first);
-    const plan = trainPlan(options, spacesOf(first));
+    await tester();
+    const plan = trainPlan(given, spacesOf(testers[0] as AnyEnvironment));
     const count = Math.min(TESTERS, Math.max(plan.evaluation.episodes, plan.evaluation.confirm));
-    for (let index = 1; index < count; index++)
-      testers.push(await make({ index, options: options.environmentOptions }));
+    while (testers.length < count && !plan.signal.aborted) await tester();
     const training = new Training(plan, testers);
     const running = training.run();
     if (!plan.display) return await running;
@@ -92,6 +98,8 @@ class Training {
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
   #begin = performance.now();
+  /** when the run was over; the last look takes no part of it */
+  #seconds: number | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
     ...{ steps: 0, episodes: 0, meanReturn: Number.NaN },
   });
@@ -106,7 +114,7 @@ class Training {
     return {
       ...this.#collected(),
       updates: this.#ticks * this.#plan.minibatches,
-      seconds: (performance.now() - this.#begin) / 1000,
+      seconds: this.#seconds ?? (performance.now() - this.#begin) / 1000,
       scalars: this.#scalars,
       point: this.#curve.at(-1) ?? null,
       waitingFor: this.#waitingFor(),
@@ -123,52 +131,65 @@ class Training {
     const mailbox = WeightMailbox.create({ length: publishedOf(learner).size });
     await using pipeline = await this.#open(buffer, learner, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
-    await using pool = await CollectorPool.open({
-      ...{ entry: COLLECTOR, buffer, mailbox, workers: plan.workers, seed: plan.seed, options: collectorOptions(plan) },
-    });
+    const looks = new Looks(plan, mailbox, this.#testers);
+    await using pool = await this.#collectors(buffer, mailbox);
+    if (pool === null) return this.#result(looks, null);
     this.#collected = () => pool.statistics();
     this.#begin = performance.now();
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
     const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));
     const running = pipeline.run({ ticks: plan.ticks, signal, publishEvery: 1 });
-    const looks = new Looks(plan, mailbox, this.#testers);
-    const failing = Promise.race([running.then(() => {}), pool.done]);
+    // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
+    const over = new AbortController();
+    const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
+    ended.catch(() => {});
     try {
-      const solved = await this.#watch(looks, failing, signal, (beta) => plan.prioritized && pipeline.setBeta(beta));
+      const until = AbortSignal.any([signal, over.signal]);
+      const solved = await this.#watch(looks, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
       stop.abort();
-      await running;
-      const progress = this.progress();
-      const interrupted = plan.signal.aborted;
+      await ended;
+      this.#ticks = (await running).ticks;
+      this.#seconds = this.progress().seconds;
       // What was confirmed is not judged again.
-      if (solved === null && !interrupted) await this.#look(looks, plan.evaluation.confirm, progress);
-      const { steps, updates, seconds } = progress;
-      const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
-      return {
-        ...{ solved: solved !== null || (meanReturn !== null && !interrupted && meanReturn >= plan.goal), meanReturn },
-        ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights: looks.weights, policy: looks.policy },
-      };
+      if (solved === null && !plan.signal.aborted)
+        await this.#look(looks, plan.evaluation.confirm, this.progress(), plan.signal);
+      return this.#result(looks, solved);
     } finally {
       clearTimeout(timer);
       stop.abort();
-      await Promise.allSettled([running, failing]);
+      await Promise.allSettled([running, ended]);
     }
   }
 
-  /** Looks every so many steps, until the run is over; the confirmed mean return, or null. */
-  async #watch(
-    looks: Looks,
-    over: Promise<void>,
-    signal: AbortSignal,
-    anneal: (beta: number) => void,
-  ): Promise<number | null> {
+  /** Null when the signal came before they were made. */
+  async #collectors(buffer: ReplayBuffer | TrajectoryBuffer, mailbox: WeightMailbox): Promise<CollectorPool | null> {
+    const { workers, seed, signal } = this.#plan;
+    const options = collectorOptions(this.#plan);
+    try {
+      return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, signal });
+    } catch (error) {
+      if (signal.aborted) return null;
+      throw error;
+    }
+  }
+
+  #result({ weights, policy }: Looks, solved: number | null): TrainResult {
+    const { goal, signal } = this.#plan;
+    const { steps, updates, seconds } = this.progress();
+    const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
+    const interrupted = signal.aborted && solved === null;
+    return {
+      ...{ solved: solved !== null || (meanReturn !== null && !interrupted && meanReturn >= goal), meanReturn },
+      ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights, policy },
+    };
+  }
+
+  /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
+  async #watch(looks: Looks, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.#plan;
     let due = evaluation.every;
-    let done = false;
-    const ended = over.then(() => {
-      done = true;
-    });
-    while (!done && !signal.aborted) {
+    while (!signal.aborted) {
       const { steps } = this.#collected();
       anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
       if (steps >= due) {
@@ -180,9 +201,8 @@ class Training {
           if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
         }
       }
-      await Promise.race([wait(LOOK_MS), ended]);
+      await wait(LOOK_MS, undefined, { signal }).catch(() => {});
     }
-    await ended;
     return null;
   }
 
@@ -191,7 +211,7 @@ class Training {
     looks: Looks,
     episodes: number,
     { steps, updates, seconds }: TrainProgress,
-    signal?: AbortSignal,
+    signal: AbortSignal,
     again?: CurvePoint,
   ): Promise<CurvePoint | null> {
     const seen = await looks.look(episodes, again === undefined, signal);
@@ -206,7 +226,7 @@ class Training {
 
   async #open(buffer: ReplayBuffer | TrajectoryBuffer, learner: AnyLearner, mailbox: WeightMailbox) {
     const { device, sampleCount, seed, nStep, gamma, prioritized: byPriority } = this.#plan;
-    const common = { device, sampleCount, mailbox, baseSeed: (seed * 1_000_003) % 2 ** 31 };
+    const common = { device, sampleCount, mailbox, baseSeed: new Random(seed, STREAM).below(2 ** 31) };
     const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
     const pipeline =
       buffer instanceof ReplayBuffer

@@ -6,7 +6,7 @@ import { checkCount, checkKeys, shown } from '../checks.ts';
 import type { Collector, CollectorContext, CollectorFactory } from '../collectors/collector.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { Random } from '../random.ts';
-import { rowColumns, stepColumns } from './columns.ts';
+import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
 import { type Explore, Explorer, type Policy } from './explore.ts';
 import { observationArray, type Spaces } from './spaces.ts';
@@ -65,12 +65,10 @@ async function open<O>(
   const count = writer?.lanes ?? environments ?? 1;
   const first = writer?.firstLane ?? worker * count;
   const made: AnyEnvironment[] = [];
-  let vector: VectorEnvironment;
-  let explorer: Explorer;
   try {
     for (let i = 0; i < count; i++) made.push(await make({ index: first + i, options }));
     const seeds = made.map((_, i) => seedsOf(seed, first + i));
-    vector = new VectorEnvironment({
+    const vector = new VectorEnvironment({
       environments: made,
       nextSeed: (i) => (seeds[i] as Random).below(SEEDS),
       ended: (_, episodeReturn, length) => report.episode(episodeReturn, length),
@@ -81,21 +79,31 @@ async function open<O>(
     const policy = (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
     if (policy !== null && typeof policy.act !== 'function')
       throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
-    explorer = new Explorer(spaces, count, { policy, explore, random, workers });
+    const explorer = new Explorer(spaces, count, { policy, explore, random, workers });
+    const obs = observationArray(spaces, count);
+    const actions = new Float32Array(count * spaces.action.size);
+    const stepped = { vector, obs, actions };
+    const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
     await vector.begin();
+    return collectorOf(stepped, columns, explorer, report);
   } catch (error) {
     await Promise.allSettled(made.map(async (environment) => environment.close?.()));
     throw error;
   }
-  const { spaces } = vector;
-  const obs = observationArray(spaces, count);
-  const actions = new Float32Array(count * spaces.action.size);
+}
+
+function collectorOf(
+  { vector, obs, actions }: Stepped,
+  columns: Columns,
+  explorer: Explorer,
+  report: CollectorContext['report'],
+): Collector {
+  const { count } = vector;
   const seen = vector.obs instanceof Float32Array ? vector.obs : new Float32Array(vector.obs.length);
-  const stepped = { vector, obs, actions };
-  const columns = Object.entries(writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped));
+  const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
-    for (const [name, fill] of columns) rows[name] = fill();
+    for (const [name, fill] of filled) rows[name] = fill();
     report.steps(count);
     return rows;
   };

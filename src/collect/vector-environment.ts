@@ -45,6 +45,7 @@ export class VectorEnvironment {
   readonly #actions: Float32Array;
   readonly #parts: readonly Float32Array[];
   readonly #isFloat: boolean;
+  #closed = false;
 
   /** Checks the spaces; nothing is reset yet. Throws TypeError or RangeError for what is no environment. */
   constructor(options: VectorOptions) {
@@ -104,11 +105,12 @@ export class VectorEnvironment {
       for (const promised of late) promised.catch(() => {});
       throw error;
     }
-    if (late.length > 0) return settled(late);
+    if (late.length > 0) return Promise.all(late).then(() => {});
   }
 
-  /** Closes every environment, also when one of them throws; throws the first error then. */
+  /** Closes every environment, also when one of them throws; throws the first error then. What is late comes to nothing. */
   async close(): Promise<void> {
+    this.#closed = true;
     const ends = await Promise.allSettled(this.#environments.map(async (environment) => environment.close?.()));
     const failed = ends.find((end) => end.status === 'rejected');
     if (failed) throw failed.reason;
@@ -149,13 +151,16 @@ export class VectorEnvironment {
 
   /** What a step gave; a promise where the next episode has to be waited for. */
   #arrive(i: number, step: Step): void | Promise<void> {
+    if (this.#closed) return;
     if (typeof step !== 'object' || step === null)
       throw typeError(
         `${this.#name(i)}: step() must give { obs, reward, terminated, truncated }, it gave ${shown(step)}`,
       );
     const { obs, reward, terminated, truncated = false } = step;
-    if (typeof reward !== 'number' || !Number.isFinite(reward))
-      throw typeError(`${this.#name(i)}: reward must be a number that is finite, got ${shown(reward)}${this.#when(i)}`);
+    if (typeof reward !== 'number' || !Number.isFinite(Math.fround(reward)))
+      throw typeError(
+        `${this.#name(i)}: reward must be a number that is finite in single precision, got ${shown(reward)}${this.#when(i)}`,
+      );
     if (typeof terminated !== 'boolean') throw this.#noFlag(i, 'terminated', terminated);
     if (typeof truncated !== 'boolean') throw this.#noFlag(i, 'truncated', truncated);
     this.#copy(i, obs, this.nextObs, 'step()');
@@ -201,12 +206,12 @@ export class VectorEnvironment {
     }
     for (let j = 0; j < size; j++) {
       const value = obs[j] as number;
-      // NaN and infinities, and what is no number at all.
-      if (!(Math.abs(value) <= Number.MAX_VALUE) || typeof value !== 'number')
+      to[start + j] = value;
+      // NaN and infinities, what becomes one in this precision, and what is no number at all.
+      if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
           `${this.#name(i)}: ${by} gave ${shown(value)} as number ${j} of an observation${this.#when(i)}`,
         );
-      to[start + j] = value;
       if (!this.#isFloat && to[start + j] !== value)
         throw rangeError(
           `${this.#name(i)}: ${by} gave ${value} as number ${j} of an observation, which ${this.spaces.observation.dtype} has not${this.#when(i)}`,
@@ -239,10 +244,3 @@ const bare = (first: Observation | { readonly obs: Observation }): Observation =
 
 const isPromise = <T>(value: T | Promise<T>): value is Promise<T> =>
   typeof (value as { then?: unknown } | null)?.then === 'function';
-
-/** Resolves when all are done, also those beside one that failed: nothing runs on behind an error. */
-async function settled(late: readonly Promise<void>[]): Promise<void> {
-  const ends = await Promise.allSettled(late);
-  const failed = ends.find((end) => end.status === 'rejected');
-  if (failed) throw failed.reason;
-}

@@ -115,10 +115,16 @@ describe('collect: refusals', () => {
     ['an observation of words', /step\(\) gave '2' as number 1/, third({ obs: [1, '2', 3, 4] })],
     [
       'a reward',
-      /environment 0: reward must be a number that is finite, got NaN, in step 3/,
+      /environment 0: reward must be a number that is finite in single precision, got NaN, in step 3/,
       third({ reward: Number.NaN }),
     ],
-    ['no reward', /reward must be a number that is finite, got undefined/, third({ reward: undefined })],
+    ['a reward beyond single precision', /reward must be .* in single precision, got 1e\+39/, third({ reward: 1e39 })],
+    ['an observation beyond single precision', /step\(\) gave 1e\+39 as number 1/, third({ obs: [1, 1e39, 3, 4] })],
+    [
+      'no reward',
+      /reward must be a number that is finite in single precision, got undefined/,
+      third({ reward: undefined }),
+    ],
     ['terminated', /terminated must be a boolean, got 1, in step 3/, third({ terminated: 1 })],
     ['truncated', /truncated must be a boolean, got 'no', in step 3/, third({ truncated: 'no' })],
     [
@@ -189,6 +195,46 @@ describe('collect: refusals', () => {
     expect(await says({ actions: of('int64') }, { discrete: 3 })).to.match(/actions are int64: take int32/);
     expect(await says({ actions: of('uint8') }, { discrete: 257 })).to.equal("257 actions do not fit 'uint8'");
     expect(await says({ actions: of('float32', [2]) }, { discrete: 2 })).to.match(/the buffer's actions are \[2\]/);
+  });
+
+  it('what was made is closed when the buffer does not fit, and what answers behind the close comes to nothing', async () => {
+    const made: Counting[] = [];
+    const make = ({ index }: { index: number }) => {
+      made.push(new Counting(index));
+      return made[index]!;
+    };
+    const fields = { ...contextOf().context.fields, obs: { dtype: 'float32', shape: [5] } } as const;
+    await refused({ make }, { fields });
+    expect(made.map(({ closed, seeds }) => [closed, seeds.length])).to.deep.equal([
+      [1, 0],
+      [1, 0],
+    ]);
+
+    let answer: (step: Step) => void = () => {};
+    const seeds: number[] = [];
+    const slow = like({
+      reset(seed: number) {
+        seeds.push(seed);
+        return [0, 0, 0, 0];
+      },
+      step: () =>
+        new Promise<Step>((resolve) => {
+          answer = resolve;
+        }),
+    });
+    const { collector, told } = await counting({}, { make: () => slow, environments: 1 });
+    const open = collector.collect();
+    await collector.close?.();
+    answer({ ...good, terminated: true });
+    await open;
+    expect([seeds.length, told.episodes.length]).to.deep.equal([1, 0]);
+  });
+
+  it('one that fails is told, also beside one that never answers', async () => {
+    const broken = new Error('gone');
+    const make = ({ index }: { index: number }) =>
+      like({ step: () => (index === 0 ? new Promise(() => {}) : Promise.reject(broken)) });
+    expect(await refused({ make })).to.equal(broken);
   });
 
   it('options', async () => {

@@ -1,13 +1,18 @@
 /** Small environments that are learned at once: the reward is best where the action is what the observation says. */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Environment, EnvironmentContext, Step } from '../../src/collect/index.ts';
 import { Random } from '../../src/index.ts';
 
 export interface TargetOptions {
   /** two actions, of which the sign says one; without it a number within ±1, half of what is seen */
   discrete?: boolean;
+  /** steps of an episode, 5 by default; none ends by itself where it is Infinity */
+  length?: number;
+  /** reset() answers so late, in milliseconds; Infinity: never */
+  late?: number;
   /** throws in so many steps of an environment; not in the first, which evaluates */
   failAt?: number;
-  /** Int32 words: 0: environments made, 1: closed */
+  /** Int32 words: 0: environments made, 1: closed, and from 2 on how many have each index */
   words?: Int32Array;
 }
 
@@ -27,13 +32,18 @@ class Target implements Environment<number | ArrayLike<number>> {
     this.#options = options;
     this.#index = index;
     this.actionSpace = options.discrete ? ({ n: 2 } as const) : ({ shape: [1], low: -1, high: 1 } as const);
-    if (options.words) Atomics.add(options.words, 0, 1);
+    if (options.words) {
+      Atomics.add(options.words, 0, 1);
+      if (index + 2 < options.words.length) Atomics.add(options.words, index + 2, 1);
+    }
   }
 
-  reset(seed: number): number[] {
+  reset(seed: number): number[] | Promise<number[]> {
     this.#random = new Random(seed);
-    this.#left = LENGTH;
-    return this.#look();
+    this.#left = this.#options.length ?? LENGTH;
+    const { late } = this.#options;
+    if (late === undefined) return this.#look();
+    return late === Number.POSITIVE_INFINITY ? new Promise(() => {}) : wait(late, this.#look());
   }
 
   step(action: number | ArrayLike<number>): Step {

@@ -2,7 +2,10 @@
 import { expect } from 'chai';
 import CartPole from '../../examples/environments/cart-pole.ts';
 import { type CurvePoint, evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
+import { spacesOf } from '../../src/collect/spaces.ts';
+import { checkedTrain, trainPlan } from '../../src/collect/train-options.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { Counting } from './counting.ts';
 import type { TargetOptions } from './target.ts';
@@ -117,6 +120,61 @@ describe('collect/train', function () {
     expect(count[0]).to.equal(count[1]);
   });
 
+  it('what is undefined is not given, and what is given of `explore` leaves the rest', () => {
+    const spaces = spacesOf({ observationSpace: { shape: [2] }, actionSpace: { n: 2 } });
+    const base = { ...training({ learner: learners.dqn }), environmentOptions: undefined };
+    const planned = (change: object) => trainPlan(checkedTrain({ ...base, ...change } as TrainOptions), spaces);
+    const plain = planned({});
+    const nothing = Object.fromEntries(
+      ['seconds', 'goal', 'signal', 'onPoint', 'device', 'noise', 'minibatches', 'capacity', 'explore'].map((name) => [
+        name,
+        undefined,
+      ]),
+    );
+    const same = planned({ ...nothing, device: undefined, evaluation: { ...base.evaluation, confirm: undefined } });
+    expect(same.evaluation).to.deep.equal({ ...plain.evaluation, confirm: 100 });
+    expect([same.device, same.seconds, same.goal, same.noise]).to.deep.equal(['auto', Infinity, Infinity, 0.1]);
+    expect(same.explore).to.deep.equal({ randomSteps: 200, epsilon: { to: 0.05, steps: 4000 } });
+    expect(planned({ explore: { hold: 4 } }).explore).to.deep.equal({ ...same.explore, hold: 4 });
+    expect(planned({ explore: { randomSteps: 0, epsilon: undefined } }).explore).to.deep.equal({
+      ...same.explore,
+      randomSteps: 0,
+    });
+  });
+
+  it('many environments with long windows have rows before the warm-up is over', async () => {
+    const learner = { ...learners.dqn, gamma: 0.9 };
+    const how = { learner, nStep: 8, environments: 64, steps: 3000, warmUp: 700, evaluation: { confirm: 1 } };
+    const { updates } = await train(training({ ...how, environmentOptions: { discrete: true, length: 40 } }));
+    expect(updates).to.equal(2300);
+  });
+
+  it('a signal ends looks at episodes without end, environments that never answer, and opening', async () => {
+    const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
+    const looking = await train(training({ ...endless, steps: 2000, signal: AbortSignal.timeout(1500) }));
+    expect(looking).to.deep.include({ interrupted: true, meanReturn: null, curve: [] });
+    const begun = performance.now();
+    const late = { environmentOptions: { late: 400 }, signal: AbortSignal.timeout(100) };
+    expect(await train(training(late))).to.deep.include({ interrupted: true, steps: 0, meanReturn: null });
+    expect(performance.now() - begun).to.be.below(8000);
+  });
+
+  it('a collector that breaks ends a look at an episode without end', async () => {
+    const environmentOptions = { length: Infinity, failAt: 900 };
+    const evaluation = { every: 300, episodes: 1, confirm: 1 };
+    const error = await rejection(train(training({ environmentOptions, evaluation, environments: 1, steps: 100_000 })));
+    expect(error.message).to.match(/environment \d broke/);
+  });
+
+  it('environments have numbers of their own, and any seed will do', async () => {
+    const count = new Int32Array(new SharedArrayBuffer(4 * 20));
+    const seed = 1_780_000_000_000;
+    await train(
+      training({ seed, environments: 3, workers: 2, steps: 600, evaluation: { every: 100, confirm: 3 } }, count),
+    );
+    expect([...count.subarray(2)]).to.deep.equal([...new Array(16).fill(1), 0, 0]);
+  });
+
   it('what does not fit is told before anything runs', async () => {
     const cases: [Partial<TrainOptions>, RegExp][] = [
       [{ environment: './target.js' as never }, /^environment must be the URL of its module, .* got '.\/target.js'$/],
@@ -138,18 +196,23 @@ describe('collect/train', function () {
       [{ learner: { ...learners.td3, actorEvery: 3 }, minibatches: 2 }, /^minibatches must be a multiple of 3/],
       [{ steps: 100 }, /^steps must be more than warmUp, got 100 and 200$/],
       [{ updatesPerStep: 0 }, /^updatesPerStep must be a number above 0, got 0$/],
-      [{ workers: 65 }, /^workers must be a whole number of at least 1 and at most 64/],
+      [{ workers: 17 }, /^workers must be a whole number of at least 1 and at most 16/],
+      [{ learner: { ...learners.sac, seed: 3 } as never }, /^learner: seed is an option of train\(\) itself$/],
+      [{ noise: 0.2 }, /^noise is of td3: sac explores by its own deviations/],
+      [{ capacity: 100 }, /^capacity must be at least 200, as warmUp says; got 100$/],
+      [{ nStep: 8, environments: 64 }, /^warmUp must be at least 640, for 64 environments with windows of 8; got 200$/],
+      [{ environmentOptions: { make() {} } }, /^environmentOptions go to threads, .* cannot be cloned/],
       [{ evaluation: { evry: 3 } as never }, /^evaluation: unknown option 'evry'/],
       [{ gaol: 3 } as never, /^train: unknown option 'gaol'/],
       [{ explore: { epsilon: { to: 0, steps: 3 } } }, /^explore.epsilon is for discrete actions/],
       [{ device: 'gpu:9' }, /unknown device/],
-      [{ noise: -1 }, /^noise must be a number of at least 0/],
+      [{ learner: learners.td3, noise: -1 }, /^noise must be a number of at least 0/],
       [{ seconds: Number.NaN }, /^seconds must be a number above 0/],
     ];
     for (const [change, says] of cases) expect((await rejection(train(training(change)))).message).to.match(says);
   });
 
-  it('Pendulum is solved by SAC in seconds', async () => {
+  itAll('Pendulum is solved by SAC in seconds', async () => {
     const hidden = { actorHidden: [64, 64], criticHidden: [64, 64] };
     const rates = { actorOptimiser: { learningRate: 1e-3 }, criticOptimiser: { learningRate: 1e-3 } };
     const { solved, meanReturn, seconds } = await train({
@@ -190,6 +253,10 @@ describe('collect/evaluate', () => {
     const { returns, lengths } = await evaluate({ environments, policy, episodes: 4 });
     expect([...lengths]).to.deep.equal([3, 4, 3, 4]);
     expect([...returns]).to.deep.equal([6, 50, 6, 50]);
+    const silent = Object.assign(new Counting(0), { reset: () => new Promise<number[]>(() => {}) });
+    const soon = { environments: [silent], policy, signal: AbortSignal.timeout(20) };
+    expect((await rejection(evaluate(soon))).name).to.equal('TimeoutError');
+    expect(await rejection(evaluate({ environments, policy, signal: AbortSignal.abort('no') }))).to.equal('no');
     const endless = Object.assign(new Counting(1e9, {}));
     const stop = AbortSignal.timeout(20);
     expect((await rejection(evaluate({ environments: [endless], policy, signal: stop }))).name).to.equal(

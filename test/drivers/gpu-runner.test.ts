@@ -131,7 +131,7 @@ describe("a driver's own facts", function () {
     expect(value('unjoined_endCapture')).to.equal(904);
   });
 
-  it('of one part are lost alone, when a call fails or never returns', () => {
+  itAll('of one part are lost alone, when a call fails or never returns', () => {
     const failed = facts(['registering', 'capturing', 'losing'], 30, {
       HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:2:forever',
     });

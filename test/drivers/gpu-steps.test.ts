@@ -48,7 +48,7 @@ describe('the steps of a first run on a GPU', function () {
     expect(told('table.txt')).to.match(/^copy to the device: allocated .*\ncopy +ok /s);
   });
 
-  it('say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step', () => {
+  itAll('say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step', () => {
     const refused = steps(['copy'], { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:801:forever' });
     expect(refused.status).to.equal(1);
     expect(refused.stdout).to.match(/^copy +failed \(1\) .*\n {4}raw_cuda: cuMemHostRegister failed with 801 /);
