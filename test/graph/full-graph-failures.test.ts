@@ -87,9 +87,10 @@ describe('graph/full-graph-wrapper', () => {
     });
 
     it('waiting inside a capture is told', async () => {
+      const waits: Promise<void>[] = [];
       const wrapper = wrap(
         (args, context) => {
-          context.stream.synchronize().catch(() => {});
+          waits.push(context.stream.synchronize().catch(() => {}));
           return addAll(args, context);
         },
         { warmupSteps: 0 },
@@ -97,6 +98,8 @@ describe('graph/full-graph-wrapper', () => {
       wrapper.run(given([batch(1, 1)].values()));
       expect(wrapper.reason.training).to.be.instanceOf(Error);
       expect(await valuesOf(rig.sum)).to.deep.equal([1, 1]);
+      // A wait holds the stream as long as it is under way.
+      await Promise.all(waits);
     });
 
     it('a current stream that failed spoils neither the wrapper nor other streams', async function () {

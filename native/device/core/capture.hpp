@@ -66,8 +66,9 @@ struct Capture {
   // A thread ends it: from `ending` to `ended` the driver does, and no stream that takes part may enqueue meanwhile.
   std::atomic<bool> ending{false}, ended{false};
   std::atomic<int> calls{0};  // see CallInProgress
-  SpinLock lock;              // guards what follows; taken after a membership's and an event's
-  bool invalid = false;
+  // Set for good, by whichever thread broke it; may be read without the lock.
+  std::atomic<bool> invalid{false};
+  SpinLock lock;           // guards what follows; taken after a membership's and an event's
   std::deque<Work> nodes;  // each stays where it is while others are added
   std::vector<std::vector<uint32_t>> needs;
   // The streams that take part, and the nodes that the next one of each depends on. Closed streams stay: their work
@@ -75,10 +76,7 @@ struct Capture {
   std::map<Ref<CaptureMembership>, Frontier> members;
   // Runs when the capture is given up instead of ended, in the thread that gives up; is told which streams took part.
   std::function<void(const std::vector<Ref<CaptureMembership>>& members)> abandoned;
-  void invalidate() {
-    std::lock_guard guard(lock);
-    invalid = true;
-  }
+  void invalidate() { invalid.store(true); }
   void abandon();
   // From `ending` on: waits for the threads that are between our record and the driver's call.
   void settle() const {
