@@ -13,7 +13,14 @@ import { described, type Spaces } from './spaces.ts';
 
 /** Options of learners that follow from the environment, are train()'s own, or cannot be had here. */
 const elsewhere = [
-  ...(['obsDim', 'actionDim', 'actionLow', 'actionHigh', 'actions', 'body', 'seed', 'criticObsDim'] as const),
+  'obsDim',
+  'actionDim',
+  'actionLow',
+  'actionHigh',
+  'actions',
+  'body',
+  'seed',
+  'criticObsDim',
 ] as const;
 
 type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
