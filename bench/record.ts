@@ -40,7 +40,7 @@ export function refusal(device: string): string | null {
 }
 
 /** The commit that is measured; HOTSLOT_COMMIT says it where the tree travels without its history. */
-function commit(): string {
+export function commit(): string {
   if (process.env.HOTSLOT_COMMIT) return process.env.HOTSLOT_COMMIT;
   const git = (...args: string[]) => spawnSync('git', args, { cwd: root, encoding: 'utf8' });
   const head = git('rev-parse', 'HEAD');

@@ -1,0 +1,103 @@
+/**
+ * Trains some seeds of each preset that fits two cores, keeps their curves under bench/results/curves, and draws them beside
+ * published ones.
+ */
+
+import { parseOptions, runExample, UsageError, whole } from '../../examples/command-line.ts';
+import { type Algorithm, type Preset, tasks } from '../../examples/train/presets.ts';
+import { train } from '../../src/collect/index.ts';
+import { keepRun, type Look, readRecord } from './record.ts';
+
+interface Trained {
+  environment: string;
+  algorithm: Algorithm;
+  /** environment steps of a seed */
+  steps: number;
+  /** environment steps between two looks */
+  every: number;
+  /** greedy episodes of a look */
+  episodes: number;
+}
+
+const curves: Readonly<Record<string, Trained>> = {
+  'Pendulum-sac': { environment: 'Pendulum', algorithm: 'sac', steps: 20_000, every: 1_000, episodes: 100 },
+  'Pendulum-td3': { environment: 'Pendulum', algorithm: 'td3', steps: 20_000, every: 1_000, episodes: 100 },
+  'CartPole-dqn': { environment: 'CartPole', algorithm: 'dqn', steps: 200_000, every: 10_000, episodes: 100 },
+  'HalfCheetah-sac': { environment: 'HalfCheetah', algorithm: 'sac', steps: 100_000, every: 5_000, episodes: 10 },
+};
+const names = Object.keys(curves);
+
+const help = `Trains seeds of each preset to the end of its steps, and keeps and draws their learning curves.
+
+usage: npm run curves -- [name…] [options]
+
+  names           ${names.join(', ')} (default: all)
+  --seeds LIST    such as 1-5 or 2,4 (default 1-5)
+  --draw          draws what has been kept, and trains nothing
+  --help          this text
+
+On two cores a seed of HalfCheetah takes about 11 minutes, each of the others less than half a minute.
+`;
+
+interface CommandLine {
+  chosen: readonly string[];
+  seeds: readonly number[];
+  draw: boolean;
+}
+
+function seedsOf(text: string): number[] {
+  return text.split(',').flatMap((part) => {
+    const [first, last = first] = part.split('-').map((end) => whole('seeds', end, 0));
+    return Array.from({ length: last! - first! + 1 }, (_, i) => first! + i);
+  });
+}
+
+/** Throws UsageError; null: --help was asked for. */
+function parse(args: readonly string[]): CommandLine | null {
+  const flagged = args.findIndex((arg) => arg.startsWith('--'));
+  const [words, options] = flagged < 0 ? [args, []] : [args.slice(0, flagged), args.slice(flagged)];
+  const values = parseOptions(options, {
+    seeds: { type: 'string', default: '1-5' },
+    draw: { type: 'boolean', default: false },
+  });
+  if (!values) return null;
+  for (const word of words)
+    if (!names.includes(word)) throw new UsageError(`a curve is one of ${names.join(', ')}, got '${word}'`);
+  return { chosen: words.length > 0 ? words : names, seeds: seedsOf(values.seeds), draw: values.draw };
+}
+
+async function trainSeed(name: string, seed: number, say: (line: string) => void): Promise<void> {
+  const { environment, algorithm, steps, every, episodes } = curves[name]!;
+  const { id, module, options, presets } = tasks[environment]!;
+  const round = ({ steps, seconds, meanReturn, deviation }: Look): Look => ({
+    ...{ steps, seconds: Number(seconds.toFixed(2)) },
+    ...{ meanReturn: Number(meanReturn.toFixed(2)), deviation: Number(deviation.toFixed(2)) },
+  });
+  const result = await train({
+    ...(presets[algorithm] as Preset),
+    ...{ environment: module, environmentOptions: options, seed, steps, device: 'host:0' },
+    evaluation: { every, episodes, confirm: episodes },
+    onPoint: ({ steps, seconds, meanReturn }) =>
+      say(`${name} seed ${seed}: ${steps} steps, ${seconds.toFixed(1)} s, mean return ${meanReturn.toFixed(1)}`),
+  });
+  const { updates, seconds, curve } = result;
+  const command = `npm run curves -- ${name}`;
+  keepRun(
+    name,
+    { environment: id, algorithm, episodes, command },
+    {
+      ...{ seed, steps: result.steps, updates, seconds: Number(seconds.toFixed(2)), curve: curve.map(round) },
+    },
+  );
+}
+
+async function main({ chosen, seeds, draw }: CommandLine): Promise<number> {
+  const say = (line: string) => process.stdout.write(`${line}\n`);
+  for (const name of chosen) {
+    if (!draw) for (const seed of seeds) await trainSeed(name, seed, say);
+    if (readRecord(name) === null) say(`${name}: nothing has been kept, so nothing is drawn`);
+  }
+  return 0;
+}
+
+await runExample({ name: 'curves', help, parse, main });

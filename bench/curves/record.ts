@@ -1,0 +1,80 @@
+/** The record of an environment and a learner, bench/results/curves/<name>.json: a curve for each seed, and where it was measured. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { commit } from '../record.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const folder = join(root, 'bench/results/curves');
+
+/** A look: greedy episodes at the newest weights. */
+export interface Look {
+  steps: number;
+  seconds: number;
+  /** over the episodes of the look: mean, and standard deviation */
+  meanReturn: number;
+  deviation: number;
+}
+
+export interface SeedRun {
+  seed: number;
+  steps: number;
+  updates: number;
+  seconds: number;
+  curve: Look[];
+}
+
+export interface CurveRecord {
+  environment: string;
+  algorithm: string;
+  /** greedy episodes of a look */
+  episodes: number;
+  cpu: string;
+  node: string;
+  commit: string;
+  date: string;
+  command: string;
+  runs: SeedRun[];
+}
+
+const pathOf = (name: string) => join(folder, `${name}.json`);
+
+export function readRecord(name: string): CurveRecord | null {
+  const path = pathOf(name);
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as CurveRecord) : null;
+}
+
+type What = Pick<CurveRecord, 'environment' | 'algorithm' | 'episodes' | 'command'>;
+
+/** Keeps the run beside those of other seeds. Those of another commit, machine or command go: a record has one setting. */
+export function keepRun(name: string, what: What, run: SeedRun): void {
+  const setting = {
+    ...what,
+    cpu: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
+    node: process.version,
+    commit: commit(),
+  };
+  const before = readRecord(name);
+  const same = before && Object.entries(setting).every(([key, value]) => before[key as keyof CurveRecord] === value);
+  const runs = [...(same ? before.runs : []).filter(({ seed }) => seed !== run.seed), run];
+  runs.sort((a, b) => a.seed - b.seed);
+  const date = new Date().toISOString().slice(0, 10);
+  const head = Object.entries({ ...setting, date }).map(
+    ([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},`,
+  );
+  // A look is a line.
+  const lines = runs.map(({ curve, ...of }) => {
+    const looks = curve.map((look) => `        ${JSON.stringify(look)}`).join(',\n');
+    return `    ${JSON.stringify(of).slice(0, -1)}, "curve": [\n${looks}\n    ]}`;
+  });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(pathOf(name), `{\n${head.join('\n')}\n  "runs": [\n${lines.join(',\n')}\n  ]\n}\n`);
+}
+
+export function writePicture(name: string, svg: string): string {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, `${name}.svg`);
+  writeFileSync(path, svg);
+  return path;
+}
