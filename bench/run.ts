@@ -11,6 +11,7 @@ const names = [
   'trajectories',
   'priorities',
   'collect',
+  'bridge',
   'ring',
   'graph',
   'prefetch',
@@ -34,6 +35,7 @@ const seconds: Readonly<Record<Name, string>> = {
   trajectories: '20 s',
   priorities: '20 s',
   collect: '20 s',
+  bridge: '8 s',
   ring: '11 s',
   graph: '1 s',
   prefetch: '3 s',
@@ -51,7 +53,16 @@ const seconds: Readonly<Record<Name, string>> = {
   long: '30 s',
 };
 /** Without a device of their own. */
-const processor: readonly Name[] = ['pack', 'sample', 'trajectories', 'priorities', 'collect', 'ring', 'gemm'];
+const processor: readonly Name[] = [
+  'pack',
+  'sample',
+  'trajectories',
+  'priorities',
+  'collect',
+  'bridge',
+  'ring',
+  'gemm',
+];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 

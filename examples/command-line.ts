@@ -143,3 +143,10 @@ export function wrapped(text: string, columns = terminalColumns()): string {
   });
   return lines.join('\n');
 }
+
+/** Aborts at Ctrl-C; a second one ends the process at once. */
+export function interruption(): AbortSignal {
+  const stop = new AbortController();
+  process.once('SIGINT', () => stop.abort());
+  return stop.signal;
+}

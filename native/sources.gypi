@@ -34,6 +34,7 @@
     ],
     "rows_sources": [
       "native/rows/binding.cpp",
+      "native/rows/child_binding.cpp",
       "native/rows/lanes_binding.cpp",
       "native/rows/view_binding.cpp",
       "native/rows/all.cpp"

@@ -1,14 +1,7 @@
 /** Trains DQN, TD3 or SAC on an environment of the examples, by one call of train(). */
 import { train } from '../../src/collect/index.ts';
-import { deviceNamed, runExample } from '../command-line.ts';
+import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
-
-/** A second Ctrl-C ends the process at once. */
-function interrupted(): AbortSignal {
-  const stop = new AbortController();
-  process.once('SIGINT', () => stop.abort());
-  return stop.signal;
-}
 
 async function main({ name, task, algorithm, preset, seed, device, json, quiet }: CommandLine): Promise<number> {
   deviceNamed(device).close();
@@ -17,7 +10,7 @@ async function main({ name, task, algorithm, preset, seed, device, json, quiet }
   const result = await train({
     ...preset,
     ...{ environment: task.module, environmentOptions: task.options, goal: task.goal, seed, device },
-    ...{ signal: interrupted(), display: !json && !quiet },
+    ...{ signal: interruption(), display: !json && !quiet },
     ...(json && !quiet ? { onPoint: (point) => say(JSON.stringify(point)) } : {}),
   });
   const { solved, meanReturn, steps, updates, seconds, curve } = result;

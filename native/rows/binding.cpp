@@ -236,6 +236,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports["mailboxWrite"] = Napi::Function::New(env, mailbox_write);
   exports["firstNotFinite"] = Napi::Function::New(env, find_not_finite);
   exports["mailboxRead"] = Napi::Function::New(env, mailbox_read);
+  export_child(env, exports);
   export_lanes(env, exports);
   export_views(env, exports);
   exports["setCountersForTest"] = Napi::Function::New(env, set_counters_for_test);

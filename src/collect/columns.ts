@@ -4,8 +4,8 @@ import type { BufferField } from '../collectors/collector.ts';
 import { type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { toBfloat16, toFloat16 } from '../float16.ts';
+import type { SteppedSet } from './environment-set.ts';
 import { described, type Spaces } from './spaces.ts';
-import type { VectorEnvironment } from './vector-environment.ts';
 
 type Fill = () => TypedArray;
 /** Columns by name; each made anew by a call. */
@@ -13,7 +13,7 @@ export type Columns = Readonly<Record<string, Fill>>;
 
 /** Before the step, and what it made. */
 export interface Stepped {
-  readonly vector: VectorEnvironment;
+  readonly vector: SteppedSet;
   readonly obs: TypedArray;
   readonly actions: Float32Array;
 }
@@ -43,8 +43,19 @@ export function rowColumns(fields: Readonly<Record<string, BufferField>>, steppe
       `the buffer has a field '${unknown}', which environments do not give: they give ${Object.keys(given).join(', ')}`,
     );
   return Object.fromEntries(
-    Object.entries(fields).map(([name, field]) => [name, (given[name] as (field: BufferField) => Fill)(field)]),
+    Object.entries(fields).map(([name, field]) => {
+      const fill = (given[name] as (field: BufferField) => Fill)(field);
+      return [name, vector.skipped === null ? fill : () => kept(fill(), vector.skipped as Uint8Array)];
+    }),
   );
+}
+
+/** The rows that are not skipped, moved up in their array, which is written anew by the next step. */
+function kept(rows: TypedArray, skipped: Uint8Array): TypedArray {
+  const size = rows.length / skipped.length;
+  let to = 0;
+  for (let i = 0; i < skipped.length; i++) if (skipped[i] === 0) rows.copyWithin(size * to++, size * i, size * (i + 1));
+  return rows.subarray(0, size * to) as TypedArray;
 }
 
 /** Of a TrajectoryBuffer: what its writer takes of a step. */
@@ -67,6 +78,7 @@ export function stepColumns(fields: Readonly<Record<string, BufferField>>, stepp
     rewards: () => vector.rewards,
     terminated: () => vector.terminated,
     truncated: () => vector.truncated,
+    ...(vector.skipped && { skip: () => vector.skipped as Uint8Array }),
   };
 }
 

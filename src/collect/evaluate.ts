@@ -4,12 +4,13 @@ import { checkCount, checkKeys, shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
 import { Random } from '../random.ts';
 import type { AnyEnvironment } from './environment.ts';
+import type { EnvironmentSet, SteppedSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
-import { VectorEnvironment } from './vector-environment.ts';
+import { MadeSet } from './vector-environment.ts';
 
 export interface EvaluateOptions {
-  /** they are stepped together, the policy acts for all at once; they stay open */
-  environments: readonly AnyEnvironment[];
+  /** they are stepped together, the policy acts for all at once; they stay open. Or what was opened of `gymnasium()` */
+  environments: readonly AnyEnvironment[] | EnvironmentSet;
   policy: Policy;
   /** how many, each from its own seed; default 10 */
   episodes?: number;
@@ -43,21 +44,19 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { environments, policy, episodes = 10, seed = 0, signal } = options;
   checkCount('episodes', episodes);
   checkCount('seed', seed, 0);
-  if (!Array.isArray(environments) || environments.length === 0)
-    throw typeError(`environments must be an array with an environment at least, got ${shown(environments)}`);
   if (typeof policy?.act !== 'function')
     throw typeError(`policy must be something with act(obs, n), got ${shown(policy)}`);
-  const used = environments.slice(0, episodes);
+  const name = (i: number) => `environment ${i} of those that evaluate`;
+  const set = setOf(environments, episodes, name);
   const random = new Random(seed, STREAM);
   const seeds = Array.from({ length: episodes }, () => random.below(SEEDS));
   const returns = new Float64Array(episodes);
   const lengths = new Float64Array(episodes);
-  const playing = new Int32Array(used.length);
+  const playing = new Int32Array(set.count);
   let next = 0;
   const abort = abortOf(signal);
-  const vector = new VectorEnvironment({
-    environments: used,
-    name: (i) => `environment ${i} of those that evaluate`,
+  const vector = set.play({
+    name,
     nextSeed(i) {
       if (next === episodes) return null;
       playing[i] = next;
@@ -79,7 +78,19 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
 }
 
-async function play(vector: VectorEnvironment, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
+/** No more environments than there are episodes. */
+function setOf(
+  environments: EvaluateOptions['environments'],
+  episodes: number,
+  name: (environment: number) => string,
+): EnvironmentSet {
+  if (typeof (environments as EnvironmentSet | null)?.play === 'function') return environments as EnvironmentSet;
+  if (!Array.isArray(environments) || environments.length === 0)
+    throw typeError(`environments must be an array with an environment at least, got ${shown(environments)}`);
+  return new MadeSet(environments.slice(0, episodes), name);
+}
+
+async function play(vector: SteppedSet, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
   const isFloat = vector.obs instanceof Float32Array;
   const seen = isFloat ? (vector.obs as Float32Array) : new Float32Array(vector.obs.length);
   let since = performance.now();

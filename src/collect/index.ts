@@ -2,8 +2,11 @@
 
 export type { LearnerChoice } from './algorithms.ts';
 export type { AnyEnvironment, Environment, EnvironmentContext, Observation, Step } from './environment.ts';
+export type { EnvironmentSet, EnvironmentSets, EpisodeHooks, SteppedSet } from './environment-set.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate.ts';
 export type { Explore, Policy } from './explore.ts';
+export { gymnasium } from './gymnasium/gymnasium.ts';
+export type { GymnasiumOptions } from './gymnasium/options.ts';
 export { type Display, showProgress } from './live-display.ts';
 export type { Box, BoxActions, Discrete, DiscreteActions, ObservationDType, Spaces } from './spaces.ts';
 export { type TrainResult, train } from './train.ts';

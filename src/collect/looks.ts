@@ -2,7 +2,7 @@
 import type { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { Random } from '../random.ts';
 import { policyOf } from './algorithms.ts';
-import type { AnyEnvironment } from './environment.ts';
+import type { EnvironmentSet } from './environment-set.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import type { TrainPlan } from './train-options.ts';
 
@@ -14,12 +14,12 @@ export class Looks {
   readonly weights: Float32Array;
   readonly policy: ReturnType<typeof policyOf>;
   readonly #mailbox: WeightMailbox;
-  readonly #testers: readonly AnyEnvironment[];
+  readonly #testers: EnvironmentSet;
   /** each look begins elsewhere */
   readonly #random: Random;
   #version = 0;
 
-  constructor({ learner, seed, noise }: TrainPlan, mailbox: WeightMailbox, testers: readonly AnyEnvironment[]) {
+  constructor({ learner, seed, noise }: TrainPlan, mailbox: WeightMailbox, testers: EnvironmentSet) {
     this.weights = new Float32Array(mailbox.length);
     this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
     this.#mailbox = mailbox;

@@ -1,6 +1,7 @@
 /** The collectors of train(): environments of the user's module, and a policy of the learner's kind. */
 import type { CollectorContext } from '../collectors/collector.ts';
 import { type PolicyPlan, policyOf } from './algorithms.ts';
+import { opensSets } from './environment-set.ts';
 import type { Explore } from './explore.ts';
 import { environmentMaker } from './load-environment.ts';
 import { vectorCollector } from './vector-collector.ts';
@@ -19,7 +20,9 @@ export default async function trainCollector(context: CollectorContext<TrainColl
   const { environment, environmentOptions, environments, policy, noise, explore } = context.options;
   const make = await environmentMaker(environment);
   const factory = vectorCollector<TrainCollectorOptions>({
-    make: ({ index }) => make({ index, options: environmentOptions }),
+    make: opensSets(make)
+      ? { open: ({ count }) => make.open({ count, options: environmentOptions }) }
+      : ({ index }) => make({ index, options: environmentOptions }),
     ...(context.writer === null ? { environments } : {}),
     policy: ({ seed }) => policyOf(policy, { greedy: false, seed, noise }),
     explore,

@@ -13,12 +13,12 @@ import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
-import type { AnyEnvironment } from './environment.ts';
+import type { EnvironmentSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
 import { showProgress } from './live-display.ts';
 import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
-import { spacesOf } from './spaces.ts';
+import { openTesters } from './testers.ts';
 import type { TrainCollectorOptions } from './train-collector.ts';
 import {
   type CurvePoint,
@@ -53,8 +53,6 @@ const LOOK_MS = 20;
 /** A stream of the seed for the rows that are drawn, which nobody else has. */
 const STREAM = 2 ** 20 + 2;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-/** Environments that evaluations step together, at most. */
-const TESTERS = 10;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
 /** Importance weights count more, the longer it trains: beta from here to 1. */
@@ -67,18 +65,10 @@ const FIRST_BETA = 0.4;
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const given = checkedTrain(options);
   const make = await environmentMaker(given.environment.href);
-  const testers: AnyEnvironment[] = [];
-  // Collectors' are counted from 0.
-  const before = (given.workers ?? 1) * (given.environments ?? 1);
-  const tester = async () => {
-    testers.push(await make({ index: before + testers.length, options: given.environmentOptions }));
-  };
+  const testers = await openTesters(make, given);
   try {
-    await tester();
-    const plan = trainPlan(given, spacesOf(testers[0] as AnyEnvironment));
-    const count = Math.min(TESTERS, Math.max(plan.evaluation.episodes, plan.evaluation.confirm));
-    while (testers.length < count && !plan.signal.aborted) await tester();
-    const training = new Training(plan, testers);
+    const training = new Training(trainPlan(given, testers.spaces), testers);
+    const { plan } = training;
     const running = training.run();
     if (!plan.display) return await running;
     const progress = () => training.progress();
@@ -87,13 +77,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       line: () => plainLine(progress(), plan),
     });
   } finally {
-    await Promise.allSettled(testers.map(async (environment) => environment.close?.()));
+    await Promise.resolve(testers.close()).catch(() => {});
   }
 }
 
 class Training {
-  readonly #plan: TrainPlan;
-  readonly #testers: readonly AnyEnvironment[];
+  readonly plan: TrainPlan;
+  readonly #testers: EnvironmentSet;
   readonly #curve: CurvePoint[] = [];
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
@@ -105,15 +95,15 @@ class Training {
   });
   #waitingFor: () => string = () => '';
 
-  constructor(plan: TrainPlan, testers: readonly AnyEnvironment[]) {
-    this.#plan = plan;
+  constructor(plan: TrainPlan, testers: EnvironmentSet) {
+    this.plan = plan;
     this.#testers = testers;
   }
 
   progress(): TrainProgress {
     return {
       ...this.#collected(),
-      updates: this.#ticks * this.#plan.minibatches,
+      updates: this.#ticks * this.plan.minibatches,
       seconds: this.#seconds ?? (performance.now() - this.#begin) / 1000,
       scalars: this.#scalars,
       point: this.#curve.at(-1) ?? null,
@@ -122,7 +112,7 @@ class Training {
   }
 
   async run(): Promise<TrainResult> {
-    const plan = this.#plan;
+    const plan = this.plan;
     using device = openDevice(plan.device);
     using learner = plan.learner.make(device);
     await learner.ready;
@@ -164,8 +154,8 @@ class Training {
 
   /** Null when the signal came before they were made. */
   async #collectors(buffer: ReplayBuffer | TrajectoryBuffer, mailbox: WeightMailbox): Promise<CollectorPool | null> {
-    const { workers, seed, signal } = this.#plan;
-    const options = collectorOptions(this.#plan);
+    const { workers, seed, signal } = this.plan;
+    const options = collectorOptions(this.plan);
     try {
       return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, signal });
     } catch (error) {
@@ -175,7 +165,7 @@ class Training {
   }
 
   #result({ weights, policy }: Looks, solved: number | null): TrainResult {
-    const { goal, signal } = this.#plan;
+    const { goal, signal } = this.plan;
     const { steps, updates, seconds } = this.progress();
     const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
     const interrupted = signal.aborted && solved === null;
@@ -187,7 +177,7 @@ class Training {
 
   /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
   async #watch(looks: Looks, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
-    const { evaluation, goal, steps: all } = this.#plan;
+    const { evaluation, goal, steps: all } = this.plan;
     let due = evaluation.every;
     while (!signal.aborted) {
       const { steps } = this.#collected();
@@ -220,12 +210,12 @@ class Training {
     const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
     if (again) this.#curve.pop();
     this.#curve.push(point);
-    this.#plan.onPoint(point);
+    this.plan.onPoint(point);
     return point;
   }
 
   async #open(buffer: ReplayBuffer | TrajectoryBuffer, learner: AnyLearner, mailbox: WeightMailbox) {
-    const { device, sampleCount, seed, nStep, gamma, prioritized: byPriority } = this.#plan;
+    const { device, sampleCount, seed, nStep, gamma, prioritized: byPriority } = this.plan;
     const common = { device, sampleCount, mailbox, baseSeed: new Random(seed, STREAM).below(2 ** 31) };
     const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
     const pipeline =

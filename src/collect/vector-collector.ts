@@ -8,9 +8,10 @@ import { rangeError, typeError } from '../errors.ts';
 import { Random } from '../random.ts';
 import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
+import { type EnvironmentSet, type EnvironmentSets, opensSets } from './environment-set.ts';
 import { type Explore, Explorer, type Policy } from './explore.ts';
 import { observationArray, type Spaces } from './spaces.ts';
-import { VectorEnvironment } from './vector-environment.ts';
+import { closeAll, MadeSet } from './vector-environment.ts';
 
 /** What the function that makes a policy is told. */
 export interface PolicyContext<O = unknown> {
@@ -23,8 +24,8 @@ export interface PolicyContext<O = unknown> {
 }
 
 export interface VectorCollectorOptions<O = unknown> {
-  /** makes one environment */
-  make(context: EnvironmentContext<O>): AnyEnvironment | Promise<AnyEnvironment>;
+  /** makes one environment; or what opens all of a worker's at once, such as `gymnasium()` */
+  make: ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>) | EnvironmentSets;
   /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
   environments?: number;
   /** makes what acts; default: random actions */
@@ -46,8 +47,8 @@ const SEEDS = 2 ** 31;
 export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>): CollectorFactory<O, object> {
   checkKeys('vectorCollector', options, ['make', 'environments', 'policy', 'explore']);
   const { make, environments, policy } = options;
-  if (typeof make !== 'function')
-    throw typeError(`make must be a function that makes an environment, got ${shown(make)}`);
+  if (typeof make !== 'function' && !opensSets(make))
+    throw typeError(`make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`);
   if (policy !== undefined && typeof policy !== 'function')
     throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
   if (environments !== undefined) checkCount('environments', environments, 1, 2 ** 16);
@@ -64,12 +65,10 @@ async function open<O>(
     );
   const count = writer?.lanes ?? environments ?? 1;
   const first = writer?.firstLane ?? worker * count;
-  const made: AnyEnvironment[] = [];
+  const set = await setOf(make, { first, count, options });
   try {
-    for (let i = 0; i < count; i++) made.push(await make({ index: first + i, options }));
-    const seeds = made.map((_, i) => seedsOf(seed, first + i));
-    const vector = new VectorEnvironment({
-      environments: made,
+    const seeds = Array.from({ length: count }, (_, i) => seedsOf(seed, first + i));
+    const vector = set.play({
       nextSeed: (i) => (seeds[i] as Random).below(SEEDS),
       ended: (_, episodeReturn, length) => report.episode(episodeReturn, length),
       name: (i) => `environment ${first + i}`,
@@ -85,9 +84,25 @@ async function open<O>(
     const stepped = { vector, obs, actions };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
     await vector.begin();
-    return collectorOf(stepped, columns, explorer, report);
+    return collectorOf(stepped, columns, explorer, report, () => set.close());
   } catch (error) {
-    await Promise.allSettled(made.map(async (environment) => environment.close?.()));
+    await Promise.resolve(set.close()).catch(() => {});
+    throw error;
+  }
+}
+
+/** A worker's environments, made one by one where nothing makes them all. */
+async function setOf<O>(
+  make: VectorCollectorOptions<O>['make'],
+  { first, count, options }: { first: number; count: number; options: O },
+): Promise<EnvironmentSet> {
+  if (opensSets(make)) return make.open({ count, options });
+  const environments: AnyEnvironment[] = [];
+  try {
+    for (let i = 0; i < count; i++) environments.push(await make({ index: first + i, options }));
+    return new MadeSet(environments, (i) => `environment ${first + i}`);
+  } catch (error) {
+    await closeAll(environments).catch(() => {});
     throw error;
   }
 }
@@ -97,14 +112,17 @@ function collectorOf(
   columns: Columns,
   explorer: Explorer,
   report: CollectorContext['report'],
+  close: () => void | Promise<void>,
 ): Collector {
   const { count } = vector;
   const seen = vector.obs instanceof Float32Array ? vector.obs : new Float32Array(vector.obs.length);
   const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
+    const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
+    if (steps === 0) return null;
     for (const [name, fill] of filled) rows[name] = fill();
-    report.steps(count);
+    report.steps(steps);
     return rows;
   };
   return {
@@ -117,6 +135,6 @@ function collectorOf(
       actions.set(chosen);
       return promised ? promised.then(brought) : brought();
     },
-    close: () => vector.close(),
+    close,
   };
 }

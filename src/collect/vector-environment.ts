@@ -5,38 +5,25 @@
 import { checkCount, shown } from '../checks.ts';
 import type { TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { takeActions } from './actions.ts';
 import type { AnyEnvironment, Environment, Observation, Step } from './environment.ts';
+import type { EnvironmentSet, EpisodeHooks, SteppedSet } from './environment-set.ts';
 import { checkSameSpaces, observationArray, type Spaces, spacesOf } from './spaces.ts';
 
 type Actable = Environment<number | Float32Array>;
 
-export interface VectorOptions {
-  /** environments that the caller made; they are closed with this */
-  environments: readonly AnyEnvironment[];
-  /** the seed of an environment's next episode, its first one too; null: it has none, and rests */
-  nextSeed(environment: number): number | null;
-  /** an episode is over */
-  ended?(environment: number, episodeReturn: number, length: number): void;
-  /** how errors call the environments */
-  name?: (environment: number) => string;
-}
-
-export class VectorEnvironment {
+class VectorEnvironment implements SteppedSet {
   readonly count: number;
   readonly spaces: Spaces;
-  /** what each shows now: of one that began anew the first observation of its episode */
   readonly obs: TypedArray;
-  /** what each showed behind its last action, also where the episode ended with it */
   readonly nextObs: TypedArray;
   readonly rewards: Float32Array;
-  /** of the last step: the episode ended by itself */
   readonly terminated: Uint8Array;
-  /** of the last step: it was cut, and had not ended by itself */
   readonly truncated: Uint8Array;
-  /** environments that have an episode under way */
+  readonly skipped = null;
   going: number;
   readonly #environments: readonly Actable[];
-  readonly #options: VectorOptions;
+  readonly #hooks: EpisodeHooks;
   readonly #limits: Float64Array;
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
@@ -47,19 +34,14 @@ export class VectorEnvironment {
   readonly #isFloat: boolean;
   #closed = false;
 
-  /** Checks the spaces; nothing is reset yet. Throws TypeError or RangeError for what is no environment. */
-  constructor(options: VectorOptions) {
-    const { environments } = options;
+  /** Nothing is reset yet. */
+  constructor(environments: readonly AnyEnvironment[], spaces: Spaces, limits: Float64Array, hooks: EpisodeHooks) {
     this.#environments = environments as readonly Actable[];
-    this.#options = options;
-    this.count = environments.length;
-    const all = environments.map((environment) => checkedSpaces(environment));
-    this.spaces = all[0] as Spaces;
-    for (const [i, spaces] of all.entries()) checkSameSpaces(this.spaces, spaces, this.#name(i));
-    this.#limits = Float64Array.from(environments, ({ maxEpisodeSteps = Infinity }) =>
-      maxEpisodeSteps === Infinity ? Infinity : checkCount('maxEpisodeSteps', maxEpisodeSteps),
-    );
-    const { count, spaces } = this;
+    this.#hooks = hooks;
+    this.#limits = limits;
+    const count = environments.length;
+    this.count = count;
+    this.spaces = spaces;
     this.obs = observationArray(spaces, count);
     this.nextObs = observationArray(spaces, count);
     this.#isFloat = spaces.observation.dtype.startsWith('float');
@@ -75,15 +57,13 @@ export class VectorEnvironment {
     this.#parts = environments.map((_, i) => this.#actions.subarray(i * size, (i + 1) * size));
   }
 
-  /** Begins the first episode of each. A promise where an environment gives one. */
   begin(): void | Promise<void> {
     this.going = this.count;
     return this.#each((i) => this.#begin(i));
   }
 
-  /** One step of each that has an episode under way; count × size numbers. A promise where an environment gives one. */
   step(actions: ArrayLike<number>): void | Promise<void> {
-    this.#take(actions);
+    takeActions(actions, this.#actions, this.spaces, this.count, this.#name);
     const discrete = this.spaces.action.kind === 'discrete';
     return this.#each((i) => {
       if (this.#rests[i] === 1) return;
@@ -108,45 +88,9 @@ export class VectorEnvironment {
     if (late.length > 0) return Promise.all(late).then(() => {});
   }
 
-  /** Closes every environment, also when one of them throws; throws the first error then. What is late comes to nothing. */
-  async close(): Promise<void> {
+  /** What is late comes to nothing. */
+  close(): void {
     this.#closed = true;
-    const ends = await Promise.allSettled(this.#environments.map(async (environment) => environment.close?.()));
-    const failed = ends.find((end) => end.status === 'rejected');
-    if (failed) throw failed.reason;
-  }
-
-  /** Copies the actions; throws for one that the space does not have. */
-  #take(actions: ArrayLike<number>): void {
-    const { action } = this.spaces;
-    const { length } = this.#actions;
-    if (typeof actions?.length !== 'number' || actions.length !== length) {
-      const each = action.kind === 'discrete' ? 'one' : action.size;
-      throw rangeError(
-        `actions must be ${length} numbers, ${each} for each of ${this.count} environments; got ${shown(actions)}`,
-      );
-    }
-    if (action.kind === 'discrete') {
-      for (let i = 0; i < length; i++) {
-        const value = actions[i] as number;
-        if (!(value >= 0 && value < action.n && Number.isInteger(value)))
-          throw rangeError(`action ${value} for ${this.#name(i)}: its actions are 0 to ${action.n - 1}`);
-        this.#actions[i] = value;
-      }
-      return;
-    }
-    const { low, high, size } = action;
-    for (let i = 0, j = 0; i < length; i++) {
-      const value = Math.fround(actions[i] as number);
-      const [least, most] = [low[j] as number, high[j] as number];
-      // What float32 makes of an end may lie behind it.
-      if (!(value >= Math.fround(least) && value <= Math.fround(most)))
-        throw rangeError(
-          `action ${value} for ${this.#name(Math.floor(i / size))}: number ${j} of its actions is ${least} to ${most}`,
-        );
-      this.#actions[i] = value;
-      if (++j === size) j = 0;
-    }
   }
 
   /** What a step gave; a promise where the next episode has to be waited for. */
@@ -171,7 +115,7 @@ export class VectorEnvironment {
     this.terminated[i] = terminated ? 1 : 0;
     this.truncated[i] = cut ? 1 : 0;
     if (terminated || cut) {
-      this.#options.ended?.(i, this.#returns[i] as number, length);
+      this.#hooks.ended?.(i, this.#returns[i] as number, length);
       return this.#begin(i);
     }
     const { size } = this.spaces.observation;
@@ -180,7 +124,7 @@ export class VectorEnvironment {
 
   #begin(i: number): void | Promise<void> {
     this.#returns[i] = this.#lengths[i] = 0;
-    const seed = this.#options.nextSeed(i);
+    const seed = this.#hooks.nextSeed(i);
     if (seed === null) {
       this.#rests[i] = 1;
       this.going--;
@@ -222,11 +166,48 @@ export class VectorEnvironment {
   #noFlag(i: number, key: string, value: unknown): Error {
     return typeError(`${this.#name(i)}: ${key} must be a boolean, got ${shown(value)}${this.#when(i)}`);
   }
-  #name(i: number): string {
-    return this.#options.name?.(i) ?? `environment ${i}`;
-  }
+  #name = (i: number): string => this.#hooks.name?.(i) ?? `environment ${i}`;
   #when(i: number): string {
     return `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
+  }
+}
+
+/** Closes every environment, also when one of them throws; throws the first error then. */
+export async function closeAll(environments: readonly AnyEnvironment[]): Promise<void> {
+  const ends = await Promise.allSettled(environments.map(async (environment) => environment.close?.()));
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/** Environments that were made one by one; closed together. */
+export class MadeSet implements EnvironmentSet {
+  readonly count: number;
+  readonly spaces: Spaces;
+  readonly #environments: readonly AnyEnvironment[];
+  readonly #limits: Float64Array;
+  #playing: VectorEnvironment | null = null;
+
+  /** Throws TypeError or RangeError for what is no environment, and where their spaces differ. */
+  constructor(environments: readonly AnyEnvironment[], name = (i: number) => `environment ${i}`) {
+    this.#environments = environments;
+    this.count = environments.length;
+    const all = environments.map(checkedSpaces);
+    this.spaces = all[0] as Spaces;
+    for (const [i, spaces] of all.entries()) checkSameSpaces(this.spaces, spaces, name(i));
+    this.#limits = Float64Array.from(environments, ({ maxEpisodeSteps = Infinity }) =>
+      maxEpisodeSteps === Infinity ? Infinity : checkCount('maxEpisodeSteps', maxEpisodeSteps),
+    );
+  }
+
+  play(hooks: EpisodeHooks): SteppedSet {
+    this.#playing?.close();
+    this.#playing = new VectorEnvironment(this.#environments, this.spaces, this.#limits, hooks);
+    return this.#playing;
+  }
+
+  async close(): Promise<void> {
+    this.#playing?.close();
+    await closeAll(this.#environments);
   }
 }
 

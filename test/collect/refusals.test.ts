@@ -240,7 +240,7 @@ describe('collect: refusals', () => {
   it('options', async () => {
     const make = () => new Counting(0);
     const refusals: [object, RegExp][] = [
-      [{ make: 3 }, /^make must be a function that makes an environment, got 3$/],
+      [{ make: 3 }, /^make must be a function that makes an environment, or of gymnasium\(\); got 3$/],
       [{ make, policy: {} }, /^policy must be a function that makes a policy, got an object$/],
       [{ make, environments: 0 }, /^environments must be a whole number of at least 1/],
       [{ make, polcy: make }, /^vectorCollector: unknown option 'polcy'; it takes make/],

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { vectorCollector } from '../../src/collect/index.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
 import { until } from '../rig/until.ts';
+import { expectCounted } from './counted-rows.ts';
 import { Counting, type CountingOptions, contextOf, counting } from './counting.ts';
 
 const ENTRY = new URL('./counting.js', import.meta.url);
@@ -186,17 +187,7 @@ describe('collect/vector-collector', () => {
       });
       await pool.close();
       const rows = read(buffer.ptr - 6000, 6000);
-      const before = new Map<number, number[]>();
-      for (let row = 0; row < 6000; row++) {
-        const [i, episode, count, , nextI, nextEpisode, nextCount] = rows.subarray(row * width);
-        const [reward, dones] = [rows[row * width + 10], rows[row * width + 11]];
-        expect([nextI, nextEpisode, nextCount, reward]).to.deep.equal([i, episode, count! + 1, 10 * i! + count! + 1]);
-        expect(dones).to.equal(Number(nextCount === 3 + i!));
-        // Each environment's rows come in its order.
-        const last = before.get(i!);
-        if (last) expect([episode, count]).to.deep.equal(last[1] === 3 + i! ? [last[0]! + 1, 0] : last);
-        before.set(i!, [nextEpisode!, nextCount!]);
-      }
+      expectCounted(rows, width);
       buffer.close();
     });
 

@@ -1,0 +1,19 @@
+/** A collector of environments that Python counts. */
+import { type GymnasiumOptions, gymnasium, vectorCollector } from '../../src/collect/index.ts';
+import type { CollectorContext } from '../../src/index.ts';
+
+/** Debian's, which has numpy as a package; whatever is called python3 may have none. */
+export const PYTHON = '/usr/bin/python3';
+
+export const counted = (options: GymnasiumOptions) =>
+  gymnasium({ python: PYTHON, path: new URL('../../../test/collect/', import.meta.url), timeout: 20, ...options });
+
+/** For a pool. */
+export default (context: CollectorContext<{ entry: string; kwargs?: object; environments?: number }>) => {
+  const { entry, kwargs, environments } = context.options;
+  const make = counted({ entry: `counting_envs:${entry}` });
+  return vectorCollector<typeof context.options>({
+    make: { open: ({ count }) => make.open({ count, options: kwargs }) },
+    ...(environments !== undefined && { environments }),
+  })(context);
+};

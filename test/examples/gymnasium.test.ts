@@ -1,0 +1,38 @@
+/** `npm run gymnasium` as it is called: the environment that is there is solved, and what cannot be made is told in a sentence. */
+import { spawnSync } from 'node:child_process';
+import { expect } from 'chai';
+import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
+
+/** Debian's, which has numpy as a package. */
+const PYTHON = '/usr/bin/python3';
+const gymnasium = (...args: string[]) => run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
+
+describe('examples/gymnasium', function () {
+  this.timeout(60_000);
+  before(function () {
+    if (spawnSync(PYTHON, ['-c', 'import numpy']).status !== 0) this.skip();
+  });
+
+  itAll('its own environment is solved', async () => {
+    const { code, lines, stderr } = await gymnasium('--json', '--device', 'host:0');
+    expect(code, stderr).to.equal(0);
+    const { solved, meanReturn } = JSON.parse(lines.at(-1)!);
+    expect([solved, meanReturn >= -12]).to.deep.equal([true, true]);
+  });
+
+  it('wrong usage, and an environment that is not there', async () => {
+    for (const [args, code, says] of [
+      [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; --help says more$/m],
+      [['--id', 'a', '--entry', 'b:c'], 2, /^gymnasium: --id and --entry are two names of one thing/m],
+      [
+        ['--entry', 'nowhere:make'],
+        1,
+        /^gymnasium: nowhere:make: \S+ has no module nowhere, which is needed for nowhere:make$/m,
+      ],
+    ] as const) {
+      const said = await gymnasium(...args);
+      expect([said.code, says.test(said.stderr)], said.stderr).to.deep.equal([code, true]);
+    }
+  });
+});
