@@ -31,11 +31,12 @@ const zero = { act: (_: Float32Array, n: number) => new Float32Array(2 * n) };
 
 const opened = (entry: string, kwargs: object, count = 2, more: GymnasiumOptions = {}): Promise<EnvironmentSet> =>
   counted({ entry: `counting_envs:${entry}`, ...more }).open({ count, options: kwargs });
-/** Processes that this one has started and not ended. */
-const children = (): string[] =>
-  spawnSync('pgrep', ['-P', String(process.pid), '-f', 'hotslot_gymnasium'], { encoding: 'utf8' })
-    .stdout.split('\n')
-    .filter(Boolean);
+/** Processes that this one has started and not ended. A sanitizer that is loaded before pgrep makes it hang. */
+function children(): string[] {
+  const env = { PATH: process.env.PATH };
+  const { stdout } = spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'hotslot_gymnasium'], { encoding: 'utf8', env });
+  return stdout.split('\n').filter(Boolean);
+}
 
 async function failing(promised: Promise<unknown>, says: RegExp): Promise<void> {
   expect((await rejection(promised)).message).to.match(says);

@@ -14,7 +14,10 @@ const specs = process.argv.slice(2);
 const chosen =
   specs.length > 0
     ? specs
-    : ['device', 'transfer', 'buffer', 'trajectories', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`);
+    : [
+        ...['device', 'transfer', 'buffer', 'trajectories', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`),
+        'dist/test/collect/gymnasium.test.js',
+      ];
 
 const why = missing('address,undefined');
 if (why) {
