@@ -6,7 +6,9 @@
 import { parseOptions, runExample, UsageError, whole } from '../../examples/command-line.ts';
 import { type Algorithm, type Preset, tasks } from '../../examples/train/presets.ts';
 import { train } from '../../src/collect/index.ts';
-import { keepRun, type Look, readRecord } from './record.ts';
+import { draw as drawn } from './draw.ts';
+import { published } from './published.ts';
+import { keepRun, type Look, readRecord, writePicture } from './record.ts';
 
 interface Trained {
   environment: string;
@@ -95,7 +97,9 @@ async function main({ chosen, seeds, draw }: CommandLine): Promise<number> {
   const say = (line: string) => process.stdout.write(`${line}\n`);
   for (const name of chosen) {
     if (!draw) for (const seed of seeds) await trainSeed(name, seed, say);
-    if (readRecord(name) === null) say(`${name}: nothing has been kept, so nothing is drawn`);
+    const record = readRecord(name);
+    if (record === null) say(`${name}: nothing has been kept, so nothing is drawn`);
+    else say(`${name}: drawn in ${writePicture(name, await drawn(record, published[name] ?? []))}`);
   }
   return 0;
 }
