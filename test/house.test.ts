@@ -115,7 +115,9 @@ const doors: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Packages that examples load, and where. */
-const outside: Readonly<Record<string, readonly string[]>> = { '@mujoco/mujoco': ['examples/mujoco/engine.ts'] };
+const outside: Readonly<Record<string, readonly string[]>> = {
+  '@mujoco/mujoco': ['examples/mujoco/engine.ts'],
+};
 
 /** Files that are longer than 300 lines, and may be. */
 const long: readonly string[] = ['native/device/level_zero/abi.hpp', 'native/device/level_zero/memory.cpp'];

@@ -1,0 +1,86 @@
+/**
+ * A battle of three against three as an environment. The player chooses a move or who comes next; the other one plays at
+ * random. An episode's return is above 0 where the battle was won: ±1 for its end, and the lead of health at its end.
+ */
+import type { Environment, Step } from '../../src/collect/index.ts';
+import { Random } from '../../src/index.ts';
+import { allowed, CHOICES, LOOK, lead, look } from './sight.ts';
+import { type Battle, showdown } from './simulator.ts';
+import { drawTeam } from './teams.ts';
+
+const { Battle: NewBattle } = await showdown();
+const WORD = 2 ** 16;
+
+export default class Showdown implements Environment<number> {
+  readonly observationSpace = { shape: [LOOK] } as const;
+  /** four moves, then the two others of the team */
+  readonly actionSpace = { n: CHOICES } as const;
+  readonly maxEpisodeSteps = 200;
+  /** of the other player, and of what is chosen in place of what is not allowed */
+  #random = new Random(0);
+  #battle: Battle | null = null;
+
+  /** the battle that goes on, or has ended */
+  get battle(): Battle {
+    if (!this.#battle) throw new Error('no battle has begun: call reset(seed) first');
+    return this.#battle;
+  }
+
+  reset(seed: number): number[] {
+    this.close();
+    this.#random = new Random(seed);
+    const random = this.#random;
+    const words = Array.from({ length: 4 }, () => random.below(WORD));
+    this.#battle = new NewBattle({ formatid: 'gen1customgame', seed: words });
+    this.#battle.setPlayer('p1', { name: 'learner', team: drawTeam(random) });
+    this.#battle.setPlayer('p2', { name: 'random', team: drawTeam(random) });
+    return look(this.#battle);
+  }
+
+  /** What is not allowed becomes any choice that is; the observation says which are. */
+  step(action: number): Step {
+    const { battle } = this;
+    const before = lead(battle);
+    const choices = allowed(battle);
+    const chosen = choices[action] ? action : this.#any(choices);
+    this.#choose('p1', chosen < 4 ? `move ${this.#moveNumber(chosen)}` : `switch ${chosen - 2}`);
+    this.#answer();
+    const obs = look(battle);
+    const end = battle.ended ? (battle.winner === 'learner' ? 1 : battle.winner ? -1 : 0) : 0;
+    return { obs, reward: lead(battle) - before + end, terminated: battle.ended };
+  }
+
+  close(): void {
+    this.#battle?.destroy();
+    this.#battle = null;
+  }
+
+  /** The other player chooses, until the first one is asked again or the battle is over. */
+  #answer(): void {
+    const { battle } = this;
+    const [me, other] = battle.sides;
+    while (!battle.ended && me.isChoiceDone()) {
+      const asked = other.activeRequest;
+      if (!asked) throw new Error('the simulator asks nobody');
+      const moves = asked.forceSwitch ? [] : (asked.active?.[0]?.moves ?? []);
+      const choices = moves.flatMap(({ disabled }, i) => (disabled ? [] : [`move ${i + 1}`]));
+      if (choices.length === 0)
+        choices.push(...other.pokemon.flatMap(({ fainted }, i) => (i > 0 && !fainted ? [`switch ${i + 1}`] : [])));
+      this.#choose('p2', choices[this.#random.below(choices.length)] ?? 'default');
+    }
+  }
+
+  #choose(side: 'p1' | 'p2', choice: string): void {
+    if (!this.battle.choose(side, choice)) throw new Error(`the simulator refused '${choice}' of ${side}`);
+  }
+
+  #any(choices: readonly boolean[]): number {
+    const open = choices.flatMap((allowed, i) => (allowed ? [i] : []));
+    return open[this.#random.below(open.length)]!;
+  }
+
+  /** Where one move alone can be made it is the first. */
+  #moveNumber(chosen: number): number {
+    return this.battle.sides[0].activeRequest?.active?.[0]?.moves.length === 1 ? 1 : chosen + 1;
+  }
+}

@@ -1,0 +1,62 @@
+/** `npm run showdown`: battles where the simulator is installed, and what to install where it is not. */
+import { createRequire } from 'node:module';
+import { expect } from 'chai';
+import { evaluate } from '../../src/collect/index.ts';
+import { Random } from '../../src/index.ts';
+import { run } from '../cli/run-command.ts';
+
+const { resolve } = createRequire(import.meta.url);
+const installed = (() => {
+  try {
+    return resolve('@pkmn/sim') !== '';
+  } catch {
+    return false;
+  }
+})();
+/** It is no dependency: 50 MB. */
+const itWhere = (there: boolean, title: string, run: () => Promise<void>): void => {
+  if (there === installed) it(title, run);
+  else it(`${title} (where @pkmn/sim is ${there ? '' : 'not '}installed)`);
+};
+
+describe('examples/showdown', function () {
+  this.timeout(120_000);
+
+  itWhere(false, 'says what to install', async () => {
+    const { code, stderr } = await run('examples/showdown/main.js', []);
+    expect([code, stderr]).to.deep.equal([
+      1,
+      'showdown: the battles need the package @pkmn/sim: npm install --no-save @pkmn/sim@0.10.11\n',
+    ]);
+  });
+
+  it('wrong usage', async () => {
+    const { code, stderr } = await run('examples/showdown/main.js', ['--goal', 'all']);
+    expect([code, stderr]).to.deep.equal([
+      2,
+      "showdown: --goal must be a number above 0, got 'all'; --help says more\n",
+    ]);
+  });
+
+  itWhere(true, 'whatever is chosen is played, and equal seeds give equal battles', async () => {
+    const { default: Showdown } = await import('../../examples/showdown/battle.ts');
+    const all: Float64Array[] = [];
+    for (let round = 0; round < 2; round++) {
+      const random = new Random(3);
+      const policy = { act: (_: Float32Array, n: number) => Float32Array.from({ length: n }, () => random.below(6)) };
+      const environment = new Showdown();
+      const { returns, lengths } = await evaluate({ environments: [environment], policy, episodes: 100, seed: 5 });
+      all.push(returns, lengths);
+      environment.close();
+      expect(lengths.every((length) => length >= 3 && length < 200)).to.equal(true);
+    }
+    expect(all[2]).to.deep.equal(all[0]);
+    expect(all[3]).to.deep.equal(all[1]);
+  });
+
+  itWhere(true, 'learns', async () => {
+    const { code, lines } = await run('examples/showdown/main.js', ['--json', '--device', 'host:0', '--goal', '0.5']);
+    const { won, before } = JSON.parse(lines.at(-1)!);
+    expect([code, won > before + 0.2]).to.deep.equal([0, true]);
+  });
+});
