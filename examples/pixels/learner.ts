@@ -1,8 +1,8 @@
 /** What becomes of a batch on the device: bytes to floats, and a DQN with convolutions on those. */
 import type { Device, Stream, Tensor } from '../../src/index.ts';
 import { convert, DqnLearner } from '../../src/learner/index.ts';
-import { ACTIONS, FRAME } from './catch.ts';
-import { body, type Settings } from './settings.ts';
+import { FRAME } from '../environments/catch.ts';
+import { network, type Settings } from './settings.ts';
 
 /** A batch of the view: stacks of frames as they are stored. */
 export interface PixelBatch {
@@ -25,7 +25,7 @@ export class PixelLearner {
     this.now = device.allocate({ shape: [rows, stack * FRAME] });
     this.next = device.allocate({ shape: [rows, stack * FRAME] });
     this.dqn = new DqnLearner(device, {
-      ...{ obsDim: stack * FRAME, actions: ACTIONS, body: body(settings), batchSize: rows, learningRate, seed },
+      ...{ ...network(settings), batchSize: rows, learningRate, seed },
       ...{ tau: 0.01, maxGradNorm: 10 },
     });
   }

@@ -1,5 +1,5 @@
 /** A stack of frames as text: the newest in full, the older ones as shades of what moved. */
-import { SIDE } from './catch.ts';
+import { SIDE } from '../environments/catch.ts';
 
 /** Pixels that become one character. */
 const WIDE = 2;

@@ -9,7 +9,7 @@ import {
   TrajectoryBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
-import { FRAME } from './catch.ts';
+import { FRAME } from '../environments/catch.ts';
 import type collector from './collector.ts';
 import { PixelLearner } from './learner.ts';
 import { fields, type Settings } from './settings.ts';

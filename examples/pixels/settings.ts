@@ -1,6 +1,6 @@
 /** Every number of the run. Plain data, because it travels to the collectors' threads, and the network that both sides make of it. */
-import { conv2d, flatten, type Layer, linear, relu } from '../../src/learner/index.ts';
-import { SIDE } from './catch.ts';
+import type { QNetworkOptions } from '../../src/learner/index.ts';
+import { ACTIONS, FRAME, SIDE } from '../environments/catch.ts';
 
 /** What a step of a game holds: its frame once, as bytes. */
 export const fields = {
@@ -49,10 +49,14 @@ export const defaults: Settings = {
   leastEpsilon: 0.02,
 };
 
-/** From stacks of frames to what the last layer reads. The first kernel looks at every pixel once, so that playing stays cheap. */
-export function body({ stack, filters, hidden }: Settings): Layer[] {
-  const first = conv2d([stack, SIDE, SIDE], filters[0], { kernel: 7, stride: 7 });
-  const second = conv2d(first.shape, filters[1], { kernel: 3, stride: 2, padding: 1 });
-  const [channels, height, width] = second.shape;
-  return [first, relu(), second, relu(), flatten(), linear(channels * height * width, hidden), relu()];
-}
+/** The first convolution looks at every pixel once, so that playing stays cheap. */
+export const network = ({ stack, filters, hidden }: Settings): QNetworkOptions => ({
+  obsDim: stack * FRAME,
+  actions: ACTIONS,
+  image: [stack, SIDE, SIDE],
+  convolutions: [
+    { filters: filters[0], kernel: 7, stride: 7 },
+    { filters: filters[1], kernel: 3, stride: 2, padding: 1 },
+  ],
+  hidden: [hidden],
+});

@@ -161,6 +161,42 @@ export const tasks: Readonly<Record<string, Task>> = {
       },
     },
   },
+  Catch: {
+    id: 'Catch (84×84 pixels)',
+    module: module('catch'),
+    goal: 6.5, // of 8; who does nothing gets about −1
+    presets: {
+      // Mnih et al. (2015): stacks of four frames, convolutions; here two small ones, and rows of three steps.
+      dqn: {
+        learner: {
+          ...{
+            algorithm: 'dqn',
+            hidden: [64],
+            batchSize: 32,
+            learningRate: 1e-3,
+            tau: 0.01,
+            maxGradNorm: 10,
+            gamma: 0.97,
+          },
+          convolutions: [
+            { filters: 8, kernel: 7, stride: 7 },
+            { filters: 16, kernel: 3, stride: 2, padding: 1 },
+          ],
+        },
+        ...{
+          environments: 16,
+          steps: 100_000,
+          updatesPerStep: 0.25,
+          minibatches: 2,
+          capacity: 20_000,
+          stack: 4,
+          nStep: 3,
+        },
+        explore: { epsilon: { to: 0.02, steps: 10_000 } },
+        evaluation: { every: 5_000, episodes: 20 },
+      },
+    },
+  },
   // Gymnasium's reward_threshold where there is one; what CleanRL's SAC comes to in a million steps for the others.
   HalfCheetah: robot('HalfCheetah', 4800, [-100, 1000]),
   Hopper: robot('Hopper', 3800, [-20, 400]),

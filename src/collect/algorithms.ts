@@ -19,6 +19,7 @@ const elsewhere = [
   'actionHigh',
   'actions',
   'body',
+  'image',
   'seed',
   'criticObsDim',
 ] as const;
@@ -39,11 +40,15 @@ export type AnyLearner = DqnLearner | Td3Learner | SacLearner;
 /** What a policy is made of in a thread: plain data. */
 export interface PolicyPlan {
   readonly algorithm: LearnerChoice['algorithm'];
+  /** what an observation's numbers are multiplied by first */
+  readonly scale: number;
   readonly network: object;
 }
 
 export interface LearnerPlan {
   readonly policy: PolicyPlan;
+  /** numbers of what it sees: of all stacked observations */
+  readonly obsDim: number;
   readonly batchSize: number;
   /** a tick holds a multiple of so many minibatches */
   readonly cycle: number;
@@ -52,8 +57,15 @@ export interface LearnerPlan {
 
 const algorithms = ['dqn', 'td3', 'sac'] as const;
 
-/** Throws for a learner that the environment's spaces do not fit. */
-export function planOf(choice: LearnerChoice, spaces: Spaces, seed: number): LearnerPlan {
+/** Bytes of images become 0 to 1. */
+const BYTE = 1 / 255;
+
+/** Throws for a learner that the environment's spaces do not fit. `stack`: observations that it sees at once. */
+export function planOf(
+  choice: LearnerChoice,
+  spaces: Spaces,
+  { seed, stack }: { seed: number; stack: number },
+): LearnerPlan {
   const algorithm: unknown = (choice as { algorithm?: unknown } | null)?.algorithm;
   if (!algorithms.includes(algorithm as never))
     throw typeError(
@@ -68,21 +80,27 @@ export function planOf(choice: LearnerChoice, spaces: Spaces, seed: number): Lea
         : `learner: '${own}' follows from the environment, or cannot be given here`,
     );
   const { observation, action } = spaces;
-  if (observation.dtype === 'uint8')
-    throw rangeError(
-      'train() takes observations of numbers, not bytes of images: those go through a pipeline of your own, as in examples/pixels',
-    );
   if ((name === 'dqn') !== (action.kind === 'discrete'))
     throw rangeError(
       `${name} is for ${name === 'dqn' ? '{ n } actions' : 'a box of actions'}; the environment has ${described(spaces)}`,
     );
-  const common = { seed, obsDim: observation.size, batchSize: choice.batchSize ?? (name === 'dqn' ? 128 : 256) };
+  const { convolutions } = (name === 'dqn' ? given : {}) as DqnOptions;
+  const image = convolutions === undefined ? {} : { image: imageOf(observation.shape, stack) };
+  if (convolutions === undefined && observation.dtype === 'uint8' && observation.shape.length > 1)
+    throw rangeError(
+      name === 'dqn'
+        ? `observations of bytes, ${observation.shape.join('×')}, are images: give the learner convolutions, such as [{ filters: 32, kernel: 8, stride: 4 }]`
+        : `${name} has no convolutions; images go to dqn, or through a pipeline of your own`,
+    );
+  const scale = convolutions !== undefined && observation.dtype === 'uint8' ? BYTE : 1;
+  const obsDim = stack * observation.size;
+  const common = { seed, obsDim, batchSize: choice.batchSize ?? (name === 'dqn' ? 128 : 256) };
   if (action.kind === 'discrete') {
-    const options = { hidden: [120, 84], ...given, ...common, actions: action.n } as DqnOptions;
+    const options = { hidden: [120, 84], ...given, ...image, ...common, actions: action.n } as DqnOptions;
     const network = actorOf(options as never, qNetworkKeys);
     return {
-      policy: { algorithm: name, network },
-      ...{ batchSize: common.batchSize, cycle: 1 },
+      policy: { algorithm: name, network, scale },
+      ...{ obsDim, batchSize: common.batchSize, cycle: 1 },
       make: (device) => new DqnLearner(device, options),
     };
   }
@@ -91,21 +109,49 @@ export function planOf(choice: LearnerChoice, spaces: Spaces, seed: number): Lea
   const { actorEvery = name === 'td3' ? 2 : 1 } = options;
   const { targetEvery = name === 'td3' && options.targetActor !== false ? actorEvery : 1 } = options;
   return {
-    policy: { algorithm: name, network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys) },
-    ...{ batchSize: common.batchSize, cycle: lcm(actorEvery, targetEvery) },
+    policy: { algorithm: name, network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys), scale },
+    ...{ obsDim, batchSize: common.batchSize, cycle: lcm(actorEvery, targetEvery) },
     make: (device) => (name === 'sac' ? new SacLearner(device, options) : new Td3Learner(device, options)),
   };
+}
+
+/** Stacked images lie one behind the other, as channels. */
+function imageOf(shape: readonly number[], stack: number): readonly [number, number, number] {
+  const [channels, height, width] = shape.length === 2 ? [1, ...shape] : shape;
+  if (shape.length < 2 || shape.length > 3)
+    throw rangeError(
+      `convolutions are for images, [height, width] or [channels, height, width]; observations are [${shape}]`,
+    );
+  return [stack * channels!, height!, width!];
 }
 
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a, b) : 1);
 
+type ActingPolicy = Policy & { load(weights: Float32Array): unknown };
+
 /** What acts by the learner's published vector. `noise` is TD3's. */
 export function policyOf(
-  { algorithm, network }: PolicyPlan,
+  { scale, ...plan }: PolicyPlan,
   how: { greedy: boolean; seed: number; noise: number },
-): Policy & { load(weights: Float32Array): unknown } {
-  const { greedy, seed, noise } = how;
+): ActingPolicy {
+  const policy = unscaledOf(plan, how);
+  if (scale === 1) return policy;
+  let seen = new Float32Array(0);
+  return {
+    load: (weights) => policy.load(weights),
+    act(obs, n) {
+      if (seen.length !== obs.length) seen = new Float32Array(obs.length);
+      for (let i = 0; i < obs.length; i++) seen[i] = (obs[i] as number) * scale;
+      return policy.act(seen, n);
+    },
+  };
+}
+
+function unscaledOf(
+  { algorithm, network }: Omit<PolicyPlan, 'scale'>,
+  { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
+): ActingPolicy {
   if (algorithm === 'dqn') return new DqnPolicy(network as never);
   if (algorithm === 'sac') return new SacPolicy(network as never, { greedy, seed });
   return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });

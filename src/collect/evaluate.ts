@@ -6,12 +6,15 @@ import { Random } from '../random.ts';
 import type { AnyEnvironment } from './environment.ts';
 import type { EnvironmentSet, SteppedSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
+import { Seen } from './seen.ts';
 import { MadeSet } from './vector-environment.ts';
 
 export interface EvaluateOptions {
   /** they are stepped together, the policy acts for all at once; they stay open. Or what was opened of `gymnasium()` */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
   policy: Policy;
+  /** observations of each environment that the policy sees at once, oldest first; default 1 */
+  stack?: number;
   /** how many, each from its own seed; default 10 */
   episodes?: number;
   /** default 0 */
@@ -40,10 +43,11 @@ const SLICE_MS = 8;
  * the thread goes on in between.
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
-  checkKeys('evaluate', options, ['environments', 'policy', 'episodes', 'seed', 'signal']);
-  const { environments, policy, episodes = 10, seed = 0, signal } = options;
+  checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
+  const { environments, policy, stack = 1, episodes = 10, seed = 0, signal } = options;
   checkCount('episodes', episodes);
   checkCount('seed', seed, 0);
+  checkCount('stack', stack, 1, 2 ** 16);
   if (typeof policy?.act !== 'function')
     throw typeError(`policy must be something with act(obs, n), got ${shown(policy)}`);
   const name = (i: number) => `environment ${i} of those that evaluate`;
@@ -69,7 +73,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   });
   try {
     await abort.or(vector.begin());
-    await play(vector, policy, abort);
+    await play(vector, new Seen(vector, stack), policy, abort);
   } finally {
     abort.forget();
   }
@@ -90,14 +94,13 @@ function setOf(
   return new MadeSet(environments.slice(0, episodes), name);
 }
 
-async function play(vector: SteppedSet, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
-  const isFloat = vector.obs instanceof Float32Array;
-  const seen = isFloat ? (vector.obs as Float32Array) : new Float32Array(vector.obs.length);
+async function play(vector: SteppedSet, seen: Seen, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
+  seen.begin();
   let since = performance.now();
   while (vector.going > 0) {
-    if (!isFloat) seen.set(vector.obs as never);
-    const promised = vector.step(policy.act(seen, vector.count));
+    const promised = vector.step(policy.act(seen.obs, vector.count));
     if (promised) await abort.or(promised);
+    seen.look();
     if (performance.now() - since < SLICE_MS) continue;
     await abort.or(turn());
     since = performance.now();

@@ -15,15 +15,17 @@ export class Looks {
   readonly policy: ReturnType<typeof policyOf>;
   readonly #mailbox: WeightMailbox;
   readonly #testers: EnvironmentSet;
+  readonly #stack: number;
   /** each look begins elsewhere */
   readonly #random: Random;
   #version = 0;
 
-  constructor({ learner, seed, noise }: TrainPlan, mailbox: WeightMailbox, testers: EnvironmentSet) {
+  constructor({ learner, seed, noise, stack }: TrainPlan, mailbox: WeightMailbox, testers: EnvironmentSet) {
     this.weights = new Float32Array(mailbox.length);
     this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
     this.#mailbox = mailbox;
     this.#testers = testers;
+    this.#stack = stack;
     this.#random = new Random(seed, STREAM);
   }
 
@@ -40,7 +42,7 @@ export class Looks {
     }
     if (this.#version === 0) return null;
     const seed = this.#random.below(SEEDS);
-    const how = { environments: this.#testers, policy: this.policy, episodes, seed };
+    const how = { environments: this.#testers, policy: this.policy, stack: this.#stack, episodes, seed };
     try {
       const { meanReturn, deviation } = await evaluate({ ...how, signal });
       return { meanReturn, deviation };

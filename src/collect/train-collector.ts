@@ -11,19 +11,21 @@ export interface TrainCollectorOptions {
   environmentOptions: unknown;
   /** of a ReplayBuffer; lanes say how many otherwise */
   environments: number;
+  stack: number;
   policy: PolicyPlan;
   noise: number;
   explore: Explore;
 }
 
 export default async function trainCollector(context: CollectorContext<TrainCollectorOptions>) {
-  const { environment, environmentOptions, environments, policy, noise, explore } = context.options;
+  const { environment, environmentOptions, environments, stack, policy, noise, explore } = context.options;
   const make = await environmentMaker(environment);
   const factory = vectorCollector<TrainCollectorOptions>({
     make: opensSets(make)
       ? { open: ({ count }) => make.open({ count, options: environmentOptions }) }
       : ({ index }) => make({ index, options: environmentOptions }),
     ...(context.writer === null ? { environments } : {}),
+    stack,
     policy: ({ seed }) => policyOf(policy, { greedy: false, seed, noise }),
     explore,
   });

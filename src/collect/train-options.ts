@@ -63,6 +63,8 @@ export interface TrainOptions {
   warmUp?: number;
   /** rewards of so many steps in one row; default 1 */
   nStep?: number;
+  /** observations that the learner sees at once, such as the last frames: [stack, …], oldest first; default 1 */
+  stack?: number;
   /** rows that were far off are drawn more often; default false */
   prioritized?: boolean;
   /** default: random in the warm-up; of dqn epsilon falls from 1 to 0.05 over 10,000 steps */
@@ -101,11 +103,24 @@ export interface TrainPlan
   ticks: number;
   /** the buffer keeps each environment's steps in order */
   ordered: boolean;
+  /** the learner takes observations in another form than the batch has them */
+  converted: boolean;
 }
 
 const keys = [
   ...['environment', 'environmentOptions', 'learner', 'device', 'seed', 'workers', 'environments', 'steps', 'seconds'],
-  ...['goal', 'updatesPerStep', 'minibatches', 'capacity', 'warmUp', 'nStep', 'prioritized', 'explore', 'noise'],
+  ...[
+    'goal',
+    'updatesPerStep',
+    'minibatches',
+    'capacity',
+    'warmUp',
+    'nStep',
+    'stack',
+    'prioritized',
+    'explore',
+    'noise',
+  ],
   ...['evaluation', 'signal', 'display', 'onPoint'],
 ];
 
@@ -140,6 +155,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
       ['capacity', 2],
       ['warmUp', 1],
       ['nStep', 1, 2 ** 16],
+      ['stack', 1, 2 ** 16],
     ] as const),
   ] as const)
     if (options[name] !== undefined) checkCount(name, options[name], least, most);
@@ -174,20 +190,29 @@ function checkPositive(name: string, value: unknown): void {
 
 /** With defaults in place. Throws for what the environment's spaces do not fit. */
 export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
-  const { seed = 0, workers = 1, environments = 1, steps = 100_000, updatesPerStep = 1, nStep = 1 } = options;
+  const {
+    seed = 0,
+    workers = 1,
+    environments = 1,
+    steps = 100_000,
+    updatesPerStep = 1,
+    nStep = 1,
+    stack = 1,
+  } = options;
   const { learner: choice, prioritized = false, evaluation = {} } = options;
-  const ordered = nStep > 1 || prioritized;
+  const bytes = spaces.observation.dtype === 'uint8';
+  const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
   const all = workers * environments;
   // A lane has its first row when it holds a window and what is behind it.
-  const least = ordered ? all * (nStep + 2) : 2 * all;
+  const least = ordered ? all * (nStep + stack + 1) : 2 * all;
   const lanes = ordered
-    ? `, for ${all} environments with windows of ${nStep}`
+    ? `, for ${all} environments with windows of ${nStep + stack - 1}`
     : `, two for each of ${all} environments`;
   const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
   if (ordered && warmUp < least) throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
   // Rows of several steps bring their discounts; a learner takes those or its own.
   const { gamma = 0.99, ...others } = choice ?? {};
-  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, seed);
+  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
   const { minibatches = learner.cycle } = options;
   if (minibatches % learner.cycle !== 0)
     throw rangeError(
@@ -221,6 +246,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
       steps,
       updatesPerStep,
       nStep,
+      stack,
       prioritized,
       warmUp,
       minibatches,
@@ -231,7 +257,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     // All lanes are of one length.
     capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
     evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
-    ...{ learner, explore, spaces, ordered },
+    ...{ learner, explore, spaces, ordered, converted: stack > 1 || bytes },
     sampleCount: learner.batchSize * minibatches,
     ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
   };

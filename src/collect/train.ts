@@ -18,6 +18,7 @@ import type { Policy } from './explore.ts';
 import { showProgress } from './live-display.ts';
 import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
+import { ObservationRows } from './observation-rows.ts';
 import { openTesters } from './testers.ts';
 import type { TrainCollectorOptions } from './train-collector.ts';
 import {
@@ -119,7 +120,8 @@ class Training {
     const limiter = limiterOf(plan);
     using buffer = bufferOf(plan, limiter);
     const mailbox = WeightMailbox.create({ length: publishedOf(learner).size });
-    await using pipeline = await this.#open(buffer, learner, mailbox);
+    using rows = new ObservationRows(device, plan);
+    await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
     const looks = new Looks(plan, mailbox, this.#testers);
     await using pool = await this.#collectors(buffer, mailbox);
@@ -214,18 +216,25 @@ class Training {
     return point;
   }
 
-  async #open(buffer: ReplayBuffer | TrajectoryBuffer, learner: AnyLearner, mailbox: WeightMailbox) {
-    const { device, sampleCount, seed, nStep, gamma, prioritized: byPriority } = this.plan;
+  async #open(
+    buffer: ReplayBuffer | TrajectoryBuffer,
+    learner: AnyLearner,
+    rows: ObservationRows,
+    mailbox: WeightMailbox,
+  ) {
+    const { device, sampleCount, seed, prioritized: byPriority } = this.plan;
     const common = { device, sampleCount, mailbox, baseSeed: new Random(seed, STREAM).below(2 ** 31) };
     const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
     const pipeline =
       buffer instanceof ReplayBuffer
         ? await ReplayPipeline.open({ ...common, buffer })
-        : await ReplayPipeline.open({ ...common, ...sampled, buffer, view: buffer.transitions({ nStep, gamma }) });
+        : await ReplayPipeline.open({ ...common, ...sampled, buffer, view: viewOf(buffer, this.plan) });
     try {
       const update = learner.update.bind(learner) as (...given: unknown[]) => void;
       const weights = publishedOf(learner);
-      pipeline.capture((batch, { stream, out }) => update(stream, batch, out), { scalars: learner.scalars, weights });
+      pipeline.capture((batch, { stream, out }) => update(stream, rows.of(batch, stream), out), {
+        ...{ scalars: learner.scalars, weights },
+      });
       pipeline.on('tick', ({ scalars }) => this.#count(scalars));
       return pipeline;
     } catch (error) {
@@ -262,8 +271,9 @@ function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | Traject
       actionDim: size,
       limiter,
     }) as ReplayBuffer;
+  const { shape, dtype } = spaces.observation;
   const fields = {
-    obs: { shape: [spaces.observation.size], observation: true },
+    obs: { shape, observation: true, ...(dtype === 'uint8' ? { dtype } : {}) },
     actions: { shape: spaces.action.kind === 'discrete' ? [] : [size] },
   } as const;
   return TrajectoryBuffer.create({
@@ -274,7 +284,11 @@ function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | Traject
   }) as unknown as TrajectoryBuffer;
 }
 
+const viewOf = (buffer: TrajectoryBuffer, { nStep, gamma, stack }: TrainPlan) =>
+  buffer.transitions({ nStep, gamma, ...(stack > 1 ? { stack: { obs: stack } } : {}) });
+
 function collectorOptions(plan: TrainPlan): TrainCollectorOptions {
-  const { environment, environmentOptions, environments, learner, noise, explore } = plan;
-  return { environment: environment.href, environmentOptions, environments, policy: learner.policy, noise, explore };
+  const { environment, environmentOptions, environments, stack, learner, noise, explore } = plan;
+  const { href } = environment;
+  return { ...{ environment: href, environmentOptions, environments }, stack, policy: learner.policy, noise, explore };
 }

@@ -10,6 +10,7 @@ import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.t
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
 import { type EnvironmentSet, type EnvironmentSets, opensSets } from './environment-set.ts';
 import { type Explore, Explorer, type Policy } from './explore.ts';
+import { Seen } from './seen.ts';
 import { observationArray, type Spaces } from './spaces.ts';
 import { closeAll, MadeSet } from './vector-environment.ts';
 
@@ -28,6 +29,8 @@ export interface VectorCollectorOptions<O = unknown> {
   make: ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>) | EnvironmentSets;
   /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
   environments?: number;
+  /** observations of each environment that the policy sees at once, oldest first: [environments, stack, …]; default 1 */
+  stack?: number;
   /** makes what acts; default: random actions */
   policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
   explore?: Explore;
@@ -45,18 +48,19 @@ const SEEDS = 2 ** 31;
  * TrajectoryBuffer. What environments give is checked; errors say which one, and in which step.
  */
 export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>): CollectorFactory<O, object> {
-  checkKeys('vectorCollector', options, ['make', 'environments', 'policy', 'explore']);
+  checkKeys('vectorCollector', options, ['make', 'environments', 'stack', 'policy', 'explore']);
   const { make, environments, policy } = options;
   if (typeof make !== 'function' && !opensSets(make))
     throw typeError(`make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`);
   if (policy !== undefined && typeof policy !== 'function')
     throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
+  checkCount('stack', options.stack ?? 1, 1, 2 ** 16);
   if (environments !== undefined) checkCount('environments', environments, 1, 2 ** 16);
   return (context) => open(options, context);
 }
 
 async function open<O>(
-  { make, environments, policy: makePolicy, explore = {} }: VectorCollectorOptions<O>,
+  { make, environments, stack = 1, policy: makePolicy, explore = {} }: VectorCollectorOptions<O>,
   { worker, workers, seed, options, writer, fields, report }: CollectorContext<O>,
 ): Promise<Collector> {
   if (writer !== null && environments !== undefined && environments !== writer.lanes)
@@ -83,8 +87,10 @@ async function open<O>(
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
+    const seen = new Seen(vector, stack);
     await vector.begin();
-    return collectorOf(stepped, columns, explorer, report, () => set.close());
+    seen.begin();
+    return collectorOf(stepped, columns, seen, explorer, report, () => set.close());
   } catch (error) {
     await Promise.resolve(set.close()).catch(() => {});
     throw error;
@@ -110,15 +116,16 @@ async function setOf<O>(
 function collectorOf(
   { vector, obs, actions }: Stepped,
   columns: Columns,
+  seen: Seen,
   explorer: Explorer,
   report: CollectorContext['report'],
   close: () => void | Promise<void>,
 ): Collector {
   const { count } = vector;
-  const seen = vector.obs instanceof Float32Array ? vector.obs : new Float32Array(vector.obs.length);
   const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
+    seen.look();
     const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
     if (steps === 0) return null;
     for (const [name, fill] of filled) rows[name] = fill();
@@ -129,8 +136,7 @@ function collectorOf(
     load: (weights) => explorer.load(weights),
     collect() {
       obs.set(vector.obs as never);
-      if (seen !== vector.obs) seen.set(vector.obs as never);
-      const chosen = explorer.act(seen, count);
+      const chosen = explorer.act(seen.obs, count);
       const promised = vector.step(chosen);
       actions.set(chosen);
       return promised ? promised.then(brought) : brought();

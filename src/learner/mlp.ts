@@ -14,7 +14,11 @@ export interface MlpOptions {
   outputActivation?: Activation;
 }
 
-const layerOf: Record<Activation, () => Layer[]> = { none: () => [], relu: () => [relu()], tanh: () => [tanh()] };
+export const layerOf: Record<Activation, () => Layer[]> = {
+  none: () => [],
+  relu: () => [relu()],
+  tanh: () => [tanh()],
+};
 
 /** Linear layers from each size to the next, with the activation behind every one. */
 export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>

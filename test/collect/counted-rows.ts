@@ -15,3 +15,18 @@ export function expectCounted(rows: Float32Array, width: number): void {
     before.set(i!, [nextEpisode!, nextCount!]);
   }
 }
+
+/** What a policy sees of counting environments: the last observations of an episode, its first one in place of earlier ones. */
+export function expectStacks(obs: Float32Array, n: number, stack: number): void {
+  expect(obs).to.have.length(4 * n * stack);
+  for (let i = 0; i < n; i++) {
+    const frame = (at: number) => obs.subarray(4 * (i * stack + at), 4 * (i * stack + at) + 3);
+    const [index, episode, count] = frame(stack - 1) as unknown as [number, number, number];
+    for (let at = 0; at < stack; at++)
+      expect([...frame(at)], `frame ${at} of ${stack}`).to.deep.equal([
+        index,
+        episode,
+        Math.max(0, count - (stack - 1 - at)),
+      ]);
+  }
+}

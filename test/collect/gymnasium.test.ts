@@ -17,7 +17,7 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { counted, PYTHON } from './bridged.ts';
-import { expectCounted } from './counted-rows.ts';
+import { expectCounted, expectStacks } from './counted-rows.ts';
 import { contextOf } from './counting.ts';
 
 const ENTRY = new URL('./bridged.js', import.meta.url);
@@ -56,10 +56,13 @@ describe('collect/gymnasium', function () {
       const { told, context } = contextOf();
       let played = 0;
       const policy = () => ({
-        act: (_: Float32Array, n: number) => Float32Array.from({ length: 2 * n }, () => (++played % 7) / 4),
+        act(obs: Float32Array, n: number) {
+          expectStacks(obs, n, 3);
+          return Float32Array.from({ length: 2 * n }, () => (++played % 7) / 4);
+        },
       });
       const make = { open: ({ count }: { count: number }) => opened(entry, kwargs, count) };
-      const collector = await vectorCollector({ make, policy, environments: 3 })(context);
+      const collector = await vectorCollector({ make, policy, environments: 3, stack: 3 })(context);
       const rows: number[] = [];
       let steps = 0;
       for (let step = 0; step < 60; step++) {

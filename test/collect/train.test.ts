@@ -71,6 +71,38 @@ describe('collect/train', function () {
     expect(curve.at(-1)!.meanReturn).to.be.greaterThan(3.5);
   });
 
+  it('stacked images are learned by convolutions, and acted on as they are shown', async () => {
+    const convolutions = [{ filters: 4, kernel: 3, padding: 1, stride: 2 }];
+    const learner = {
+      algorithm: 'dqn',
+      convolutions,
+      hidden: [16],
+      batchSize: 32,
+      gamma: 0,
+      learningRate: 1e-2,
+    } as const;
+    const environment = new URL('./remembered.js', import.meta.url);
+    const one = { learner, environment, environmentOptions: undefined, warmUp: 200 };
+    const images = (change: Partial<TrainOptions>) => train(training({ ...one, ...change }));
+    const two = await images({ stack: 2, nStep: 1, goal: 4.9, steps: 6000 });
+    expect(two.solved, JSON.stringify(two.curve)).to.equal(true);
+    // Bytes, the newest last: bright on the left before, on the right now.
+    const image = (column: number) => Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
+    for (const [before, now, action] of [
+      [0, 3, 0],
+      [3, 0, 1],
+    ] as const)
+      expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(action);
+    // One image does not say it: half of five are guessed.
+    const single = await images({ steps: 1500 });
+    expect(single.meanReturn).to.be.within(1, 4);
+  });
+
+  it('stacked numbers go to actors and critics', async () => {
+    const { solved, curve } = await train(training({ stack: 3, goal: -0.05 }));
+    expect(solved, JSON.stringify(curve)).to.equal(true);
+  });
+
   it('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
     const { updates, steps } = await train(
       training({ updatesPerStep: 0.5, minibatches: 4, workers: 2, steps: 3000, evaluation: { confirm: 1 } }),
@@ -203,6 +235,22 @@ describe('collect/train', function () {
       [{ nStep: 8, environments: 64 }, /^warmUp must be at least 640, for 64 environments with windows of 8; got 200$/],
       [{ environmentOptions: { make() {} } }, /^environmentOptions go to threads, .* cannot be cloned/],
       [{ evaluation: { evry: 3 } as never }, /^evaluation: unknown option 'evry'/],
+      [{ stack: 0 }, /^stack must be a whole number of at least 1/],
+      [
+        { environment: new URL('./remembered.js', import.meta.url), learner: learners.dqn },
+        /^observations of bytes, 4×4, are images: give the learner convolutions/,
+      ],
+      [
+        {
+          environment: new URL('./remembered.js', import.meta.url),
+          learner: { ...learners.dqn, convolutions: [{ filters: 4, kernel: 9 }] },
+        },
+        /^conv2d: a kernel of 9 × 9 is larger/,
+      ],
+      [
+        { learner: { ...learners.dqn, convolutions: [] }, environmentOptions: { discrete: true } },
+        /^convolutions are for images, .*; observations are \[2\]$/,
+      ],
       [{ gaol: 3 } as never, /^train: unknown option 'gaol'/],
       [{ explore: { epsilon: { to: 0, steps: 3 } } }, /^explore.epsilon is for discrete actions/],
       [{ device: 'gpu:9' }, /unknown device/],

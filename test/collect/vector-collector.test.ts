@@ -1,9 +1,9 @@
 /** Environments as columns: every row is the step that it says, whatever ends, whoever waits, whichever buffer it goes to. */
 import { expect } from 'chai';
-import { vectorCollector } from '../../src/collect/index.ts';
+import { evaluate, vectorCollector } from '../../src/collect/index.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
 import { until } from '../rig/until.ts';
-import { expectCounted } from './counted-rows.ts';
+import { expectCounted, expectStacks } from './counted-rows.ts';
 import { Counting, type CountingOptions, contextOf, counting } from './counting.ts';
 
 const ENTRY = new URL('./counting.js', import.meta.url);
@@ -54,6 +54,30 @@ describe('collect/vector-collector', () => {
       await collector.close?.();
       expect(made.map(({ closed }) => closed)).to.deep.equal([1, 1]);
     });
+
+  it('a policy sees the last observations of each environment, in collectors and in evaluations', async () => {
+    for (const [later, dtype, stack] of [
+      [false, 'float32', 3],
+      [true, 'float32', 2],
+      [false, 'uint8', 4],
+      [false, 'uint8', 1],
+    ] as const) {
+      let seen = 0;
+      const act = (obs: Float32Array, n: number) => {
+        expectStacks(obs, n, stack);
+        seen++;
+        return new Float32Array(2 * n).fill(1);
+      };
+      const of = { options: { later, dtype } };
+      const { collector } = await counting(of, { environments: 3, stack, policy: () => ({ act }) });
+      for (let step = 0; step < 40; step++) await collector.collect();
+      expect(seen).to.equal(40);
+      // Of one length, so that none rests while others play.
+      const environments = [1, 1, 1].map((index) => new Counting(index, of.options));
+      await evaluate({ environments, policy: { act }, stack, episodes: 9 });
+      expect(seen).to.equal(40 + 3 * 4);
+    }
+  });
 
   it('seeds belong to environments, not to workers, and to the pool’s seed', async () => {
     const seeds = async (worker: number, environments: number, seed = 7) => {

@@ -1,13 +1,13 @@
 /** The game and its pixels, what the collectors store of them, what the device makes of that, and the example as a whole. */
 import { expect } from 'chai';
 import { UsageError } from '../../examples/command-line.ts';
-import { ACTIONS, CatchGames, ENOUGH, FRAME, SIDE } from '../../examples/pixels/catch.ts';
-import collector from '../../examples/pixels/collector.ts';
+import Catch, { ACTIONS, ENOUGH, FRAME, SIDE } from '../../examples/environments/catch.ts';
+import { PixelPolicy } from '../../examples/pixels/collector.ts';
 import { PixelLearner } from '../../examples/pixels/learner.ts';
 import { parseCommandLine } from '../../examples/pixels/options.ts';
 import { drawStack, framed } from '../../examples/pixels/picture.ts';
-import { defaults, fields } from '../../examples/pixels/settings.ts';
-import { openDevice, Random, TrajectoryBuffer } from '../../src/index.ts';
+import { defaults, network } from '../../examples/pixels/settings.ts';
+import { openDevice } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { refusal } from '../rig/refusal.ts';
 
@@ -18,59 +18,33 @@ const leftOf = (frame: Uint8Array, grey: number) => frame.indexOf(grey) % SIDE;
 
 describe('examples/pixels', () => {
   it('who follows the ball by what the pixels show catches all of them; who does nothing misses one', () => {
-    const games = new CatchGames(2, new Random(1));
-    const ends: number[][] = [[], []];
-    for (let step = 0; step < 3000; step++) {
-      for (const game of [0, 1]) {
-        const frame = games.frame(game);
-        const way = leftOf(frame, 255) - 3 - leftOf(frame, 160);
-        games.step(game, game === 1 || Math.abs(way) < 4 ? 1 : way < 0 ? 0 : 2);
-        expect(Math.abs(games.rewards[game]!)).to.equal(games.rewards[game] === 0 ? 0 : 1);
-        if (!games.over(game)) continue;
-        ends[game]!.push(games.caught[game]!);
-        expect(games.terminated[game]! + games.truncated[game]!).to.equal(1);
-        expect(games.rewards[game]).to.equal(games.terminated[game] === 1 ? -1 : 1);
-        games.reset(game);
+    for (const follows of [true, false]) {
+      const game = new Catch();
+      let missed = 0;
+      for (let seed = 0; seed < 12; seed++) {
+        let frame = game.reset(seed);
+        for (let over = false; !over; ) {
+          const way = leftOf(frame, 255) - 3 - leftOf(frame, 160);
+          const { obs, reward, terminated, truncated } = game.step(!follows || Math.abs(way) < 4 ? 1 : way < 0 ? 0 : 2);
+          frame = obs as Uint8Array;
+          expect(terminated).to.equal(reward === -1);
+          expect(truncated).to.equal(game.caught === ENOUGH);
+          over = terminated || truncated === true;
+        }
+        missed += Number(game.caught < ENOUGH);
       }
+      expect(missed).to.be.within(follows ? 0 : 10, follows ? 0 : 12);
     }
-    expect(ends[0]).to.have.length.above(8);
-    expect(ends[0]!.every((caught) => caught === ENOUGH)).to.equal(true);
-    expect(ends[1]!.reduce((sum, caught) => sum + caught) / ends[1]!.length).to.be.below(2);
   });
 
   it('a frame has the ball and the paddle in full', () => {
-    const games = new CatchGames(1, new Random(2));
+    const game = new Catch();
+    let frame = game.reset(2);
     for (let step = 0; step < 500; step++) {
-      const frame = games.frame(0);
       expect(frame.filter((grey) => grey === 255)).to.have.length(7 * 7);
       expect(frame.filter((grey) => grey === 160)).to.have.length(14 * 7);
-      if (games.over(0)) games.reset(0);
-      else games.step(0, step % ACTIONS);
-    }
-  });
-
-  it('collectors bring each frame once; stacks of the view are the frames that were seen', async () => {
-    const settings = { ...defaults, lanes: 3, capacity: 3 * 512 };
-    const buffer = TrajectoryBuffer.create({ capacity: settings.capacity, lanes: 3, fields });
-    using writer = buffer.writer();
-    const report = { steps: () => {}, episode: () => {} };
-    const made = await collector({ worker: 0, workers: 1, seed: 4, options: settings, writer, fields: {}, report });
-    for (let step = 0; step < 200; step++) {
-      const given = await made.collect();
-      expect(given && writer.add(given)).to.equal(3);
-    }
-    const view = buffer.transitions({ nStep: 3, gamma: 0.5, stack: { obs: 4 } });
-    const { obs, nextObs, ids, steps } = buffer.sample({ view, seed: 1, count: 64 });
-    for (let row = 0; row < 64; row++) {
-      const { episodeStep } = buffer.read([ids[row]!]);
-      const at = (stacks: Uint8Array, frame: number) =>
-        stacks.subarray((4 * row + frame) * FRAME, (4 * row + frame + 1) * FRAME);
-      const stored = (step: number) => buffer.read([ids[row]! + 3 * (Math.max(step, 0) - episodeStep[0]!)]).obs;
-      for (let frame = 0; frame < 4; frame++) {
-        const step = episodeStep[0]! + frame - 3;
-        expect(Buffer.compare(at(obs, frame), stored(step)), `row ${row}, frame ${frame}`).to.equal(0);
-        expect(Buffer.compare(at(nextObs, frame), stored(step + steps[row]!)), `next ${frame}`).to.equal(0);
-      }
+      const { obs, terminated, truncated } = game.step(step % ACTIONS);
+      frame = terminated || truncated ? game.reset(step) : (obs as Uint8Array);
     }
   });
 
@@ -79,25 +53,31 @@ describe('examples/pixels', () => {
     using device = openDevice('host:0');
     const learner = new PixelLearner(device, settings, 1);
     await learner.dqn.ready;
-    const games = new CatchGames(16, new Random(5));
+    const games = Uint8Array.from(Array.from({ length: 16 }, (_, seed) => [...new Catch().reset(seed)]).flat());
     const bytes = (frames: Uint8Array) =>
       device.allocate({ shape: [2, 4, SIDE, SIDE], dtype: 'uint8' }).write(frames.slice(0, 8 * FRAME));
-    const obs = bytes(games.frames);
-    const nextObs = bytes(games.frames.subarray(8 * FRAME));
+    const obs = bytes(games);
+    const nextObs = bytes(games.subarray(8 * FRAME));
     const actions = device.allocate({ shape: [2], dtype: 'uint8' });
     const [rewards, discounts] = [device.allocate({ shape: [2] }), device.allocate({ shape: [2] })];
     const out = device.allocate({ shape: [2] });
-    const policy = learner.dqn.policy().load(await learner.dqn.parameters.toArray());
+    const weights = await learner.dqn.parameters.toArray();
+    const policy = new PixelPolicy(network(settings)).load(weights);
     learner.update(device.currentStream, { obs, nextObs, actions, rewards, discounts }, out);
     for (const [which, tensor] of [learner.now, learner.next].entries()) {
       const found = await tensor.toArray();
       for (let at = 0; at < 8 * FRAME; at++)
-        if (Math.abs(found[at]! - games.frames[which * 8 * FRAME + at]! / 255) > 1e-6) expect.fail(`${which}, ${at}`);
+        if (Math.abs(found[at]! - games[which * 8 * FRAME + at]! / 255) > 1e-6) expect.fail(`${which}, ${at}`);
     }
-    // Of the actions that were taken, 0 in both rows.
-    const values = policy.values(await learner.now.toArray(), 2);
+    // Of the actions that were taken, 0 in both rows; the collector's policy takes the bytes.
+    const values = learner.dqn
+      .policy()
+      .load(weights)
+      .values(await learner.now.toArray(), 2);
     const [, meanQ] = await out.toArray();
     expect(meanQ).to.be.closeTo((values[0]! + values[ACTIONS]!) / 2, 1e-5);
+    const best = [0, 1].map((row) => [0, 1, 2].reduce((a, b) => (values[3 * row + b]! > values[3 * row + a]! ? b : a)));
+    expect([...policy.act(Float32Array.from(games.subarray(0, 8 * FRAME)), 2)]).to.deep.equal(best);
     for (const part of [learner, obs, nextObs, actions, rewards, discounts, out]) part.close();
   });
 

@@ -68,7 +68,7 @@ describeAll('examples/train: every preset solves its environment, on the process
     for (const algorithm of Object.keys(options ? {} : presets))
       it(`${algorithm} on ${name}`, async () => {
         const { code, lines } = await train(
-          ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '90', '--device', 'host:0'],
+          ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '150', '--device', 'host:0'],
         );
         const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
         expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([0, true]);

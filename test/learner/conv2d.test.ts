@@ -1,6 +1,16 @@
 /** Convolutions against plain loops in float64: any sizes, strides and paddings, captured as issued, on the host for policies. */
 import { expect } from 'chai';
-import { conv2d, DqnLearner, flatten, linear, MlpPolicy, Network, relu, tanh } from '../../src/learner/index.ts';
+import {
+  conv2d,
+  DqnLearner,
+  DqnPolicy,
+  flatten,
+  linear,
+  MlpPolicy,
+  Network,
+  relu,
+  tanh,
+} from '../../src/learner/index.ts';
 import { Random } from '../../src/random.ts';
 import { refusal } from '../rig/refusal.ts';
 import { setting } from '../rig/setting.ts';
@@ -100,9 +110,31 @@ describe('learner/conv2d', () => {
     expect(Object.keys(await learner.state()).filter((name) => name.startsWith('online.'))).to.include(
       'online.3.weight',
     );
+    const { body: _, ...others } = options;
+    const plain = {
+      ...others,
+      hidden: [16],
+      image: [1, 4, 4],
+      convolutions: [{ filters: 8, kernel: 2, stride: 2 }],
+    } as const;
+    using alike = new DqnLearner(rig.device, { ...plain, dueling: true });
+    using fresh = new DqnLearner(rig.device, { ...options, dueling: true });
+    await Promise.all([alike.ready, fresh.ready]);
+    expect(await alike.parameters.toArray(rig.stream)).to.deep.equal(await fresh.parameters.toArray(rig.stream));
+    const network = { obsDim: 16, actions: 2, hidden: [16], image: plain.image, convolutions: plain.convolutions };
+    const acting = new DqnPolicy({ ...network, dueling: true }).load(await learner.parameters.toArray(rig.stream));
+    expect([...acting.act(obs, n)]).to.deep.equal([...policy.act(obs, n)]);
     for (const [wrong, words] of [
       [{ ...options, body: [linear(15, 2)] }, 'body takes 15 numbers a row, obsDim is 16'],
       [{ ...options, hidden: [3] }, 'give hidden or body, not both'],
+      [{ ...options, image: [1, 4, 4] }, 'image is for hidden; a body has its own'],
+      [{ ...plain, image: [1, 4, 4], convolutions: undefined }, 'convolutions and image belong together'],
+      [{ ...plain, image: [1, 4, 5] }, 'image has 20 numbers, obsDim is 16'],
+      [
+        { ...plain, convolutions: [] },
+        'convolutions must be an array of { filters, kernel, stride?, padding? }, got an array of 0',
+      ],
+      [{ ...plain, convolutions: [{ filters: 8, kernel: 2, stide: 2 }] }, "conv2d: unknown option 'stide'"],
       [{ ...options, body: 7 }, 'body must be an array of layers'],
       [{ ...options, activation: 'relu' }, 'activation is for hidden'],
     ] as const)

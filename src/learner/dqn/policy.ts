@@ -3,9 +3,10 @@ import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { type Activation, checkActivation } from '../activation.ts';
 import { checkKind } from '../distribution.ts';
-import { hiddenLayers } from '../mlp.ts';
+import { hiddenLayers, layerOf } from '../mlp.ts';
+import { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from '../network/conv2d.ts';
 import { dueling as duelingLayer, expectation } from '../network/heads.ts';
-import { type Layer, linear } from '../network/layers.ts';
+import { flatten, type Layer, linear } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import type { QHead } from './heads.ts';
@@ -20,6 +21,10 @@ export interface QNetworkOptions {
   hidden?: readonly number[];
   /** between them; default 'relu' */
   activation?: Activation;
+  /** convolutions over `image` before the hidden layers, each followed by the activation; Mnih et al. (2015) have three */
+  convolutions?: readonly (Conv2dOptions & { filters: number })[];
+  /** what an observation is for them; its product is obsDim */
+  image?: ImageShape;
   /** instead of `hidden`: layers from an observation to what a last linear layer reads, such as convolutions */
   body?: readonly Layer[];
   /** the last layer makes a state's value and each action's advantage (Wang et al., 2016); default false */
@@ -28,7 +33,17 @@ export interface QNetworkOptions {
   head?: QHead;
 }
 
-export const qNetworkKeys = ['obsDim', 'actions', 'hidden', 'activation', 'body', 'dueling', 'head'] as const;
+export const qNetworkKeys = [
+  'obsDim',
+  'actions',
+  'hidden',
+  'activation',
+  'convolutions',
+  'image',
+  'body',
+  'dueling',
+  'head',
+] as const;
 
 /** From observations to what the head takes; with `values`, to a value of each action. */
 export function qNetwork(options: QNetworkOptions): { network: Network; values: Network } {
@@ -47,19 +62,48 @@ export function qNetwork(options: QNetworkOptions): { network: Network; values: 
 }
 
 /** The layers before the last linear one, and how many numbers they make of an observation. */
-function bodyOf({ obsDim, hidden, activation, body }: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
+function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
+  const { obsDim, hidden, activation, body } = options;
   if (body === undefined) {
     if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
     for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
-    const layers = hiddenLayers([obsDim, ...hidden], checkActivation('activation', activation ?? 'relu'));
-    return { layers, outputs: hidden.at(-1) ?? obsDim };
+    const between = checkActivation('activation', activation ?? 'relu');
+    const front = imageLayers(options, between);
+    const inputs = front?.outputs ?? obsDim;
+    const layers = hiddenLayers([inputs, ...hidden], between);
+    return { layers: [...(front?.layers ?? []), ...layers], outputs: hidden.at(-1) ?? inputs };
   }
   if (hidden !== undefined) throw rangeError('DqnLearner: give hidden or body, not both');
-  if (activation !== undefined) throw rangeError('DqnLearner: activation is for hidden; a body has its own');
+  for (const name of ['activation', 'convolutions', 'image'] as const)
+    if (options[name] !== undefined) throw rangeError(`DqnLearner: ${name} is for hidden; a body has its own`);
   if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
   const { inputs, outputs } = new Network(body);
   if (inputs !== obsDim) throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
   return { layers: body, outputs };
+}
+
+/** The convolutions, and how many numbers they make of an observation; null where there are none. */
+function imageLayers(
+  { obsDim, convolutions, image }: QNetworkOptions,
+  activation: Activation,
+): { layers: Layer[]; outputs: number } | null {
+  if (convolutions === undefined && image === undefined) return null;
+  if (convolutions === undefined || image === undefined)
+    throw rangeError('DqnLearner: convolutions and image belong together');
+  if (!Array.isArray(convolutions) || convolutions.length === 0)
+    throw typeError(
+      `convolutions must be an array of { filters, kernel, stride?, padding? }, got ${shown(convolutions)}`,
+    );
+  const layers: Layer[] = [];
+  let shape: ImageShape = image;
+  for (const { filters, ...options } of convolutions) {
+    const made: Conv2d = conv2d(shape, filters, options);
+    if (layers.length === 0 && made.inputs !== obsDim)
+      throw rangeError(`image has ${made.inputs} numbers, obsDim is ${obsDim}`);
+    layers.push(made, ...layerOf[activation]());
+    shape = made.shape;
+  }
+  return { layers: [...layers, flatten()], outputs: shape[0] * shape[1] * shape[2] };
 }
 
 /** Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no learner. */
