@@ -41,7 +41,7 @@ async function collectorOf(task: Task, environments: number, acting: boolean) {
   const field = (shape: readonly number[]) => ({ dtype: 'float32', shape }) as const;
   const obs = field(observationSpace.shape);
   const context: CollectorContext = {
-    ...{ worker: 0, workers: 1, seed: 1, options: undefined, writer: null },
+    ...{ worker: 0, workers: 1, seed: 1, restarts: 0, stepsBefore: 0, options: undefined, writer: null },
     fields: {
       ...{ obs, nextObs: obs, actions: field('n' in actionSpace ? [] : actionSpace.shape) },
       ...{ rewards: field([]), dones: field([]), truncated: field([]) },

@@ -26,6 +26,8 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     worker: 0,
     workers: 1,
     seed,
+    restarts: 0,
+    stepsBefore: 0,
     options: settings,
     writer: null,
     fields: {},

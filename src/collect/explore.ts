@@ -50,15 +50,17 @@ export class Explorer {
   readonly #held: Float32Array;
   readonly #left: Int32Array;
   /** of this worker */
-  #steps = 0;
+  #steps: number;
   #acts: boolean;
 
   constructor(
     spaces: Spaces,
     count: number,
-    { policy, explore, random, workers }: { policy: Policy | null; explore: Explore; random: Random; workers: number },
+    made: { policy: Policy | null; explore: Explore; random: Random; workers: number; steps: number },
   ) {
+    const { policy, explore, random, workers, steps } = made;
     checkExplore(explore, spaces);
+    this.#steps = steps;
     this.#spaces = spaces;
     this.#policy = policy;
     this.#explore = explore;

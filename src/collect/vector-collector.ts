@@ -39,6 +39,8 @@ export interface VectorCollectorOptions<O = unknown> {
 /** Streams of a seed: environments take the even ones, workers the odd ones. */
 const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
 const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
+/** … and these who is made anew. */
+const RESTARTS = 2 ** 21;
 /** Seeds of episodes: whole numbers that fit everywhere. */
 const SEEDS = 2 ** 31;
 
@@ -61,8 +63,11 @@ export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>)
 
 async function open<O>(
   { make, environments, stack = 1, policy: makePolicy, explore = {} }: VectorCollectorOptions<O>,
-  { worker, workers, seed, options, writer, fields, report }: CollectorContext<O>,
+  context: CollectorContext<O>,
 ): Promise<Collector> {
+  const { worker, workers, restarts, stepsBefore, options, writer, fields, report } = context;
+  // What is made anew does not play the same episodes again.
+  const seed = restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
   if (writer !== null && environments !== undefined && environments !== writer.lanes)
     throw rangeError(
       `this worker has ${writer.lanes} lanes of the buffer, an environment each; environments: ${environments} is for a ReplayBuffer`,
@@ -82,7 +87,7 @@ async function open<O>(
     const policy = (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
     if (policy !== null && typeof policy.act !== 'function')
       throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
-    const explorer = new Explorer(spaces, count, { policy, explore, random, workers });
+    const explorer = new Explorer(spaces, count, { policy, explore, random, workers, steps: stepsBefore });
     const obs = observationArray(spaces, count);
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };

@@ -172,7 +172,7 @@ export class CollectorPool implements AsyncDisposable {
       mailbox: mailbox?.share() ?? null,
       control: this.#control,
       statistics: this.#statistics.share(),
-      again: false,
+      restarts: 0,
     };
     const tasks = Array.from({ length: workers }, (_, worker) =>
       this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
@@ -250,7 +250,7 @@ export class CollectorPool implements AsyncDisposable {
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
-        return this.#run({ ...setup, again: true });
+        return this.#run({ ...setup, restarts: setup.restarts + 1 });
       }
       const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
       this.#failure ??= error;

@@ -30,8 +30,8 @@ export interface CollectorSetup {
   bell: number;
   control: Int32Array;
   statistics: StatisticsShare;
-  /** made anew: the thread that it was before may still be ending */
-  again: boolean;
+  /** how often it was made anew; the thread that it was before may still be ending */
+  restarts: number;
 }
 
 /** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
@@ -45,7 +45,7 @@ export default async function collectUntilStopped(setup: CollectorSetup): Promis
 }
 
 async function collect(setup: CollectorSetup): Promise<void> {
-  const { entry, worker, workers, seed, options, control } = setup;
+  const { entry, worker, workers, seed, options, restarts, control } = setup;
   const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
   if (typeof factory !== 'function') {
     throw typeError(
@@ -55,7 +55,8 @@ async function collect(setup: CollectorSetup): Promise<void> {
   const report = new StatisticsPages(setup.statistics).writer(worker);
   const { limiter, writer, fields, add } = await attached(setup);
   try {
-    const collector = await factory({ worker, workers, seed, options, writer, fields, report });
+    const before = { restarts, stepsBefore: report.stepsSoFar };
+    const collector = await factory({ worker, workers, seed, ...before, options, writer, fields, report });
     if (typeof collector?.collect !== 'function') {
       throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
     }
@@ -83,7 +84,7 @@ interface Sink {
   add: (collected: object) => number;
 }
 
-async function attached({ buffer: shared, worker, workers, again }: CollectorSetup): Promise<Sink> {
+async function attached({ buffer: shared, worker, workers, restarts }: CollectorSetup): Promise<Sink> {
   if (shared.kind === 'hotslot.ReplayBuffer') {
     const buffer = ReplayBuffer.attach(shared);
     const fields = byKey(Object.values(buffer.layout.fields));
@@ -91,7 +92,7 @@ async function attached({ buffer: shared, worker, workers, again }: CollectorSet
   }
   const buffer = TrajectoryBuffer.attach(shared);
   const lanes = lanesOf(buffer.lanes, worker, workers);
-  const writer = again ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
+  const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
   const fields = byKey(buffer.layout.fields);
   return { limiter: buffer.limiter, writer, fields, add: (step) => writer.add(step as Steps) };
 }

@@ -32,6 +32,10 @@ export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null
   readonly workers: number;
   /** the pool's seed; a collector derives its own from it and `worker` */
   readonly seed: number;
+  /** how often the pool's `restart` has made this worker's collector anew; 0 at first */
+  readonly restarts: number;
+  /** environment steps that this worker had reported before it was made */
+  readonly stepsBefore: number;
   /** what the pool was opened with, cloned */
   readonly options: O;
   /**

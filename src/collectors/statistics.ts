@@ -143,6 +143,11 @@ export class StatisticsWriter implements CollectorReport {
     this.#ended = ended;
   }
 
+  /** of this worker, also of who had the pen before */
+  get stepsSoFar(): number {
+    return this.#page[STEPS] as number;
+  }
+
   steps(count: number): void {
     this.#page[STEPS] = (this.#page[STEPS] as number) + count;
   }

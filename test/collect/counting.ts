@@ -77,7 +77,7 @@ export function contextOf(change: Partial<CollectorContext<CountingOptions>> = {
     ...{ rewards: field([]), dones: field([]), truncated: field([]) },
   };
   const context: CollectorContext<CountingOptions> = {
-    ...{ worker: 0, workers: 1, seed: 7, options: {}, writer: null, fields, report },
+    ...{ worker: 0, workers: 1, seed: 7, restarts: 0, stepsBefore: 0, options: {}, writer: null, fields, report },
     ...change,
   };
   return { told, context };

@@ -138,6 +138,20 @@ describe('collect/vector-collector', () => {
       expect(shares[round], `round ${round}`).to.be.within(0.75 * share - 0.06, 0.75 * share + 0.06);
   });
 
+  it('a collector that is made anew plays other episodes, and explores no less far', async () => {
+    const first = async (restarts: number) => (await counting({ restarts })).made.map(({ seeds }) => seeds[0]!);
+    const seeds = [await first(0), await first(1), await first(2)].flat();
+    expect(new Set(seeds).size).to.equal(6);
+    const act = () => new Float32Array(4).fill(1.5);
+    const one = async (stepsBefore: number) => {
+      const explore = { randomSteps: 100 };
+      const { collector } = await counting({ stepsBefore, restarts: 1 }, { policy: () => ({ act }), explore });
+      return ((await collector.collect()) as Columns).actions!;
+    };
+    expect([...(await one(100))]).to.deep.equal([1.5, 1.5, 1.5, 1.5]);
+    expect([...(await one(90))]).not.to.include(1.5);
+  });
+
   it('random actions are kept for as long as `hold` says, and the share of random steps stays', async () => {
     const fields = { ...contextOf().context.fields, actions: { dtype: 'float32', shape: [] } } as const;
     const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });

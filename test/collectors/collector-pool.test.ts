@@ -203,7 +203,7 @@ describe('collectors/collector-pool', () => {
   });
 
   it('a collector that fails is made anew, as often as it may be', async () => {
-    const words = new Int32Array(new SharedArrayBuffer(12));
+    const words = new Int32Array(new SharedArrayBuffer(24));
     const buffer = makeBuffer();
     const warnings: string[] = [];
     const hear = ({ name, message }: Error) => void (name === 'CollectorWarning' && warnings.push(message));
@@ -218,7 +218,9 @@ describe('collectors/collector-pool', () => {
       Atomics.store(words, 2, 1);
       await until('it is made anew', () => warnings.length === restart);
       const before = buffer.ptr;
-      await until('rows come again', () => buffer.ptr > before);
+      await until('rows come again', () => buffer.ptr > before && Atomics.load(words, 3) === restart);
+      // What it is told of before: every step that it had reported.
+      expect(Atomics.load(words, 4)).to.be.within(1, Atomics.load(words, 5));
     }
     expect(warnings[0]).to.match(/^collector 1 failed: the environment broke \(plain-collector.*\); it is made anew$/);
     Atomics.store(words, 2, 1);

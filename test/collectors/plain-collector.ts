@@ -10,17 +10,23 @@ export interface PlainOptions {
   calm?: boolean;
   /** only this worker misbehaves; all when left out */
   faulty?: number;
-  /** Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail */
+  /**
+   * Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail; where there are more:
+   * restarts, steps before, steps that it has reported
+   */
   words?: Int32Array;
 }
 
 /** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
-export default async function plain({ worker, options, report, seed }: CollectorContext): Promise<Collector> {
+export default async function plain(context: CollectorContext): Promise<Collector> {
+  const { worker, options, report, seed, restarts, stepsBefore } = context;
   const { fault, faulty = worker, words, later = false, calm = false } = (options ?? {}) as PlainOptions;
   const mine = fault !== undefined && faulty === worker ? fault : undefined;
   if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
   if (mine === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
   if (mine === 'not a collector') return {} as Collector;
+  const tells = words !== undefined && words.length > 3 && mine !== undefined;
+  if (tells) for (const [at, value] of [restarts, stepsBefore].entries()) Atomics.store(words, 3 + at, value);
   const row = new Float32Array(2);
   let count = 0;
   let weight = -1;
@@ -41,6 +47,7 @@ export default async function plain({ worker, options, report, seed }: Collector
       row[1] = worker;
       count++;
       report.steps(1);
+      if (tells) Atomics.add(words, 5, 1);
       if (count % 10 === 0) report.episode(10 * (worker + 1), 10);
       return later ? new Promise((resolve) => setTimeout(resolve, 0, { value: row })) : { value: row };
     },

@@ -19,7 +19,17 @@ function contextOf(seed: number) {
     },
     episode: (value: number) => void episodes.push(value),
   };
-  const context = { worker: 0, workers: 1, seed, options: settings, writer: null, fields: {}, report };
+  const context = {
+    worker: 0,
+    workers: 1,
+    seed,
+    restarts: 0,
+    stepsBefore: 0,
+    options: settings,
+    writer: null,
+    fields: {},
+    report,
+  };
   return { context, episodes, steps: () => steps };
 }
 
