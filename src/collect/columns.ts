@@ -95,13 +95,15 @@ function column(name: string, field: BufferField, from: { size: number; dtype: D
     throw typeError(`the buffer's ${name} are ${dtype}, which do not hold what environments give: ${from.dtype}`);
   let floats: Float32Array | undefined;
   if (dtype === 'float16' || dtype === 'bfloat16') {
-    const round = dtype === 'float16' ? toFloat16 : toBfloat16;
+    const [round, infinity] = dtype === 'float16' ? [toFloat16, 0x7c00] : [toBfloat16, 0x7f80];
     return () => {
       const values = read();
-      if (values instanceof Float32Array) return round(values);
-      floats ??= new Float32Array(values.length);
-      floats.set(values as never);
-      return round(floats);
+      if (!(values instanceof Float32Array)) (floats ??= new Float32Array(values.length)).set(values as never);
+      const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
+      // Environments give finite numbers.
+      const over = bits.findIndex((one) => (one & 0x7fff) === infinity);
+      if (over >= 0) throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
+      return bits;
     };
   }
   return copied(dtype, read);

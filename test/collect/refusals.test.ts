@@ -195,6 +195,9 @@ describe('collect: refusals', () => {
     expect(await says({ actions: of('int64') }, { discrete: 3 })).to.match(/actions are int64: take int32/);
     expect(await says({ actions: of('uint8') }, { discrete: 257 })).to.equal("257 actions do not fit 'uint8'");
     expect(await says({ actions: of('float32', [2]) }, { discrete: 2 })).to.match(/the buffer's actions are \[2\]/);
+    const far = { make: () => like({ step: () => ({ ...good, reward: 70_000 }) }) };
+    const small = { fields: { ...fields, rewards: of('float16') } } as never;
+    expect((await refused(far, small)).message).to.equal("the buffer's rewards are float16, which has no 70000");
   });
 
   it('what was made is closed when the buffer does not fit, and what answers behind the close comes to nothing', async () => {
