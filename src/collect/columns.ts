@@ -98,7 +98,10 @@ function column(name: string, field: BufferField, from: { size: number; dtype: D
     const [round, infinity] = dtype === 'float16' ? [toFloat16, 0x7c00] : [toBfloat16, 0x7f80];
     return () => {
       const values = read();
-      if (!(values instanceof Float32Array)) (floats ??= new Float32Array(values.length)).set(values as never);
+      if (!(values instanceof Float32Array)) {
+        floats ??= new Float32Array(values.length);
+        floats.set(values as never);
+      }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
       // Environments give finite numbers.
       const over = bits.findIndex((one) => (one & 0x7fff) === infinity);
