@@ -24,7 +24,7 @@ interface Trained {
 const curves: Readonly<Record<string, Trained>> = {
   'Pendulum-sac': { environment: 'Pendulum', algorithm: 'sac', steps: 20_000, every: 1_000, episodes: 100 },
   'Pendulum-td3': { environment: 'Pendulum', algorithm: 'td3', steps: 20_000, every: 1_000, episodes: 100 },
-  'CartPole-dqn': { environment: 'CartPole', algorithm: 'dqn', steps: 200_000, every: 10_000, episodes: 100 },
+  'CartPole-dqn': { environment: 'CartPole', algorithm: 'dqn', steps: 100_000, every: 5_000, episodes: 100 },
   'HalfCheetah-sac': { environment: 'HalfCheetah', algorithm: 'sac', steps: 100_000, every: 5_000, episodes: 10 },
 };
 const names = Object.keys(curves);

@@ -90,11 +90,12 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('cart-pole'),
     goal: 475, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's rate, capacity and exploration; a smaller network, Polyak averaging and an update every fourth step.
+      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak averaging and rows of five steps
+      // (Hessel et al., 2018): with those it does not forget what it has learned.
       dqn: {
-        learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 128, learningRate: 1e-3, maxGradNorm: 10 },
-        ...{ environments: 16, steps: 300_000, updatesPerStep: 0.25, minibatches: 8, capacity: 50_000 },
-        explore: { epsilon: { to: 0.04, steps: 10_000 } },
+        learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 128, learningRate: 5e-4, maxGradNorm: 10 },
+        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 8, capacity: 100_000, nStep: 5 },
+        explore: { epsilon: { to: 0.04, steps: 8_000 } },
         evaluation: { every: 5_000, episodes: 20 },
       },
     },
