@@ -90,11 +90,18 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('cart-pole'),
     goal: 475, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak averaging and rows of five steps
-      // (Hessel et al., 2018): with those it does not forget what it has learned.
+      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak averaging, a nearer
+      // horizon and rows of three steps (Hessel et al., 2018): with those it seldom forgets what it has learned.
       dqn: {
-        learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 128, learningRate: 5e-4, maxGradNorm: 10 },
-        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 8, capacity: 100_000, nStep: 5 },
+        learner: {
+          algorithm: 'dqn',
+          hidden: [64, 64],
+          batchSize: 128,
+          learningRate: 1e-3,
+          gamma: 0.98,
+          maxGradNorm: 10,
+        },
+        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 8, capacity: 100_000, nStep: 3 },
         explore: { epsilon: { to: 0.04, steps: 8_000 } },
         evaluation: { every: 5_000, episodes: 20 },
       },
