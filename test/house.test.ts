@@ -66,6 +66,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],
   'src/halo': ['src/device'],
+  'src/formats': [],
   'src/collect': [...['src/buffer', 'src/collectors', 'src/device', 'src/learner', 'src/pipeline', 'src/trajectories']],
 };
 /** These open and close all of it, and may know everything. */

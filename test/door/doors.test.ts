@@ -30,7 +30,9 @@ describe('the doors', () => {
   it('are one per subject, and the replay path is the first', async () => {
     expect(doors.map(([path]) => path)).to.deep.equal([
       '.',
-      ...['collect', 'learner', 'graph', 'memory', 'linop', 'halo', 'transfer'].map((subject) => `./${subject}`),
+      ...['collect', 'learner', 'graph', 'memory', 'linop', 'halo', 'formats', 'transfer'].map(
+        (subject) => `./${subject}`,
+      ),
     ]);
     const values = Object.keys(await import('hotslot'));
     expect(values).to.include.members([

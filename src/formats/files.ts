@@ -1,0 +1,126 @@
+/** Files that are there as a whole or not at all, and reading them piece by piece. */
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { shown } from '../checks.ts';
+import { typeError, unavailableError } from '../errors.ts';
+import { malformed } from './tensors.ts';
+
+/** Puts bytes behind those before. They are read before the promise resolves, and not afterwards. */
+export type Put = (bytes: Uint8Array) => Promise<void>;
+
+/** Bytes that go through the system at once. */
+export const PIECE = 1 << 24;
+/** Smaller ones wait for each other. */
+const SMALL = 1 << 16;
+
+/** Throws a TypeError unless it is a path or a URL of a file; gives the path. */
+export function checkPath(what: string, path: string | URL): string {
+  if (path instanceof URL) {
+    try {
+      return fileURLToPath(path);
+    } catch (error) {
+      throw typeError(`${what} takes a path or a file: URL: ${(error as Error).message}`);
+    }
+  }
+  if (typeof path !== 'string' || path === '' || path.includes('\0'))
+    throw typeError(`${what} takes a path or a file: URL, got ${shown(path)}`);
+  return path;
+}
+
+/** What the system says, as an error of ours; others stay as they are. */
+function told(what: string, error: unknown): unknown {
+  const { syscall, message } = error as NodeJS.ErrnoException;
+  return syscall === undefined ? error : unavailableError(`${what}: ${message}`, undefined, error);
+}
+
+/**
+ * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then flushes the folder. Until then
+ * `path` is what it was. When anything fails the file beside is removed.
+ */
+export async function writeWhole(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<void> {
+  const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  try {
+    const file = await open(beside, 'wx');
+    try {
+      await written(file, fill).finally(() => file.close());
+      await rename(beside, path);
+    } catch (error) {
+      await unlink(beside).catch(() => {}); // what went wrong first is told
+      throw error;
+    }
+    await flushFolder(dirname(path));
+  } catch (error) {
+    throw told(what, error);
+  }
+}
+
+async function written(file: FileHandle, fill: (put: Put) => Promise<void>): Promise<void> {
+  const kept = new Uint8Array(SMALL);
+  let count = 0;
+  const flush = async () => {
+    const bytes = kept.subarray(0, count);
+    count = 0;
+    await writeAll(file, bytes);
+  };
+  await fill(async (bytes) => {
+    if (count + bytes.length > SMALL) await flush();
+    if (bytes.length > SMALL) return writeAll(file, bytes);
+    kept.set(bytes, count);
+    count += bytes.length;
+  });
+  await flush();
+  await file.sync();
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; )
+    at += (await file.write(bytes, at, Math.min(PIECE, bytes.length - at))).bytesWritten;
+}
+
+/** A new name is safe only when its folder is. */
+async function flushFolder(path: string): Promise<void> {
+  if (process.platform === 'win32') return; // folders are no files there
+  const folder = await open(path);
+  try {
+    await folder.sync();
+  } catch (error) {
+    // Some file systems flush folders by themselves, and know no call for it.
+    if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  } finally {
+    await folder.close();
+  }
+}
+
+/** A file that is being read, by place. */
+export interface Reading {
+  /** bytes of it */
+  readonly size: number;
+  /** fills `into` with the bytes from `place` on */
+  read(into: Uint8Array, place: number): Promise<void>;
+}
+
+/** Opens a file for as long as `use` takes. Throws ERR_HOTSLOT_UNAVAILABLE with the system's words. */
+export async function reading<T>(what: string, path: string, use: (file: Reading) => Promise<T>): Promise<T> {
+  try {
+    // Asked first: opening a pipe would wait for whoever writes to it.
+    if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is no file`);
+    const file = await open(path);
+    try {
+      const { size } = await file.stat();
+      const read = async (into: Uint8Array, place: number) => {
+        for (let at = 0; at < into.length; ) {
+          const { bytesRead } = await file.read(into, at, Math.min(PIECE, into.length - at), place + at);
+          if (bytesRead === 0) throw malformed(what, `it ends at byte ${place + at}, within what it said to hold`);
+          at += bytesRead;
+        }
+      };
+      return await use({ size, read });
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    throw told(what, error);
+  }
+}

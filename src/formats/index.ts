@@ -1,0 +1,11 @@
+/** `hotslot/formats`: named tensors in files that other frameworks read: safetensors, and numpy's npy and npz. */
+export { decodeNpy, encodeNpy } from './npy.ts';
+export { readNpz, writeNpz } from './npz.ts';
+export {
+  decodeSafetensors,
+  encodeSafetensors,
+  readSafetensors,
+  type Safetensors,
+  writeSafetensors,
+} from './safetensors.ts';
+export type { NamedTensors, TensorData } from './tensors.ts';

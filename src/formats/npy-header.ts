@@ -1,0 +1,170 @@
+/**
+ * The header of an npy file: a magic word and a version, the length of what follows, and a dictionary as Python writes it, which
+ * says dtype, order and shape. Versions 1.0 to 3.0 differ in how wide the length is, and in texts that no number needs.
+ */
+import { shown } from '../checks.ts';
+import { type DType, dtypes } from '../dtype.ts';
+import { typeError } from '../errors.ts';
+import { Scanner } from './scanner.ts';
+import { countOf, malformed, type TensorData } from './tensors.ts';
+
+/** What numpy calls our dtypes, without the byte order in front. */
+const NAMES: Readonly<Record<Exclude<DType, 'bfloat16'>, string>> = {
+  float64: 'f8',
+  float32: 'f4',
+  float16: 'f2',
+  int64: 'i8',
+  int32: 'i4',
+  int16: 'i2',
+  int8: 'i1',
+  uint64: 'u8',
+  uint32: 'u4',
+  uint16: 'u2',
+  uint8: 'u1',
+  bool: 'b1',
+};
+const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DType]));
+
+const MAGIC = Uint8Array.of(0x93, ...Buffer.from('NUMPY'));
+/** Magic word, version, and the wider of the two lengths: a file has more than that. */
+export const PREAMBLE = MAGIC.length + 2 + 4;
+/** numpy writes some hundred bytes; structured dtypes, which are refused, some more. */
+const LONGEST = 1 << 20;
+
+/** What a header says of the bytes behind it. */
+export interface NpyHeader {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** elements */
+  readonly count: number;
+  readonly bigEndian: boolean;
+  /** the first dimension runs fastest */
+  readonly fortran: boolean;
+}
+
+/** The bytes in front of the data, padded as numpy does, so that the data begin at a multiple of 64. */
+export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8Array {
+  if (dtype === 'bfloat16')
+    throw typeError(`${what}: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors`);
+  const order = dtypes[dtype].bytes === 1 ? '|' : '<';
+  const tuple = `(${shape.join(', ')}${shape.length === 1 ? ',' : ''})`;
+  const text = `{'descr': '${order}${NAMES[dtype]}', 'fortran_order': False, 'shape': ${tuple}, }`;
+  const lengthBytes = text.length < 65_000 ? 2 : 4;
+  const start = MAGIC.length + 2 + lengthBytes;
+  const total = Math.ceil((start + text.length + 1) / 64) * 64;
+  const header = new Uint8Array(total).fill(0x20);
+  header.set(MAGIC);
+  header.set([lengthBytes === 2 ? 1 : 2, 0], MAGIC.length);
+  const view = new DataView(header.buffer);
+  if (lengthBytes === 2) view.setUint16(8, total - start, true);
+  else view.setUint32(8, total - start, true);
+  header.set(Buffer.from(text), start);
+  header[total - 1] = 0x0a;
+  return header;
+}
+
+/** Where the dictionary begins and where the data do, of the first PREAMBLE bytes. */
+export function npyPlaces(what: string, first: Uint8Array, size: number): { dictionary: number; data: number } {
+  if (size < PREAMBLE || MAGIC.some((each, i) => first[i] !== each))
+    throw malformed(what, 'it is no npy file: those begin with \\x93NUMPY');
+  const [major, minor] = [first[6] as number, first[7]];
+  if (![1, 2, 3].includes(major) || minor !== 0)
+    throw malformed(what, `npy of version ${major}.${minor}: there are 1.0, 2.0 and 3.0`);
+  const view = new DataView(first.buffer, first.byteOffset);
+  const dictionary = major === 1 ? 10 : 12;
+  const length = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  if (length > LONGEST)
+    throw malformed(what, `the header says ${length} bytes, an array of numbers needs a few hundred`);
+  if (dictionary + length > size)
+    throw malformed(what, `the header says ${length} bytes, behind its length are ${size - dictionary}`);
+  return { dictionary, data: dictionary + length };
+}
+
+/** What the dictionary says; `room` is how many bytes there are behind it. */
+export function parseNpyHeader(what: string, dictionary: Uint8Array, room: number): NpyHeader {
+  // What is no ASCII has no place in what is allowed, in whichever encoding.
+  const scanner = new Scanner(what, Buffer.from(dictionary).toString('latin1'));
+  let type: { dtype: DType; bigEndian: boolean } | undefined;
+  let fortran: boolean | undefined;
+  let shape: number[] | undefined;
+  scanner.expect('{');
+  while (!scanner.took('}')) {
+    const key = plainText(scanner);
+    scanner.expect(':');
+    if (key === 'descr' && type === undefined) type = typeOf(what, scanner);
+    else if (key === 'fortran_order' && fortran === undefined) fortran = flagOf(scanner);
+    else if (key === 'shape' && shape === undefined) shape = tupleOf(scanner);
+    else scanner.fail(`the key ${shown(key)} is unknown, or comes twice`);
+    if (!scanner.took(',')) {
+      scanner.expect('}');
+      break;
+    }
+  }
+  scanner.end();
+  if (type === undefined || fortran === undefined || shape === undefined)
+    throw malformed(what, 'the header must say descr, fortran_order and shape');
+  const { bytes } = dtypes[type.dtype];
+  const count = countOf(what, shape, bytes);
+  if (count * bytes !== room)
+    throw malformed(what, `${type.dtype} of shape [${shape}] is ${count * bytes} bytes, behind the header are ${room}`);
+  return { ...type, shape, count, fortran };
+}
+
+function plainText(scanner: Scanner): string {
+  scanner.blanks();
+  return scanner.quoted(scanner.next === "'" ? "'" : '"').slice(1, -1);
+}
+
+/** Kinds of numpy's dtypes by their letter, and what to do about them. */
+const others: Readonly<Record<string, string>> = {
+  O: 'objects, which only pickle can read: save an array of numbers, with allow_pickle=False',
+  V: 'void: numpy says so of dtypes that are not its own, such as bfloat16. Save it as float32',
+  c: 'complex: save real and imaginary parts as two arrays',
+  U: 'text: save an array of numbers',
+  S: 'bytes of text: save an array of numbers',
+  a: 'bytes of text: save an array of numbers',
+  M: "dates: save them as int64, by view('int64')",
+  m: "spans of time: save them as int64, by view('int64')",
+};
+
+function typeOf(what: string, scanner: Scanner): { dtype: DType; bigEndian: boolean } {
+  scanner.blanks();
+  if (scanner.next === '[' || scanner.next === '(')
+    throw typeError(`${what}: its dtype is structured: save each field as an array of its own, without pickle`);
+  const written = plainText(scanner);
+  const [, order = '', name = ''] = /^([<>|=]?)(.*)$/s.exec(written) ?? [];
+  const dtype = dtypeOfName.get(name);
+  if (dtype === undefined) {
+    const why = others[name.charAt(0)] ?? `none of Hotslot's: save it as one of ${Object.keys(NAMES).join(', ')}`;
+    throw typeError(`${what}: its dtype ${shown(written)} is ${why}`);
+  }
+  if (dtypes[dtype].bytes > 1 && order !== '<' && order !== '>')
+    throw malformed(what, `the dtype ${shown(written)} says no byte order: it must begin with < or >`);
+  return { dtype, bigEndian: order === '>' };
+}
+
+function flagOf(scanner: Scanner): boolean {
+  scanner.blanks();
+  if (scanner.word('True')) return true;
+  if (!scanner.word('False')) scanner.fail('fortran_order must be True or False');
+  return false;
+}
+
+/** Python's tuple of whole numbers; Python 2 wrote an L behind long ones. */
+function tupleOf(scanner: Scanner): number[] {
+  const found: number[] = [];
+  scanner.expect('(');
+  while (!scanner.took(')')) {
+    scanner.blanks();
+    const digits = scanner.whileIn('0123456789');
+    scanner.word('L');
+    if (digits === '' || !Number.isSafeInteger(Number(digits)))
+      scanner.fail('shape must be whole numbers from 0 to 2⁵³ − 1');
+    found.push(Number(digits));
+    if (scanner.took(',')) continue;
+    scanner.expect(')');
+    if (found.length === 1) scanner.fail('a tuple of one number has a comma');
+    break;
+  }
+  return found;
+}

@@ -1,0 +1,84 @@
+/** Npy: one array of numpy's in a file, as np.save() writes it and np.load() reads it. */
+import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
+import { makeNpyHeader, type NpyHeader, npyPlaces, PREAMBLE, parseNpyHeader } from './npy-header.ts';
+import { bytesOf, checkBools, checkBytes, checkTensor, freshArray, putBytes, type TensorData } from './tensors.ts';
+
+/**
+ * The bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws TypeError or RangeError where dtype,
+ * shape and data do not fit each other, and TypeError for bfloat16, which numpy has not.
+ */
+export function encodeNpy(tensor: TensorData): Uint8Array {
+  const what = 'encodeNpy';
+  const checked = checkTensor(`${what}: the tensor`, tensor);
+  const header = makeNpyHeader(what, checked);
+  const bytes = freshArray(what, 'uint8', header.length + checked.data.byteLength);
+  bytes.set(header);
+  let at = header.length;
+  for (const part of bytesOf(checked.data)) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/**
+ * The tensor of an npy file's bytes, in a fresh array: versions 1.0 to 3.0. What is big-endian or in Fortran's order is
+ * put into ours. Throws RangeError for bytes that are no such file, and TypeError, with what to do, for dtypes that Hotslot has
+ * not: objects, structured ones, complex numbers, text, dates.
+ */
+export function decodeNpy(bytes: Uint8Array): TensorData {
+  const what = 'decodeNpy';
+  checkBytes(what, bytes);
+  const places = npyPlaces(what, bytes.subarray(0, PREAMBLE), bytes.length);
+  const dictionary = bytes.subarray(places.dictionary, places.data);
+  const header = parseNpyHeader(what, dictionary, bytes.length - places.data);
+  const data = freshArray(what, header.dtype, header.count);
+  putBytes(data, bytes.subarray(places.data));
+  return tensorOf(what, header, data);
+}
+
+/** The tensor, of data as they lie in the file; they are changed. */
+export function tensorOf(what: string, header: NpyHeader, data: ArrayOf<DType>): TensorData {
+  const { dtype, shape, bigEndian, fortran } = header;
+  if (bigEndian) for (const part of bytesOf(data)) swap(dtypes[dtype].bytes, part);
+  checkBools(what, dtype, data);
+  // Of one dimension, or of one longer than 1, both orders are the same.
+  const turned = fortran && shape.filter((d) => d > 1).length > 1;
+  return { dtype, shape, data: turned ? rowMajor(what, header, data) : data };
+}
+
+function swap(width: number, { buffer, byteOffset, length }: Uint8Array): void {
+  const bytes = Buffer.from(buffer, byteOffset, length);
+  if (width === 2) bytes.swap16();
+  if (width === 4) bytes.swap32();
+  if (width === 8) bytes.swap64();
+}
+
+/** What lies with its first dimension fastest, with its last one fastest. */
+function rowMajor(what: string, { dtype, shape, count }: NpyHeader, from: ArrayOf<DType>): ArrayOf<DType> {
+  const to = freshArray(what, dtype, count);
+  // Bits alone move: a float that is read and written could change a NaN's.
+  const words = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[dtypes[dtype].bytes];
+  const [source, target] = [from, to].map((each) => new words(each.buffer as ArrayBuffer, each.byteOffset, count)) as [
+    Uint32Array,
+    Uint32Array,
+  ];
+  let step = 1;
+  const strides = shape.map((d) => {
+    const stride = step;
+    step *= d;
+    return stride;
+  });
+  const index = shape.map(() => 0);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    target[i] = source[at] as number;
+    for (let d = shape.length - 1; d >= 0; d--) {
+      at += strides[d] as number;
+      if (++(index[d] as number) < (shape[d] as number)) break;
+      at -= (strides[d] as number) * (shape[d] as number);
+      index[d] = 0;
+    }
+  }
+  return to;
+}

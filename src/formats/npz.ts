@@ -1,0 +1,86 @@
+/** Npz: many arrays of numpy's in a zip file, as np.savez() writes it and np.load() reads it. */
+import { shown } from '../checks.ts';
+import { rangeError } from '../errors.ts';
+import { checkPath, type Reading, reading, writeWhole } from './files.ts';
+import { tensorOf } from './npy.ts';
+import { makeNpyHeader, npyPlaces, PREAMBLE, parseNpyHeader } from './npy-header.ts';
+import {
+  bytesOf,
+  checkTensors,
+  freshArray,
+  malformed,
+  type NamedTensors,
+  putBytes,
+  recordOf,
+  type TensorData,
+} from './tensors.ts';
+import { entryBytes, type ZipEntry, zipEntries } from './zip-reader.ts';
+import { ZipWriter } from './zip-writer.ts';
+
+const ENDING = '.npy';
+
+/**
+ * Writes these tensors as an npz file, stored (np.savez()), each as `name.npy`, in the order of the record. The same record
+ * gives the same bytes. It takes the place of `path` as a whole, as writeSafetensors() does it; the data must stay as they are
+ * until the promise resolves, and are not copied. Files above 4 GiB and more than 65,535 tensors are written as zip64.
+ * Rejects with TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other, for bfloat16,
+ * which numpy has not, and for names that zip cannot keep; with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file
+ * cannot be written.
+ */
+export async function writeNpz(path: string | URL, tensors: NamedTensors): Promise<void> {
+  const to = checkPath('writeNpz', path);
+  const entries = checkTensors('writeNpz', tensors).map(([name, tensor]) => {
+    const what = `writeNpz: ${shown(name)}`;
+    if (name.includes('\0') || Buffer.byteLength(name) > 0xffff - ENDING.length)
+      throw rangeError(`${what}: a name in a zip file is at most ${0xffff - ENDING.length} bytes, without NUL`);
+    return [name + ENDING, [makeNpyHeader(what, tensor), ...bytesOf(tensor.data)]] as const;
+  });
+  await writeWhole(`writeNpz: '${to}'`, to, async (put) => {
+    const zip = new ZipWriter(put);
+    for (const [name, parts] of entries) await zip.add(name, parts);
+    await zip.end();
+  });
+}
+
+/**
+ * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not; each entry as decodeNpy() takes it, and its CRC-32
+ * is checked. The record has no prototype. Rejects with RangeError for what is no such file or is damaged, naming the
+ * entry; with TypeError, and what to do, for dtypes that Hotslot has not; with ERR_HOTSLOT_UNAVAILABLE, in the system's words,
+ * where the file cannot be read.
+ */
+export async function readNpz(path: string | URL): Promise<NamedTensors> {
+  const from = checkPath('readNpz', path);
+  const what = `readNpz: '${from}'`;
+  return reading(what, from, async (file) => {
+    const tensors: [string, TensorData][] = [];
+    for (const entry of await zipEntries(what, file)) {
+      const whose = `${what}: ${shown(entry.name)}`;
+      if (!entry.name.endsWith(ENDING)) throw malformed(whose, 'it is no array: those of an npz end with .npy');
+      tensors.push([entry.name.slice(0, -ENDING.length), await arrayOf(whose, file, entry)]);
+    }
+    return recordOf(tensors);
+  });
+}
+
+async function arrayOf(what: string, file: Reading, entry: ZipEntry): Promise<TensorData> {
+  let start = new Uint8Array();
+  let header: ReturnType<typeof parseNpyHeader> | undefined;
+  let data: TensorData['data'] | undefined;
+  let at = 0;
+  for await (const piece of entryBytes(what, file, entry)) {
+    let rest = piece;
+    if (data === undefined) {
+      start = Buffer.concat([start, piece]);
+      if (start.length < Math.min(PREAMBLE, entry.size)) continue;
+      const places = npyPlaces(what, start, entry.size);
+      if (start.length < places.data) continue;
+      header = parseNpyHeader(what, start.subarray(places.dictionary, places.data), entry.size - places.data);
+      data = freshArray(what, header.dtype, header.count);
+      rest = start.subarray(places.data);
+    }
+    putBytes(data, rest, at);
+    at += rest.length;
+  }
+  if (header === undefined || data === undefined) throw malformed(what, 'it is empty');
+  return tensorOf(what, header, data);
+}

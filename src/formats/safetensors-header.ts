@@ -1,0 +1,177 @@
+/**
+ * The header of a safetensors file: eight bytes with its length, little-endian, then JSON that says of each tensor which dtype
+ * and shape it has and where its bytes lie.
+ */
+import { shown } from '../checks.ts';
+import { type DType, dtypes } from '../dtype.ts';
+import { type CodedError, rangeError, typeError } from '../errors.ts';
+import { type Json, parseJson } from './strict-json.ts';
+import {
+  checkTensors,
+  checkText,
+  countOf,
+  entriesOf,
+  malformed,
+  type NamedTensors,
+  recordOf,
+  type TensorData,
+} from './tensors.ts';
+
+/** What the format calls our dtypes, in the order in which a file has their tensors: those of the most bytes come first. */
+const NAMES: Readonly<Record<DType, string>> = {
+  uint64: 'U64',
+  int64: 'I64',
+  float64: 'F64',
+  float32: 'F32',
+  uint32: 'U32',
+  int32: 'I32',
+  bfloat16: 'BF16',
+  float16: 'F16',
+  uint16: 'U16',
+  int16: 'I16',
+  int8: 'I8',
+  uint8: 'U8',
+  bool: 'BOOL',
+};
+const order = Object.keys(NAMES);
+const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DType]));
+
+const METADATA = '__metadata__';
+/** The format's limit, in bytes. */
+const LONGEST = 100_000_000;
+/** Bytes of the length in front. */
+export const LENGTH = 8;
+
+/** Where a tensor lies in the bytes behind the header. */
+export interface Placed {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Length and header as bytes, and the tensors in the order in which they follow. */
+export function makeHeader(
+  what: string,
+  tensors: NamedTensors,
+  metadata: Readonly<Record<string, string>>,
+): { header: Uint8Array; sorted: readonly TensorData[] } {
+  const checked = checkTensors(what, tensors);
+  if (checked.some(([name]) => name === METADATA))
+    throw rangeError(`${what}: ${METADATA} names no tensor: the format keeps it for texts, the second argument`);
+  const texts = entriesOf(`${what}: metadata`, metadata);
+  for (const [key, text] of texts) {
+    checkText(`${what}: a key of the metadata`, key);
+    checkText(`${what}: metadata ${shown(key)}`, text);
+  }
+  const rank = ([, { dtype }]: readonly [string, TensorData]) => order.indexOf(dtype);
+  const sorted = checked.sort((a, b) => rank(a) - rank(b) || byBytes(a, b));
+  let end = 0;
+  const parts = sorted.map(([name, { dtype, shape, data }]) => {
+    const begin = end;
+    end += data.byteLength;
+    const entry = { dtype: NAMES[dtype], shape, data_offsets: [begin, end] };
+    return `${JSON.stringify(name)}:${JSON.stringify(entry)}`;
+  });
+  if (texts.length > 0) {
+    const written = texts.sort(byBytes).map(([key, text]) => `${JSON.stringify(key)}:${JSON.stringify(text)}`);
+    parts.unshift(`"${METADATA}":{${written.join()}}`);
+  }
+  const json = Buffer.from(`{${parts.join()}}`);
+  const length = Math.ceil(json.length / 8) * 8;
+  if (length > LONGEST)
+    throw rangeError(`${what}: the header would be ${length} bytes, the format allows ${LONGEST}: use shorter texts`);
+  const header = new Uint8Array(LENGTH + length).fill(0x20, LENGTH);
+  new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
+  header.set(json, LENGTH);
+  return { header, sorted: sorted.map(([, tensor]) => tensor) };
+}
+
+/** UTF-8's order, which is not that of JavaScript's strings. */
+const byBytes = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
+  Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** The header's bytes, of the first eight (fewer where there are no more) and the size of all. */
+export function headerLength(what: string, first: Uint8Array, size: number): number {
+  if (first.length < LENGTH) throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
+  const length = new DataView(first.buffer, first.byteOffset).getBigUint64(0, true);
+  if (length > LONGEST) throw malformed(what, `the header says ${length} bytes, the format allows ${LONGEST}`);
+  if (Number(length) > size - LENGTH)
+    throw malformed(what, `the header says ${length} bytes, behind its length are ${size - LENGTH}`);
+  return Number(length);
+}
+
+/** What a header says, in the order of the bytes; `room` is how many there are behind it. */
+export function parseHeader(
+  what: string,
+  header: Uint8Array,
+  room: number,
+): { placed: readonly Placed[]; metadata: Record<string, string> } {
+  if (header[0] !== 0x7b) throw malformed(what, "the header must begin with '{'");
+  const json = parseJson(what, decoded(what, header)) as ReadonlyMap<string, Json>;
+  const placed: Placed[] = [];
+  let metadata: Record<string, string> = recordOf([]);
+  for (const [name, entry] of json) {
+    if (name === METADATA) metadata = textsOf(what, entry);
+    else placed.push(placedOf(`${what}: ${shown(name)}`, name, entry, room));
+  }
+  placed.sort((a, b) => a.begin - b.begin || a.end - b.end);
+  let last = 0;
+  for (const { name, begin, end } of placed) {
+    if (begin !== last) {
+      const why = begin > last ? `bytes ${last} to ${begin} belong to no tensor` : 'it overlaps the one before';
+      throw malformed(what, `${shown(name)} begins at byte ${begin} of the data: ${why}`);
+    }
+    last = end;
+  }
+  if (last !== room) throw malformed(what, `the tensors end at byte ${last} of the data, which has ${room}`);
+  return { placed, metadata };
+}
+
+function decoded(what: string, header: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(header);
+  } catch {
+    throw malformed(what, 'the header is not UTF-8');
+  }
+}
+
+function textsOf(what: string, entry: Json): Record<string, string> {
+  const wrong = (): CodedError => malformed(what, `${METADATA} must hold texts by name, got ${shown(entry)}`);
+  if (!(entry instanceof Map)) throw wrong();
+  const texts = [...(entry as ReadonlyMap<string, Json>)];
+  for (const [key, text] of texts)
+    if (typeof text !== 'string')
+      throw malformed(what, `${METADATA} must hold texts by name, ${shown(key)} is ${shown(text)}`);
+  return recordOf(texts as [string, string][]);
+}
+
+const KEYS = ['dtype', 'shape', 'data_offsets'];
+
+function placedOf(what: string, name: string, entry: Json, room: number): Placed {
+  if (!(entry instanceof Map)) throw malformed(what, `a tensor must be an object, got ${shown(entry)}`);
+  const fields = entry as ReadonlyMap<string, Json>;
+  for (const key of KEYS) if (!fields.has(key)) throw malformed(what, `${key} is missing`);
+  for (const key of fields.keys())
+    if (!KEYS.includes(key)) throw malformed(what, `unknown key ${shown(key)}; a tensor has ${KEYS.join(', ')}`);
+  const [called, shape, offsets] = KEYS.map((key) => fields.get(key));
+  if (typeof called !== 'string') throw malformed(what, `dtype must be a text, got ${shown(called)}`);
+  const dtype = dtypeOfName.get(called);
+  if (dtype === undefined)
+    throw typeError(`${what}: Hotslot has no ${shown(called)}: save it as one of ${Object.values(NAMES).join(', ')}`);
+  if (!Array.isArray(shape)) throw malformed(what, `shape must be an array, got ${shown(shape)}`);
+  const { bytes } = dtypes[dtype];
+  const size = countOf(what, shape, bytes) * bytes;
+  const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? offsets : [];
+  if (typeof begin !== 'number' || typeof end !== 'number')
+    throw malformed(what, `data_offsets must be two numbers, got ${shown(offsets)}`);
+  if (begin > end || end > room)
+    throw malformed(what, `data_offsets [${begin},${end}] must rise, within the ${room} bytes behind the header`);
+  if (end - begin !== size)
+    throw malformed(
+      what,
+      `${called} of shape [${shape}] is ${size} bytes, data_offsets [${begin},${end}] are ${end - begin}`,
+    );
+  return { name, dtype, shape: [...(shape as number[])], begin, end };
+}

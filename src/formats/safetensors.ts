@@ -1,0 +1,117 @@
+/** Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep weights in. */
+import { shown } from '../checks.ts';
+import { dtypes } from '../dtype.ts';
+import { checkPath, reading, writeWhole } from './files.ts';
+import { headerLength, LENGTH, makeHeader, type Placed, parseHeader } from './safetensors-header.ts';
+import {
+  bytesOf,
+  checkBools,
+  checkBytes,
+  freshArray,
+  type NamedTensors,
+  putBytes,
+  recordOf,
+  type TensorData,
+} from './tensors.ts';
+
+/** What a file holds. */
+export interface Safetensors {
+  /** in the order of the file, names that are whole numbers first; without a prototype, so that a name is only a name */
+  readonly tensors: NamedTensors;
+  /** `__metadata__`; empty where the file has none */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/**
+ * The bytes of a file of these tensors, all dtypes, all shapes. `metadata` are texts that it keeps beside them. The same
+ * tensors and texts give the same bytes, in whatever order they come. Throws TypeError or RangeError, naming the tensor,
+ * where dtype, shape and data do not fit each other, and for the name `__metadata__`; ERR_HOTSLOT_MEMORY where the bytes do
+ * not fit into memory: writeSafetensors() needs no copy.
+ */
+export function encodeSafetensors(tensors: NamedTensors, metadata: Readonly<Record<string, string>> = {}): Uint8Array {
+  const { header, sorted } = makeHeader('encodeSafetensors', tensors, metadata);
+  const size = sorted.reduce((sum, { data }) => sum + data.byteLength, header.length);
+  const bytes = freshArray('encodeSafetensors', 'uint8', size);
+  bytes.set(header);
+  let at = header.length;
+  for (const { data } of sorted) {
+    for (const part of bytesOf(data)) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+  }
+  return bytes;
+}
+
+/**
+ * What the bytes of a file hold, as fresh arrays. Throws RangeError for bytes that break a rule of the format, with the rule and
+ * the tensor, and TypeError for a dtype that Hotslot has not (`F8_E4M3` and its like).
+ */
+export function decodeSafetensors(bytes: Uint8Array): Safetensors {
+  const what = 'decodeSafetensors';
+  checkBytes(what, bytes);
+  const start = LENGTH + headerLength(what, bytes.subarray(0, LENGTH), bytes.length);
+  const { placed, metadata } = parseHeader(what, bytes.subarray(LENGTH, start), bytes.length - start);
+  const tensors = placed.map((each): [string, TensorData] => {
+    const tensor = roomFor(what, each);
+    putBytes(tensor.data, bytes.subarray(start + each.begin, start + each.end));
+    return [each.name, filled(what, each, tensor)];
+  });
+  return { tensors: recordOf(tensors), metadata };
+}
+
+/**
+ * Writes such a file. It is written beside `path`, flushed to the disk, and then put in its place: whoever reads `path`, even
+ * after a loss of power, finds the old file or the new one, whole. When writing fails, `path` is as it was and nothing is left
+ * beside it. The data must stay as they are until the promise resolves; they are not copied. Rejects as encodeSafetensors()
+ * throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
+ */
+export async function writeSafetensors(
+  path: string | URL,
+  tensors: NamedTensors,
+  metadata: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const to = checkPath('writeSafetensors', path);
+  const { header, sorted } = makeHeader('writeSafetensors', tensors, metadata);
+  await writeWhole(`writeSafetensors: '${to}'`, to, async (put) => {
+    await put(header);
+    for (const { data } of sorted) for (const part of bytesOf(data)) await put(part);
+  });
+}
+
+/**
+ * Reads such a file, each tensor straight into its own array, so a file may be larger than one array. Rejects as
+ * decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
+ */
+export async function readSafetensors(path: string | URL): Promise<Safetensors> {
+  const from = checkPath('readSafetensors', path);
+  const what = `readSafetensors: '${from}'`;
+  return reading(what, from, async ({ size, read }) => {
+    const first = new Uint8Array(Math.min(LENGTH, size));
+    await read(first, 0);
+    const header = freshArray(what, 'uint8', headerLength(what, first, size));
+    await read(header, LENGTH);
+    const start = LENGTH + header.length;
+    const { placed, metadata } = parseHeader(what, header, size - start);
+    const tensors: [string, TensorData][] = [];
+    for (const each of placed) {
+      const tensor = roomFor(what, each);
+      let at = start + each.begin;
+      for (const part of bytesOf(tensor.data)) {
+        await read(part, at);
+        at += part.length;
+      }
+      tensors.push([each.name, filled(what, each, tensor)]);
+    }
+    return { tensors: recordOf(tensors), metadata };
+  });
+}
+
+function roomFor(what: string, { name, dtype, shape, begin, end }: Placed): TensorData {
+  return { dtype, shape, data: freshArray(`${what}: ${shown(name)}`, dtype, (end - begin) / dtypes[dtype].bytes) };
+}
+
+function filled(what: string, { name, dtype }: Placed, tensor: TensorData): TensorData {
+  checkBools(`${what}: ${shown(name)}`, dtype, tensor.data);
+  return tensor;
+}

@@ -1,0 +1,73 @@
+/** A text that is read from left to right, for the headers of files: never by a pattern, which long input makes slow. */
+import { shown } from '../checks.ts';
+import { malformed } from './tensors.ts';
+
+const BLANKS = ' \t\n\r';
+
+export class Scanner {
+  readonly #what: string;
+  readonly #text: string;
+  #at = 0;
+
+  /** `what` begins every error. */
+  constructor(what: string, text: string) {
+    this.#what = what;
+    this.#text = text;
+  }
+
+  /** The next character; '' at the end. */
+  get next(): string {
+    return this.#text.charAt(this.#at);
+  }
+
+  /** Skips blanks, and `character` if it is next: says whether it was. */
+  took(character: string): boolean {
+    this.blanks();
+    if (this.next !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  expect(character: string): void {
+    if (!this.took(character)) this.fail(`${shown(character)} is missing`);
+  }
+
+  blanks(): void {
+    this.whileIn(BLANKS);
+  }
+
+  /** As many characters of this set as there are. */
+  whileIn(set: string): string {
+    const from = this.#at;
+    while (this.#at < this.#text.length && set.includes(this.next)) this.#at++;
+    return this.#text.slice(from, this.#at);
+  }
+
+  /** A text between two quotes of this kind, with them; a backslash keeps what is behind it. */
+  quoted(quote: string): string {
+    const from = this.#at;
+    if (!this.took(quote)) this.fail('a text in quotes is missing');
+    for (; this.next !== quote; this.#at++) {
+      if (this.next === '') this.fail('a text has no end');
+      if (this.next === '\\') this.#at++;
+    }
+    this.#at++;
+    return this.#text.slice(from, this.#at);
+  }
+
+  /** Takes this word if it is next. */
+  word(word: string): boolean {
+    if (!this.#text.startsWith(word, this.#at)) return false;
+    this.#at += word.length;
+    return true;
+  }
+
+  end(): void {
+    this.blanks();
+    if (this.next !== '') this.fail(`${shown(this.next)} follows its end`);
+  }
+
+  fail(why: string): never {
+    throw malformed(this.#what, `${why} at character ${this.#at} of the header`);
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * JSON of which nothing gets lost: JSON.parse() keeps the last of two keys that are equal, and takes `__proto__` for what it is
+ * not. Numbers are whole and not negative, as headers have them.
+ */
+import { shown } from '../checks.ts';
+import { Scanner } from './scanner.ts';
+
+/** Objects are maps. */
+export type Json = string | number | boolean | null | readonly Json[] | ReadonlyMap<string, Json>;
+
+/** Deeper than any header goes, and far from what a call stack holds. */
+const DEEPEST = 16;
+
+/** Throws RangeError, beginning with `what`, for a text that is no such JSON. */
+export function parseJson(what: string, text: string): Json {
+  const scanner = new Scanner(what, text);
+  const value = valueNext(scanner, 0);
+  scanner.end();
+  return value;
+}
+
+function valueNext(scanner: Scanner, depth: number): Json {
+  if (depth > DEEPEST) scanner.fail(`more than ${DEEPEST} levels`);
+  scanner.blanks();
+  if (scanner.next === '"') return textNext(scanner);
+  if (scanner.took('{')) return objectNext(scanner, depth);
+  if (scanner.took('[')) return arrayNext(scanner, depth);
+  for (const [word, value] of [
+    ['true', true],
+    ['false', false],
+    ['null', null],
+  ] as const)
+    if (scanner.word(word)) return value;
+  return numberNext(scanner);
+}
+
+function objectNext(scanner: Scanner, depth: number): ReadonlyMap<string, Json> {
+  const found = new Map<string, Json>();
+  if (scanner.took('}')) return found;
+  do {
+    scanner.blanks();
+    const key = textNext(scanner);
+    if (found.has(key)) scanner.fail(`the key ${shown(key)} comes twice`);
+    scanner.expect(':');
+    found.set(key, valueNext(scanner, depth + 1));
+  } while (scanner.took(','));
+  scanner.expect('}');
+  return found;
+}
+
+function arrayNext(scanner: Scanner, depth: number): readonly Json[] {
+  const found: Json[] = [];
+  if (scanner.took(']')) return found;
+  do found.push(valueNext(scanner, depth + 1));
+  while (scanner.took(','));
+  scanner.expect(']');
+  return found;
+}
+
+function textNext(scanner: Scanner): string {
+  const quoted = scanner.quoted('"');
+  let text: string;
+  try {
+    text = JSON.parse(quoted) as string;
+  } catch {
+    scanner.fail(`${shown(quoted)} is no text of JSON`);
+  }
+  if (!text.isWellFormed()) scanner.fail(`${shown(quoted)} has half of a surrogate pair`);
+  return text;
+}
+
+function numberNext(scanner: Scanner): number {
+  const written = scanner.whileIn('+-.0123456789eE');
+  if (written === '') scanner.fail(scanner.next === '' ? 'it breaks off' : `${shown(scanner.next)} begins no value`);
+  const value = Number(written);
+  // No number is written twice over: 1, never 01, 1.0 or 1e0.
+  if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)
+    scanner.fail(`${shown(written)} is no whole number from 0 to 2⁵³ − 1`);
+  return value;
+}

@@ -1,0 +1,120 @@
+/** Tensors in memory, as files take and give them, and what they have to be. */
+import { checkCount, shown } from '../checks.ts';
+import { type ArrayOf, arrayOf, checkDType, type DType, dtypes } from '../dtype.ts';
+import { type CodedError, rangeError, typeError } from '../errors.ts';
+
+/** A tensor in the host's memory. An entry of a learner's state is one. */
+export interface TensorData {
+  readonly dtype: DType;
+  /** `[]` is a scalar */
+  readonly shape: readonly number[];
+  /** row-major, the typed array of `dtype`, as long as the shape's product */
+  readonly data: ArrayOf<DType>;
+}
+
+/** By name. What `await learner.state()` gives is such a record. */
+export type NamedTensors = Readonly<Record<string, TensorData>>;
+
+/** Makes the error for bytes that are not what they should be. */
+export const malformed = (what: string, why: string): CodedError => rangeError(`${what}: ${why}`);
+
+/**
+ * Elements of a shape. Throws RangeError where a dimension is no whole number of at least 0, or where the bytes of all of them
+ * are more than a number can say exactly.
+ */
+export function countOf(what: string, shape: readonly unknown[], bytes: number): number {
+  let count = 1;
+  for (const [i, d] of shape.entries()) {
+    count *= checkCount(`${what}: shape[${i}]`, d, 0);
+    if (!Number.isSafeInteger(count * bytes)) throw malformed(what, `a shape of ${shown(shape)} is too large to count`);
+  }
+  return count;
+}
+
+/** Throws unless it is { dtype, shape, data } that belong together; gives them as they are now. */
+export function checkTensor(what: string, tensor: unknown): TensorData {
+  if (typeof tensor !== 'object' || tensor === null)
+    throw typeError(`${what} must be { dtype, shape, data }, got ${shown(tensor)}`);
+  const { dtype, shape, data } = tensor as TensorData;
+  checkDType(`${what}: dtype`, dtype);
+  if (!Array.isArray(shape)) throw typeError(`${what}: shape must be an array of whole numbers, got ${shown(shape)}`);
+  const { array, bytes } = dtypes[dtype];
+  if (!(data instanceof array))
+    throw typeError(`${what}: data of ${dtype} must be a ${array.name}, got ${shown(data)}`);
+  const count = countOf(what, shape, bytes);
+  if (data.length !== count)
+    throw rangeError(`${what}: a shape of [${shape}] has ${count} elements, data has ${data.length}`);
+  checkBools(what, dtype, data);
+  return { dtype, shape: [...shape], data };
+}
+
+/** Throws RangeError for a bool that is neither 0 nor 1. */
+export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): void {
+  if (dtype !== 'bool') return;
+  const odd = (data as Uint8Array).findIndex((each) => each > 1);
+  if (odd >= 0) throw malformed(what, `bool is 0 or 1, element ${odd} is ${data[odd]}`);
+}
+
+/** The entries of a plain object. Throws TypeError for anything else, such as a Map, whose entries nobody would see. */
+export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>): [string, T][] {
+  const above = typeof record === 'object' && record !== null ? Object.getPrototypeOf(record) : undefined;
+  // Nothing above it, or what has nothing above itself: another realm's Object.prototype is good too.
+  if (above === undefined || (above !== null && Object.getPrototypeOf(above) !== null)) {
+    const late = record instanceof Promise ? '; await it' : '';
+    throw typeError(`${what} must be a plain object, got ${shown(record)}${late}`);
+  }
+  return Object.entries(record);
+}
+
+/** Names and tensors, checked, in the order of the record. */
+export function checkTensors(what: string, tensors: NamedTensors): [string, TensorData][] {
+  return entriesOf(`${what}: tensors`, tensors).map(([name, tensor]) => {
+    checkText(`${what}: a tensor's name`, name);
+    return [name, checkTensor(`${what}: ${shown(name)}`, tensor)];
+  });
+}
+
+/** Throws unless it is a string that UTF-8 can say. */
+export function checkText(what: string, text: unknown): asserts text is string {
+  if (typeof text !== 'string') throw typeError(`${what} must be a string, got ${shown(text)}`);
+  if (!text.isWellFormed()) throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
+}
+
+/** A record in which every name is only a name, `__proto__` and `constructor` too. */
+export function recordOf<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
+  const record = Object.create(null) as Record<string, T>;
+  for (const [name, value] of entries) record[name] = value;
+  return record;
+}
+
+/** A fresh array; throws ERR_HOTSLOT_MEMORY where there is none so large. */
+export function freshArray<D extends DType>(what: string, dtype: D, length: number): ArrayOf<D> {
+  try {
+    return arrayOf(dtype, length);
+  } catch {
+    throw rangeError(`${what}: ${length * dtypes[dtype].bytes} bytes do not fit into memory`, 'ERR_HOTSLOT_MEMORY');
+  }
+}
+
+/** Bytes of one view; whole elements of every dtype. Node 20 has none of more than 2³² bytes. */
+const VIEW = 2 ** 30;
+
+/**
+ * The same memory as bytes, in views one behind the other. Little-endian, as the formats are and every machine that Hotslot
+ * runs on.
+ */
+export function bytesOf({ buffer, byteOffset, byteLength }: ArrayOf<DType>): Uint8Array[] {
+  return Array.from({ length: Math.ceil(byteLength / VIEW) }, (_, i) => {
+    return new Uint8Array(buffer, byteOffset + i * VIEW, Math.min(VIEW, byteLength - i * VIEW));
+  });
+}
+
+/** Puts bytes into the memory of `data`, from byte `at` on. */
+export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Array, at = 0): void {
+  new Uint8Array(buffer, byteOffset + at, bytes.length).set(bytes);
+}
+
+/** Throws a TypeError unless it is a Uint8Array (a Buffer is one). */
+export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
+  if (!(bytes instanceof Uint8Array)) throw typeError(`${what} takes a Uint8Array, got ${shown(bytes)}`);
+}

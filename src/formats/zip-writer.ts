@@ -1,0 +1,124 @@
+/**
+ * A zip file whose entries are stored as they are, which is what numpy writes. Sizes and places above 32 bits, and more than
+ * 65,534 entries, are said in the fields of zip64, which are there only then.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { crc32 } from './crc32.ts';
+import { PIECE, type Put } from './files.ts';
+
+const MOST_16 = 0xffff;
+const MOST_32 = 0xffffffff;
+/** Names are UTF-8. */
+const FLAGS = 0x800;
+/** 1 January 1980, the first one there is: a file says nothing of when it was written. */
+const DATE = 0x21;
+/** Version 4.5 of the format is the one with zip64. */
+const VERSION = 45;
+/** A plain file that others may read, made by Unix. */
+const MADE_BY = (3 << 8) | VERSION;
+const MODE = 0o100644 * 2 ** 16;
+
+/** Fields one behind the other, little-endian: [bytes, value]. */
+function fields(...each: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array {
+  const bytes = Buffer.alloc(each.reduce((sum, [width]) => sum + width, 0));
+  let at = 0;
+  for (const [width, value] of each) {
+    if (width === 2) bytes.writeUInt16LE(value, at);
+    else if (width === 4) bytes.writeUInt32LE(value, at);
+    else bytes.writeBigUInt64LE(BigInt(value), at);
+    at += width;
+  }
+  return bytes;
+}
+
+/** Writes through `put`; the file is whole after end(). */
+export class ZipWriter {
+  readonly #put: Put;
+  readonly #directory: Uint8Array[] = [];
+  #at = 0;
+  #count = 0;
+
+  constructor(put: Put) {
+    this.#put = put;
+  }
+
+  /** An entry of these parts, one behind the other. They are read twice, and must be the same both times. */
+  async add(name: string, parts: readonly Uint8Array[]): Promise<void> {
+    const called = Buffer.from(name);
+    const size = parts.reduce((sum, part) => sum + part.length, 0);
+    const sum = await sumOf(parts);
+    const place = this.#at;
+    const large = size >= MOST_32;
+    const common: [2 | 4, number][] = [
+      [2, VERSION],
+      [2, FLAGS],
+      [2, 0], // stored
+      [2, 0],
+      [2, DATE],
+      [4, sum],
+      [4, large ? MOST_32 : size],
+      [4, large ? MOST_32 : size],
+      [2, called.length],
+    ];
+    const local = large ? fields([2, 1], [2, 16], [8, size], [8, size]) : new Uint8Array();
+    await this.#append(fields([4, 0x04034b50], ...common, [2, local.length]));
+    for (const part of [called, local, ...parts]) await this.#append(part);
+
+    const far = place >= MOST_32;
+    const wide: [8, number][] = [];
+    if (large) wide.push([8, size], [8, size]);
+    if (far) wide.push([8, place]);
+    const extra = wide.length > 0 ? fields([2, 1], [2, 8 * wide.length], ...wide) : new Uint8Array();
+    const rest: [2 | 4, number][] = [
+      [2, extra.length],
+      [2, 0], // comment
+      [2, 0], // disk
+      [2, 0],
+      [4, MODE],
+      [4, far ? MOST_32 : place],
+    ];
+    this.#directory.push(fields([4, 0x02014b50], [2, MADE_BY], ...common, ...rest), called, extra);
+    this.#count++;
+  }
+
+  /** The directory of all entries, and the file's end. */
+  async end(): Promise<void> {
+    const place = this.#at;
+    for (const part of this.#directory) await this.#append(part);
+    const [count, size, end] = [this.#count, this.#at - place, this.#at];
+    if (count >= MOST_16 || size >= MOST_32 || place >= MOST_32) {
+      const wide: [8, number][] = [
+        [8, count],
+        [8, count],
+        [8, size],
+        [8, place],
+      ];
+      await this.#append(fields([4, 0x06064b50], [8, 44], [2, MADE_BY], [2, VERSION], [4, 0], [4, 0], ...wide));
+      await this.#append(fields([4, 0x07064b50], [4, 0], [8, end], [4, 1]));
+    }
+    const short = Math.min(count, MOST_16);
+    const last: [2 | 4, number][] = [
+      [2, short],
+      [2, short],
+      [4, Math.min(size, MOST_32)],
+      [4, Math.min(place, MOST_32)],
+    ];
+    await this.#append(fields([4, 0x06054b50], [2, 0], [2, 0], ...last, [2, 0]));
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    this.#at += bytes.length;
+    await this.#put(bytes);
+  }
+}
+
+/** The sum of all parts; others get their turn between long pieces. */
+async function sumOf(parts: readonly Uint8Array[]): Promise<number> {
+  let sum = 0;
+  for (const part of parts)
+    for (let at = 0; at < part.length; at += PIECE) {
+      if (at > 0) await setImmediate();
+      sum = crc32(part.subarray(at, at + PIECE), sum);
+    }
+  return sum;
+}

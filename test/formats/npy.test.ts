@@ -1,0 +1,165 @@
+/** Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused. numpy itself: numpy.test.ts. */
+import { expect } from 'chai';
+import { decodeNpy, encodeNpy, type TensorData } from '../../src/formats/index.ts';
+import { refusal } from '../rig/refusal.ts';
+import { allDTypes, bytesOf, expectSame, manyTensors, tensor } from './tensors.ts';
+
+interface Written {
+  version?: [number, number];
+  /** of the length in front of the header; of the version's width unless said */
+  length?: number;
+}
+
+/** An npy file, written by hand. */
+function fileOf(header: string, data: Uint8Array | number = 0, { version = [1, 0], length }: Written = {}): Uint8Array {
+  const text = Buffer.from(header);
+  const wide = version[0] === 1 ? 2 : 4;
+  const front = Buffer.alloc(8 + wide);
+  front.set([0x93, ...Buffer.from('NUMPY'), ...version]);
+  front.writeUIntLE(length ?? text.length, 8, wide);
+  return new Uint8Array(Buffer.concat([front, text, typeof data === 'number' ? Buffer.alloc(data) : data]));
+}
+const headerOf = (descr: string, shape: string, order = 'False') =>
+  `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }`;
+const four = (descr: string) => fileOf(headerOf(descr, '(1,)'), 4);
+
+describe('formats/npy', () => {
+  it('a small file, byte by byte', () => {
+    const header = `${headerOf("'<f4'", '(2, 1)').padEnd(128 - 10 - 1)}\n`;
+    const bytes = fileOf(header, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192));
+    const given: TensorData = { dtype: 'float32', shape: [2, 1], data: Float32Array.of(1, -2) };
+    expect(Buffer.from(encodeNpy(given)).toString('latin1')).to.equal(Buffer.from(bytes).toString('latin1'));
+    expectSame({ x: decodeNpy(bytes) }, { x: given });
+  });
+
+  it('every dtype and shape', () => {
+    const tensors = manyTensors(allDTypes.filter((dtype) => dtype !== 'bfloat16'));
+    for (const [name, each] of Object.entries(tensors)) {
+      const bytes = encodeNpy(each);
+      expect((bytes.length - each.data.byteLength) % 64, name).to.equal(0);
+      expectSame({ [name]: decodeNpy(bytes) }, { [name]: each });
+    }
+  });
+
+  it('a header that is longer than version 1 can say is of version 2', () => {
+    const each = tensor(
+      'uint8',
+      Array.from({ length: 30_000 }, () => 1),
+    );
+    const bytes = encodeNpy(each);
+    expect(bytes.subarray(6, 8)).to.deep.equal(Uint8Array.of(2, 0));
+    expectSame({ x: decodeNpy(bytes) }, { x: each });
+  });
+
+  it('headers as others write them', () => {
+    const data = Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0);
+    const headers = [
+      headerOf("'<i2'", '(2, 3)'),
+      `{"shape":(2,3),"fortran_order":False,"descr":"<i2"}\n`,
+      `  { 'fortran_order' : False , 'descr' : '<i2' ,\n'shape' : ( 2L , 3L ) } \n`,
+    ];
+    for (const header of headers)
+      for (const version of [1, 2, 3])
+        for (const offset of [0, 1]) {
+          const file = fileOf(header, data, { version: [version, 0] });
+          const within = new Uint8Array(file.length + offset);
+          within.set(file, offset);
+          const { dtype, shape, data: found } = decodeNpy(within.subarray(offset));
+          expect([dtype, shape, [...found]]).to.deep.equal(['int16', [2, 3], [1, 2, 3, 4, 5, 6]]);
+        }
+  });
+
+  it('big-endian numbers and the order of Fortran are put into ours', () => {
+    const big = Uint8Array.of(0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(6,)'), big)).data]).to.deep.equal([1, 2, 3, 4, 5, 6]);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(2, 3)', 'True'), big)).data]).to.deep.equal([1, 3, 5, 2, 4, 6]);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(1, 6)', 'True'), big)).data]).to.deep.equal([1, 2, 3, 4, 5, 6]);
+    expect([...decodeNpy(fileOf(headerOf("'<u2'", '()', 'True'), 2)).data]).to.deep.equal([0]);
+    // NaNs keep their bits.
+    const nans = decodeNpy(fileOf(headerOf("'>f4'", '(1, 1)', 'True'), Uint8Array.of(0x7f, 0xa0, 0, 1)));
+    expect([...bytesOf(nans.data)]).to.deep.equal([1, 0, 0xa0, 0x7f]);
+  });
+
+  const RANGE = 'ERR_HOTSLOT_RANGE';
+  const ARGUMENT = 'ERR_HOTSLOT_ARGUMENT';
+  const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
+    ['nothing at all', new Uint8Array(), /it is no npy file: those begin with \\x93NUMPY$/],
+    ['another file', Buffer.from('PK\x03\x04 and so on, and on'), /it is no npy file/],
+    ['a front that breaks off', fileOf('').subarray(0, 9), /it is no npy file/],
+    [
+      'version 0',
+      fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [0, 0] }),
+      /npy of version 0\.0: there are 1\.0, 2\.0 and/,
+    ],
+    ['version 4', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [4, 0] }), /npy of version 4\.0/],
+    ['version 1.1', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }), /npy of version 1\.1/],
+    ['a header beyond the end', fileOf('{}', 0, { length: 9 }), /the header says 9 bytes, behind its length are 2$/],
+    [
+      'a header without end',
+      fileOf('{}', 0, { version: [2, 0], length: 2 ** 32 - 1 }),
+      /says 4294967295 bytes, an array of/,
+    ],
+    ['no dictionary', fileOf('[1, 2]'), /'\{' is missing at character 0 of the header$/],
+    ['an empty dictionary', fileOf('{}'), /the header must say descr, fortran_order and shape$/],
+    ['no shape', fileOf("{'descr': '<f4', 'fortran_order': False}"), /must say descr, fortran_order and shape$/],
+    ['a key that nobody knows', fileOf("{'scale': 3}"), /the key 'scale' is unknown, or comes twice at character/],
+    ['a key twice', fileOf("{'fortran_order': True, 'fortran_order': True}"), /the key 'fortran_order' is unknown, or/],
+    ['something behind', fileOf(`${headerOf("'<f4'", '(1,)')};`, 4), /';' follows its end/],
+    ['a dictionary that breaks off', fileOf("{'descr': '<f4'"), /'\}' is missing/],
+    ['an order that is none', fileOf(headerOf("'<f4'", '(1,)', '1'), 4), /fortran_order must be True or False/],
+    ['a shape that is none', fileOf(headerOf("'<f4'", '[1]'), 4), /'\(' is missing/],
+    ['a number in brackets', fileOf(headerOf("'<f4'", '(1)'), 4), /a tuple of one number has a comma/],
+    ['a dimension below 0', fileOf(headerOf("'<f4'", '(-1,)'), 4), /shape must be whole numbers from 0 to 2⁵³ − 1/],
+    ['a dimension beyond numbers', fileOf(headerOf("'<f4'", '(9007199254740992,)'), 4), /shape must be whole numbers/],
+    ['a shape that runs over', fileOf(headerOf("'<f4'", '(4294967296, 4294967296)'), 4), /an array of 2 is too large/],
+    [
+      'too few bytes',
+      fileOf(headerOf("'<f4'", '(2,)'), 7),
+      /float32 of shape \[2\] is 8 bytes, behind the header are 7$/,
+    ],
+    ['too many bytes', fileOf(headerOf("'<f4'", '(2,)'), 9), /is 8 bytes, behind the header are 9$/],
+    ['a bool that is neither', fileOf(headerOf("'|b1'", '(1,)'), Uint8Array.of(3)), /bool is 0 or 1, element 0 is 3$/],
+    ['no byte order', four("'f4'"), /the dtype 'f4' says no byte order: it must begin with < or >$/],
+    [
+      'objects',
+      four("'|O'"),
+      /its dtype '\|O' is objects, which only pickle can read: save an array of numbers/,
+      ARGUMENT,
+    ],
+    [
+      'a structure',
+      four("[('x', '<f4')]"),
+      /its dtype is structured: save each field as an array of its own, without/,
+      ARGUMENT,
+    ],
+    ['a part of a structure', four("('<f4', (2,))"), /its dtype is structured/, ARGUMENT],
+    ['bfloat16 of others', four("'<V2'"), /is void: .* such as bfloat16\. Save it as float32$/, ARGUMENT],
+    ['complex numbers', four("'<c8'"), /is complex: save real and imaginary parts as two arrays$/, ARGUMENT],
+    ['text', four("'<U1'"), /'<U1' is text: save an array of numbers$/, ARGUMENT],
+    ['dates', four("'<M8[ns]'"), /is dates: save them as int64, by view\('int64'\)$/, ARGUMENT],
+    ['long doubles', four("'<f16'"), /'<f16' is none of Hotslot's: save it as one of float64/, ARGUMENT],
+    ['a dtype of the prototype', four("'<constructor'"), /is complex: /, ARGUMENT],
+  ];
+  for (const [title, file, says, code = RANGE] of malformed)
+    it(`refuses ${title}`, () => {
+      const error = refusal(() => decodeNpy(file));
+      expect(error.message)
+        .to.match(says)
+        .and.to.match(/^decodeNpy: /);
+      expect([error.code, error.message.length < 300]).to.deep.equal([code, true], error.message);
+    });
+
+  it('refuses what cannot be written, and bytes that are none', () => {
+    expect(refusal(() => encodeNpy(tensor('bfloat16', [2]))).message).to.equal(
+      'encodeNpy: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors',
+    );
+    expect(refusal(() => encodeNpy({ ...tensor('int8', [2]), shape: [3] })).message).to.equal(
+      'encodeNpy: the tensor: a shape of [3] has 3 elements, data has 2',
+    );
+    expect(refusal(() => encodeNpy(undefined as never)).message).to.match(
+      /the tensor must be \{ dtype, shape, data \}/,
+    );
+    for (const wrong of [undefined, 'x', [1], new ArrayBuffer(8)])
+      expect(refusal(() => decodeNpy(wrong as never)).code).to.equal(ARGUMENT);
+  });
+});

@@ -1,0 +1,214 @@
+/** What is no safetensors file, and what cannot become one: each is told in a sentence, in memory and from a file. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import {
+  decodeSafetensors,
+  encodeSafetensors,
+  type NamedTensors,
+  readSafetensors,
+  writeSafetensors,
+} from '../../src/formats/index.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { inFolder } from './tensors.ts';
+
+function fileOf(header: string | Uint8Array, room = 0, length?: bigint): Uint8Array {
+  const text = Buffer.from(header);
+  const file = Buffer.alloc(8 + text.length + room);
+  file.writeBigUInt64LE(length ?? BigInt(text.length));
+  file.set(text, 8);
+  return new Uint8Array(file);
+}
+/** One tensor of four bytes, but for what is said. */
+const entry = (change: object = {}) =>
+  JSON.stringify({ x: { dtype: 'F32', shape: [1], data_offsets: [0, 4], ...change } });
+const bytes = (...each: readonly (readonly [string, number, number])[]) =>
+  `{${each.map(([name, from, to]) => `"${name}":{"dtype":"U8","shape":[${to - from}],"data_offsets":[${from},${to}]}`).join()}}`;
+
+const RANGE = 'ERR_HOTSLOT_RANGE';
+const ARGUMENT = 'ERR_HOTSLOT_ARGUMENT';
+const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
+  ['nothing at all', new Uint8Array(), /0 bytes are no safetensors file: 8 are the header's length$/],
+  ['seven bytes', new Uint8Array(7), /7 bytes are no safetensors file/],
+  ['no header', fileOf(''), /the header must begin with '\{'$/],
+  ['a header beyond the end', fileOf('{}', 0, 3n), /the header says 3 bytes, behind its length are 2$/],
+  ['a header beyond the limit', fileOf('{}', 0, 100_000_001n), /says 100000001 bytes, the format allows 100000000$/],
+  ['a header beyond numbers', fileOf('{}', 0, 2n ** 64n - 1n), /says 18446744073709551615 bytes, the format/],
+  ['a blank in front', fileOf(' {}'), /the header must begin with '\{'$/],
+  ['a mark of byte order', fileOf('\ufeff{}'), /the header must begin with '\{'$/],
+  ['another encoding', fileOf(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a)), /the header is not UTF-8$/],
+  ['a header that breaks off', fileOf('{"x":'), /it breaks off at character 5 of the header$/],
+  ['a text without end', fileOf('{"x'), /a text has no end/],
+  ['an escape without end', fileOf('{"x\\'), /a text has no end/],
+  ['a key without quotes', fileOf('{x:1}'), /a text in quotes is missing at character 1 of the header$/],
+  ['a colon that is missing', fileOf('{"x" 1}'), /':' is missing at character 5/],
+  ['a comma too many', fileOf('{"__metadata__":{},}'), /a text in quotes is missing/],
+  ['an escape that is none', fileOf('{"\\x":1}'), /'"\\x"' is no text of JSON/],
+  ['a control character', fileOf('{"\n":1}'), /is no text of JSON/],
+  ['half a character', fileOf('{"\\ud800":1}'), /has half of a surrogate pair/],
+  ['something behind', fileOf('{}{}'), /'\{' follows its end at character 2/],
+  ['zeros behind', fileOf('{}\0\0'), /follows its end/],
+  ['no JSON', fileOf('{"x":undefined}'), /'u' begins no value/],
+  ['too deep', fileOf(`{"x":${'['.repeat(1_000_000)}`), /more than 16 levels at character/],
+  ['a name twice', fileOf(`{"x":1,"x":2}`), /the key 'x' comes twice/],
+  ['a name twice, written otherwise', fileOf(`{"x":1,"\\u0078":2}`), /the key 'x' comes twice/],
+  ['__proto__ twice', fileOf('{"__proto__":1,"__proto__":2}'), /the key '__proto__' comes twice/],
+  ['a key of a tensor twice', fileOf(`{"x":{"dtype":"U8","dtype":"I8"}}`), /the key 'dtype' comes twice/],
+  ['metadata twice', fileOf('{"__metadata__":{},"__metadata__":{}}'), /the key '__metadata__' comes twice/],
+  [
+    'metadata that are no object',
+    fileOf('{"__metadata__":["x"]}'),
+    /__metadata__ must hold texts by name, got an array/,
+  ],
+  ['metadata of numbers', fileOf('{"__metadata__":{"step":3}}'), /must hold texts by name, 'step' is 3$/],
+  ['a tensor that is none', fileOf('{"x":3}'), /'x': a tensor must be an object, got 3$/],
+  ['no dtype', fileOf(entry({ dtype: undefined }), 4), /'x': dtype is missing$/],
+  ['no shape', fileOf(entry({ shape: undefined }), 4), /'x': shape is missing$/],
+  ['no place', fileOf(entry({ data_offsets: undefined }), 4), /'x': data_offsets is missing$/],
+  ['a key that nobody knows', fileOf(entry({ scale: 1 }), 4), /unknown key 'scale'; a tensor has dtype, shape/],
+  ['a dtype that is no text', fileOf(entry({ dtype: 4 }), 4), /dtype must be a text, got 4$/],
+  [
+    'a float of eight bits',
+    fileOf(entry({ dtype: 'F8_E4M3' }), 4),
+    /Hotslot has no 'F8_E4M3': save it as one of U64/,
+    ARGUMENT,
+  ],
+  ['complex numbers', fileOf(entry({ dtype: 'C64' }), 4), /Hotslot has no 'C64'/, ARGUMENT],
+  ['a dtype in small letters', fileOf(entry({ dtype: 'f32' }), 4), /Hotslot has no 'f32'/, ARGUMENT],
+  ['a dtype of the prototype', fileOf(entry({ dtype: 'toString' }), 4), /Hotslot has no 'toString'/, ARGUMENT],
+  ['a shape that is none', fileOf(entry({ shape: 1 }), 4), /shape must be an array, got 1$/],
+  [
+    'a dimension that is none',
+    fileOf(entry({ shape: ['1'] }), 4),
+    /shape\[0\] must be a number, got string \(1\)$/,
+    ARGUMENT,
+  ],
+  ['a dimension below 0', fileOf(entry({ shape: [-1] }), 4), /'-1' is no whole number from 0/],
+  ['half a dimension', fileOf(entry({ shape: [1.5] }), 4), /'1\.5' is no whole number/],
+  ['a dimension written otherwise', fileOf('{"x":{"dtype":"F32","shape":[1e0]}}', 4), /'1e0' is no whole number/],
+  ['a dimension beyond numbers', fileOf('{"x":{"shape":[9007199254740993]}}', 4), /'9007199254740993' is no whole/],
+  ['a number of a million digits', fileOf(`{"x":${'1'.repeat(1_000_000)}}`), /'1{60}…' is no whole number/],
+  [
+    'a shape that runs over',
+    fileOf(entry({ shape: [2 ** 32, 2 ** 31] }), 4),
+    /a shape of an array of 2 is too large to count/,
+  ],
+  ['a shape whose bytes run over', fileOf(entry({ shape: [2 ** 52] }), 4), /is too large to count$/],
+  ['one place', fileOf(entry({ data_offsets: [0] }), 4), /data_offsets must be two numbers, got an array of 1$/],
+  ['places that are none', fileOf(entry({ data_offsets: ['0', 4] }), 4), /data_offsets must be two numbers/],
+  [
+    'places that fall',
+    fileOf(entry({ data_offsets: [4, 0] }), 4),
+    /data_offsets \[4,0\] must rise, within the 4 bytes/,
+  ],
+  [
+    'places behind the end',
+    fileOf(entry({ data_offsets: [1, 5] }), 4),
+    /data_offsets \[1,5\] must rise, within the 4 bytes/,
+  ],
+  ['another size', fileOf(entry({ shape: [2] }), 4), /F32 of shape \[2\] is 8 bytes, data_offsets \[0,4\] are 4$/],
+  [
+    'bytes in front',
+    fileOf(bytes(['x', 1, 2]), 2),
+    /'x' begins at byte 1 of the data: bytes 0 to 1 belong to no tensor$/,
+  ],
+  ['a gap', fileOf(bytes(['x', 0, 1], ['y', 2, 3]), 3), /'y' begins at byte 2 of the data: bytes 1 to 2 belong to no/],
+  ['an overlap', fileOf(bytes(['x', 0, 2], ['y', 1, 3]), 3), /'y' begins at byte 1 of the data: it overlaps/],
+  ['the same bytes twice', fileOf(bytes(['x', 0, 2], ['y', 0, 2]), 2), /'y' begins at byte 0 of the data: it overlaps/],
+  [
+    'an empty one within another',
+    fileOf(bytes(['x', 0, 2], ['y', 1, 1]), 2),
+    /'y' begins at byte 1 of the data: it overlaps/,
+  ],
+  ['bytes behind', fileOf(bytes(['x', 0, 1]), 2), /the tensors end at byte 1 of the data, which has 2$/],
+  ['bytes of nobody', fileOf('{}', 1), /the tensors end at byte 0 of the data, which has 1$/],
+];
+
+describe('formats/safetensors: refusals', () => {
+  for (const [title, file, says, code = RANGE] of malformed)
+    it(title, () =>
+      inFolder(async (folder) => {
+        const path = join(folder, 'x');
+        writeFileSync(path, file);
+        for (const error of [refusal(() => decodeSafetensors(file)), await rejection(readSafetensors(path))]) {
+          expect(error.message).to.match(says);
+          expect([error.code, error.message.length < 300]).to.deep.equal([code, true], error.message);
+        }
+        expect((await rejection(readSafetensors(path))).message.startsWith(`readSafetensors: '${path}': `)).to.equal(
+          true,
+        );
+      }),
+    );
+
+  it('a bool that is neither', () => {
+    const file = fileOf('{"x":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}}', 2);
+    expect(decodeSafetensors(file).tensors.x?.data).to.deep.equal(new Uint8Array(2));
+    file[file.length - 1] = 2;
+    expect(refusal(() => decodeSafetensors(file)).message).to.equal(
+      "decodeSafetensors: 'x': bool is 0 or 1, element 1 is 2",
+    );
+  });
+
+  const one = { dtype: 'float32', shape: [1], data: new Float32Array(1) };
+  const unfit: readonly [string, unknown, RegExp][] = [
+    ['a list', [one], /tensors must be a plain object, got an array of 1$/],
+    ['a Map', new Map([['x', one]]), /tensors must be a plain object, got a Map$/],
+    ['a promise', Promise.resolve({ x: one }), /tensors must be a plain object, got a Promise; await it$/],
+    ['nothing', undefined, /tensors must be a plain object, got undefined$/],
+    ['an array instead', { x: new Float32Array(1) }, /'x': dtype: unknown dtype undefined/],
+    ['a number instead', { x: 3 }, /'x' must be \{ dtype, shape, data \}, got 3$/],
+    ['an unknown dtype', { x: { ...one, dtype: 'F32' } }, /'x': dtype: unknown dtype 'F32'; known: float32/],
+    ['no shape', { x: { ...one, shape: undefined } }, /'x': shape must be an array of whole numbers, got undefined$/],
+    [
+      'half a dimension',
+      { x: { ...one, shape: [0.5] } },
+      /'x': shape\[0\] must be a whole number of at least 0, got 0.5/,
+    ],
+    ['a shape that runs over', { x: { ...one, shape: [2 ** 52, 2] } }, /too large to count$/],
+    [
+      'data of another dtype',
+      { x: { ...one, data: new Float64Array(1) } },
+      /data of float32 must be a Float32Array, got a Float64Array of 1$/,
+    ],
+    ['a list as data', { x: { ...one, data: [1] } }, /must be a Float32Array, got an array of 1$/],
+    [
+      'more data than the shape',
+      { x: { ...one, shape: [], data: new Float32Array(2) } },
+      /a shape of \[\] has 1 elements, data has 2$/,
+    ],
+    [
+      'a bool that is neither',
+      { x: { dtype: 'bool', shape: [1], data: Uint8Array.of(9) } },
+      /bool is 0 or 1, element 0 is 9$/,
+    ],
+    ['the name of the metadata', { __metadata__: one }, /__metadata__ names no tensor/],
+    ['half a character as a name', { '\ud800': one }, /a tensor's name has half of a surrogate pair/],
+  ];
+  for (const [title, tensors, says] of unfit)
+    it(`for writing: ${title}`, () =>
+      inFolder(async (folder) => {
+        const errors = [
+          refusal(() => encodeSafetensors(tensors as NamedTensors)),
+          await rejection(writeSafetensors(join(folder, 'x'), tensors as NamedTensors)),
+        ];
+        for (const { message, code } of errors) {
+          expect(message).to.match(says);
+          expect(code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
+        }
+      }, []));
+
+  it('for writing: metadata that are no texts', () => {
+    const said = (metadata: unknown) =>
+      refusal(() => encodeSafetensors({}, metadata as Record<string, string>)).message;
+    expect(said({ step: 3 })).to.equal("encodeSafetensors: metadata 'step' must be a string, got 3");
+    expect(said(['x'])).to.match(/metadata must be a plain object, got an array of 1$/);
+    expect(said({ x: '\udc00' })).to.match(/metadata 'x' has half of a surrogate pair/);
+    expect(said(null)).to.match(/metadata must be a plain object, got null$/);
+    expect(said({ x: 'y'.repeat(100_000_000) })).to.match(/header would be \d+ bytes, the format allows 100000000/);
+  });
+
+  it('bytes that are none', () => {
+    for (const wrong of [undefined, 'x', [1], new ArrayBuffer(8), new Float32Array(9)])
+      expect(refusal(() => decodeSafetensors(wrong as never)).code).to.equal(ARGUMENT);
+  });
+});

@@ -1,0 +1,152 @@
+/**
+ * Safetensors: every dtype and shape there and back, the bytes of a file as the specification has them, and the order in which
+ * the reference implementation writes. That implementation, the package `safetensors` for Python, cannot be had here: bytes
+ * written by hand stand for it.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { expect } from 'chai';
+import {
+  decodeSafetensors,
+  encodeSafetensors,
+  type NamedTensors,
+  readSafetensors,
+  writeSafetensors,
+} from '../../src/formats/index.ts';
+import { openDevice } from '../../src/index.ts';
+import { DqnLearner, type LearnerState } from '../../src/learner/index.ts';
+import { allDTypes, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
+
+/** A file, written by hand. */
+function fileOf(header: string, data: Uint8Array = new Uint8Array()): Uint8Array {
+  const text = Buffer.from(header);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  return new Uint8Array(Buffer.concat([length, text, data]));
+}
+
+const small: LearnerState = {
+  w: { dtype: 'float32', shape: [2], data: Float32Array.of(1, -2) },
+  b: { dtype: 'int16', shape: [], data: Int16Array.of(258) },
+};
+const header =
+  '{"__metadata__":{"a":"ä","format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},' +
+  '"b":{"dtype":"I16","shape":[],"data_offsets":[8,10]}}';
+
+describe('formats/safetensors', () => {
+  it('a small file, byte by byte', () => {
+    const padded = header + ' '.repeat((8 - (Buffer.byteLength(header) % 8)) % 8);
+    const bytes = fileOf(padded, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192, 2, 1));
+    expect(Buffer.byteLength(padded)).to.equal(152);
+    expect(Buffer.from(encodeSafetensors(small, { format: 'pt', a: 'ä' })).toString('latin1')).to.equal(
+      Buffer.from(bytes).toString('latin1'),
+    );
+    const { tensors, metadata } = decodeSafetensors(bytes);
+    expectSame(tensors, small);
+    expect({ ...metadata }).to.deep.equal({ a: 'ä', format: 'pt' });
+  });
+
+  it('every dtype and shape, in memory and through a file', () =>
+    inFolder(
+      async (folder) => {
+        const tensors = manyTensors();
+        const bytes = encodeSafetensors(tensors, { note: 'x' });
+        expectSame(decodeSafetensors(bytes).tensors, tensors);
+        const path = join(folder, 'all.safetensors');
+        await writeSafetensors(path, tensors, { note: 'x' });
+        expect(Buffer.compare(readFileSync(path), bytes)).to.equal(0);
+        const found = await readSafetensors(pathToFileURL(path));
+        expectSame(found.tensors, tensors);
+        expect({ ...found.metadata }).to.deep.equal({ note: 'x' });
+      },
+      ['all.safetensors'],
+    ));
+
+  it('a file of nothing', () => {
+    expect(Buffer.from(encodeSafetensors({})).toString()).to.equal('\x08\0\0\0\0\0\0\0{}      ');
+    expectSame(decodeSafetensors(fileOf('{}')).tensors, {});
+  });
+
+  it('the same tensors give the same bytes: wide dtypes first, then names in the order of UTF-8', () => {
+    // UTF-16 would have the second of these two in front.
+    const names = ['b', 'a', '\u{1f600}', '\uffee'];
+    const tensors: NamedTensors = Object.fromEntries(
+      names.flatMap((name) => allDTypes.map((dtype) => [`${name}.${dtype}`, tensor(dtype, [3])])),
+    );
+    const turned = Object.fromEntries(Object.entries(tensors).reverse());
+    const bytes = encodeSafetensors(tensors);
+    expect(Buffer.compare(encodeSafetensors(turned), bytes)).to.equal(0);
+    const found = Object.keys(decodeSafetensors(bytes).tensors);
+    expect(found.slice(0, 4)).to.deep.equal(['a.uint64', 'b.uint64', '\uffee.uint64', '\u{1f600}.uint64']);
+    const order = found.filter((name) => name.startsWith('a.')).map((name) => name.slice(2));
+    expect(order.join(' ')).to.equal(
+      'uint64 int64 float64 float32 uint32 int32 bfloat16 float16 uint16 int16 int8 uint8 bool',
+    );
+    // Of such a file every tensor lies at a multiple of its element.
+    expect(Number(new DataView(bytes.buffer).getBigUint64(0, true)) % 8).to.equal(0);
+  });
+
+  it('reads what other writers make: blanks, tensors in any order, data that begin anywhere', () => {
+    const text =
+      ' \n"y" : {"data_offsets":[1,9], "shape":[1,1], "dtype":"F64"}, "x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},';
+    const odd = `{${text}"none":{"dtype":"I64","shape":[0,9],"data_offsets":[1,1]}}\t `;
+    const data = new Uint8Array([7, ...new Uint8Array(Float64Array.of(-0.5).buffer)]);
+    for (const offset of [0, 1, 2, 3]) {
+      const file = fileOf(odd + ' '.repeat(offset), data);
+      // Bytes that are themselves at an odd place.
+      const within = new Uint8Array(file.length + 3);
+      within.set(file, 3);
+      const { tensors } = decodeSafetensors(within.subarray(3));
+      expect(Object.keys(tensors)).to.deep.equal(['x', 'none', 'y']);
+      expect([tensors.x?.data[0], tensors.y?.data[0], tensors.none?.shape]).to.deep.equal([7, -0.5, [0, 9]]);
+      expect(tensors.x?.data.buffer).to.not.equal(within.buffer);
+    }
+  });
+
+  it('a name is only a name', () => {
+    const names = ['__proto__', 'constructor', 'toString', '', '"\\\n\u{1f600}'];
+    const tensors = Object.fromEntries(names.map((name, i) => [name, tensor('int8', [2], i)]));
+    expect(Object.keys(tensors)).to.include('__proto__');
+    const metadata = JSON.parse('{"__proto__":"p","constructor":"c"}') as Record<string, string>;
+    const found = decodeSafetensors(encodeSafetensors(tensors, metadata));
+    expectSame(found.tensors, tensors);
+    expect(Object.entries(found.metadata)).to.deep.equal([
+      ['__proto__', 'p'],
+      ['constructor', 'c'],
+    ]);
+    expect((found.tensors as Record<string, unknown>).hasOwnProperty).to.equal(undefined);
+  });
+
+  it('data may be a part of other memory, or shared', () => {
+    const all = Float32Array.from({ length: 8 }, (_, i) => i);
+    const shared = new Int32Array(new SharedArrayBuffer(8));
+    shared.set([5, 6]);
+    const tensors: NamedTensors = {
+      part: { dtype: 'float32', shape: [3], data: all.subarray(2, 5) },
+      shared: { dtype: 'int32', shape: [2], data: shared },
+    };
+    expectSame(decodeSafetensors(encodeSafetensors(tensors)).tensors, tensors);
+  });
+
+  it('a header of megabytes is read', () => {
+    const long = fileOf(`{"__metadata__":{"x":"${'y'.repeat(1 << 22)}"}}`);
+    expect(decodeSafetensors(long).metadata.x).to.have.length(1 << 22);
+  });
+
+  it('a learner goes on from a file', () =>
+    inFolder(async (folder) => {
+      const path = join(folder, 'w.safetensors');
+      writeFileSync(path, 'what was there before');
+      using device = openDevice('host:0');
+      const options = { obsDim: 2, actions: 2, hidden: [3], batchSize: 1 };
+      const first = new DqnLearner(device, options);
+      const second = new DqnLearner(device, { ...options, seed: 7 });
+      const state = await first.state();
+      await writeSafetensors(path, state);
+      second.loadState((await readSafetensors(path)).tensors);
+      expectSame(await second.state(), state);
+      first.close();
+      second.close();
+    }));
+});

@@ -1,0 +1,57 @@
+/** Tensors of every dtype and many shapes, told apart by their bits, and a folder for files of a test. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { type ArrayOf, arrayOf, type DType, dtypes, elementCount } from '../../src/dtype.ts';
+import type { NamedTensors, TensorData } from '../../src/formats/index.ts';
+import { Random } from '../../src/random.ts';
+
+export const allDTypes = Object.keys(dtypes) as DType[];
+export const bytesOf = (data: ArrayOf<DType>) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/** Random bits: NaNs of any payload, −0, the largest whole numbers. */
+export function tensor(dtype: DType, shape: readonly number[], seed = 1): TensorData {
+  const random = new Random(seed);
+  const data = arrayOf(dtype, elementCount(shape));
+  const bytes = bytesOf(data);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = random.below(dtype === 'bool' ? 2 : 256);
+  return { dtype, shape, data };
+}
+
+/** A scalar, an empty one, many dimensions, and what is longer than a piece that is kept back when writing. */
+export const shapes: Readonly<Record<string, readonly number[]>> = {
+  scalar: [],
+  empty: [3, 0, 2],
+  one: [1],
+  odd: [7],
+  deep: Array.from({ length: 32 }, (_, i) => (i % 8 === 3 ? 2 : 1)),
+  wide: [3, 70_001],
+};
+
+export const manyTensors = (which: readonly DType[] = allDTypes): NamedTensors =>
+  Object.fromEntries(
+    which.flatMap((dtype, i) =>
+      Object.entries(shapes).map(([name, shape], j) => [`${dtype}.${name}`, tensor(dtype, shape, 100 * i + j)]),
+    ),
+  );
+
+export function expectSame(found: NamedTensors, wanted: NamedTensors): void {
+  expect(Object.keys(found).sort()).to.deep.equal(Object.keys(wanted).sort());
+  for (const [name, { dtype, shape, data }] of Object.entries(wanted)) {
+    const other = found[name] as TensorData;
+    expect([other.dtype, other.shape, other.data.constructor], name).to.deep.equal([dtype, shape, data.constructor]);
+    expect(Buffer.compare(bytesOf(other.data), bytesOf(data)), name).to.equal(0);
+  }
+}
+
+/** Runs with a folder of its own. What is left in it afterwards must be what `leaves` says, where it says so. */
+export async function inFolder(use: (folder: string) => Promise<void>, leaves?: readonly string[]): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-formats-'));
+  try {
+    await use(folder);
+    if (leaves !== undefined) expect(readdirSync(folder).sort()).to.deep.equal(leaves);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
