@@ -47,6 +47,7 @@ const foundation = [
   'src/errors.ts',
   'src/float16.ts',
   'src/plain-error.ts',
+  'src/protobuf.ts',
   'src/random.ts',
   'src/shared-error.ts',
   'src/shared-memory.ts',
@@ -66,7 +67,8 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],
   'src/halo': ['src/device'],
-  'src/formats': [],
+  'src/monitor': ['src/collectors', 'src/pipeline'],
+  'src/formats': ['src/learner'],
   'src/collect': [...['src/buffer', 'src/collectors', 'src/device', 'src/learner', 'src/pipeline', 'src/trajectories']],
 };
 /** These open and close all of it, and may know everything. */

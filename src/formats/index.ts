@@ -1,6 +1,7 @@
-/** `hotslot/formats`: named tensors in files that other frameworks read: safetensors, and numpy's npy and npz. */
+/** `hotslot/formats`: tensors in files that other frameworks read, safetensors and numpy's npy and npz; policies as ONNX models. */
 export { decodeNpy, encodeNpy } from './npy.ts';
 export { readNpz, writeNpz } from './npz.ts';
+export { encodeOnnx, type OnnxOptions } from './onnx/onnx.ts';
 export {
   decodeSafetensors,
   encodeSafetensors,

@@ -4,12 +4,14 @@
  */
 import { inspect } from 'node:util';
 import { expect } from 'chai';
+import * as files from '../../src/formats/index.ts';
 import * as graph from '../../src/graph/index.ts';
 import * as halo from '../../src/halo/index.ts';
 import * as main from '../../src/index.ts';
 import * as learner from '../../src/learner/index.ts';
 import * as linop from '../../src/linop/index.ts';
 import * as memory from '../../src/memory/index.ts';
+import * as monitor from '../../src/monitor/index.ts';
 import * as transfer from '../../src/transfer/index.ts';
 import { setting } from '../rig/setting.ts';
 
@@ -72,6 +74,9 @@ const kept = new Set<unknown>();
 const shownAll = (args: readonly unknown[]) =>
   args.map((arg) => inspect(arg, { depth: 0, breakLength: Number.POSITIVE_INFINITY }).slice(0, 60)).join(', ');
 
+/** Without those that write files: any path will do for them, such as one in this folder. */
+const formats = Object.fromEntries(Object.entries(files).filter(([name]) => !name.startsWith('write')));
+
 describe('the door: arguments (test:all: more of them)', function () {
   this.timeout(600_000);
   const random = new Random(7);
@@ -93,7 +98,17 @@ describe('the door: arguments (test:all: more of them)', function () {
     expect([...each.values()]).to.deep.equal([]);
   };
 
-  for (const [door, exported] of Object.entries({ main, learner, graph, memory, linop, halo, transfer }))
+  for (const [door, exported] of Object.entries({
+    main,
+    learner,
+    graph,
+    memory,
+    linop,
+    halo,
+    transfer,
+    monitor,
+    formats,
+  }))
     it(`of what ${door === 'main' ? 'hotslot' : `hotslot/${door}`} exports`, async () => {
       for (const [name, value] of Object.entries(exported)) {
         if (typeof value !== 'function') continue;

@@ -14,6 +14,21 @@ type Making = ReturnType<typeof boxOf> & { n: number; actionDim: number; random:
 /** From the network's outputs of n rows to actions. */
 type Fill = (outputs: Float32Array, actions: Float32Array, making: Making) => void;
 
+/** What a policy does when it draws nothing: held within ±meanClamp, squashed where its network does not, scaled to the box, cut off. */
+export interface GreedyActor {
+  /** the published vector, as it was loaded */
+  readonly vector: Float32Array;
+  /** within which normalised observations are held; undefined: they are not normalised */
+  readonly clip: number | undefined;
+  /** half widths and middles of the box, and its ends */
+  readonly box: ReturnType<typeof boxOf>;
+  /** of means that are squashed by tanh then; undefined where the network does it and the box cuts off */
+  readonly meanClamp: number | undefined;
+}
+
+/** For those who write a policy down in another form; not exported from the package. */
+export let greedyActor: (policy: ActorPolicy) => GreedyActor;
+
 export abstract class ActorPolicy {
   readonly network: Network;
   readonly actionDim: number;
@@ -24,11 +39,20 @@ export abstract class ActorPolicy {
   readonly #vector: Float32Array;
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
   readonly #clip: number | undefined;
+  readonly #meanClamp: number | undefined;
   #seen = new Float32Array(0);
   #actions = new Float32Array(0);
 
-  protected constructor(options: ActorOptions, network: Network, seed: number, fill: Fill) {
+  static {
+    greedyActor = (policy) => {
+      const [box, meanClamp] = [policy.#making, policy.#meanClamp];
+      return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };
+    };
+  }
+
+  protected constructor(options: ActorOptions, network: Network, seed: number, fill: Fill, meanClamp?: number) {
     const { obsDim, actionDim } = options;
+    this.#meanClamp = meanClamp;
     this.network = network;
     this.actionDim = actionDim;
     this.#fill = fill;
@@ -107,6 +131,7 @@ export class SacPolicy extends ActorPolicy {
           actions[at] = Math.tanh(u) * (scale[j] as number) + (bias[j] as number);
         }
       },
+      meanClamp,
     );
   }
 }

@@ -6,6 +6,7 @@ import { type Activation, activations } from '../activation.ts';
 import { rowStride } from '../checks.ts';
 import { ops } from '../ops/index.ts';
 import { activate } from './host.ts';
+import { ofKind, type Conv2dSizes as Sizes } from './kinds.ts';
 import { type Layer, relu, tanh } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -26,19 +27,6 @@ export interface Conv2dOptions {
 export interface Conv2d extends Layer {
   /** of an image that it makes: what the next convolution takes */
   readonly shape: ImageShape;
-}
-
-interface Sizes {
-  readonly channels: number;
-  readonly height: number;
-  readonly width: number;
-  readonly kernelHeight: number;
-  readonly kernelWidth: number;
-  readonly stride: number;
-  readonly padding: number;
-  readonly filters: number;
-  readonly high: number;
-  readonly wide: number;
 }
 
 /**
@@ -71,7 +59,8 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
   const high = Math.floor((height + 2 * padding - kernelHeight) / stride) + 1;
   const wide = Math.floor((width + 2 * padding - kernelWidth) / stride) + 1;
   const sizes = { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide };
-  return { ...made(sizes, 'none'), shape: [filters, high, wide] };
+  const shape: ImageShape = [filters, high, wide];
+  return ofKind({ kind: 'conv2d', sizes }, { ...made(sizes, 'none'), shape });
 }
 
 /** The convolution, with the activation behind it where a kernel does both. */

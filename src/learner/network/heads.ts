@@ -3,6 +3,7 @@ import { checkCount, checkKeys } from '../../checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { checkAtoms } from '../distribution.ts';
 import { ops } from '../ops/index.ts';
+import { ofKind } from './kinds.ts';
 import type { Layer } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -25,7 +26,7 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
     for (let a = 1; a < actions; a++) ops.add(stream, out, out, of(x, first + a));
     ops.convert(stream, out, out, { scale: 1 / actions });
   };
-  return {
+  const layer: Layer = {
     name: `dueling(${actions}, ${atoms})`,
     inputs: (1 + actions) * atoms,
     outputs: () => actions * atoms,
@@ -56,6 +57,7 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
         }
     },
   };
+  return ofKind({ kind: 'dueling', actions, atoms }, layer);
 }
 
 /** A contiguous tensor as rows of so many. */
@@ -67,7 +69,7 @@ export function expectation(count: number, options: { atoms: number; min: number
   checkKeys('expectation', options, ['atoms', 'min', 'max']);
   const { atoms, min, max } = checkAtoms('expectation', options);
   const gap = (max - min) / (atoms - 1);
-  return {
+  const layer: Layer = {
     name: `expectation(${count}, ${atoms})`,
     inputs: count * atoms,
     outputs: () => count,
@@ -102,4 +104,5 @@ export function expectation(count: number, options: { atoms: number; min: number
       }
     },
   };
+  return ofKind({ kind: 'expectation', count, atoms, min, max }, layer);
 }

@@ -6,6 +6,7 @@ import { checkWithin, rowStride } from '../checks.ts';
 import { unaries } from '../ops/elementwise.ts';
 import { ops } from '../ops/index.ts';
 import { type ActivationName, activate, normalised, dense as onHost } from './host.ts';
+import { kindOf, ofKind } from './kinds.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -105,12 +106,12 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
   };
   if (act !== 'none') return layer;
   const fuse = (next: Layer) => {
-    const normalises = normalisations.get(next);
-    if (normalises) return denseNorm(layer, normalises.epsilon, null);
+    const behind = kindOf(next);
+    if (behind?.kind === 'layerNorm') return denseNorm(layer, behind.epsilon, null);
     const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
     return both && dense(inputs, outputs, both);
   };
-  return { ...layer, fuse };
+  return ofKind({ kind: 'linear' }, { ...layer, fuse });
 }
 
 /** Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel, which keeps the product. */
@@ -158,14 +159,11 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
   return {
     ...layer,
     fuse(next) {
-      const name = activationNames.get(next);
-      return name && denseNorm(linear, epsilon, name);
+      const behind = kindOf(next);
+      return behind?.kind === 'activation' ? denseNorm(linear, epsilon, behind.name) : undefined;
     },
   };
 }
-
-/** What layerNorm() made: its epsilon, and how many numbers it takes. */
-const normalisations = new WeakMap<Layer, { epsilon: number }>();
 
 /** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
 export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
@@ -202,16 +200,13 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
     },
     run: (x, rows, y, [weight, bias]) => normalised(x, rows, y, weight!, bias!, epsilon),
   };
-  normalisations.set(layer, { epsilon });
-  return layer;
+  return ofKind({ kind: 'layerNorm', epsilon }, layer);
 }
 
 function sumColumns(stream: Stream, out: Floats, x: Floats): void {
   const [rows, columns] = x.shape as [number, number];
   stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
 }
-
-const activationNames = new WeakMap<Layer, ActivationName>();
 
 function activation(name: ActivationName): () => Layer {
   const layer: Layer = {
@@ -224,18 +219,21 @@ function activation(name: ActivationName): () => Layer {
     },
     run: (x, rows, y, _parameters, inputs) => activate(name, x, rows * inputs, y),
   };
-  activationNames.set(layer, name);
+  ofKind({ kind: 'activation', name }, layer);
   return () => layer;
 }
 
-const asItIs: Layer = {
-  name: 'flatten()',
-  passes: true,
-  outputs: (inputs) => inputs,
-  parameters: () => [],
-  forward() {},
-  backward() {},
-};
+const asItIs: Layer = ofKind(
+  { kind: 'flatten' },
+  {
+    name: 'flatten()',
+    passes: true,
+    outputs: (inputs: number) => inputs,
+    parameters: () => [],
+    forward() {},
+    backward() {},
+  },
+);
 
 /** Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that names of parameters agree. */
 export const flatten = (): Layer => asItIs;

@@ -22,11 +22,13 @@ import {
   WeightMailbox,
 } from 'hotslot';
 import { type Environment, evaluate, train as trained, vectorCollector } from 'hotslot/collect';
+import { encodeOnnx } from 'hotslot/formats';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
 import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
 import { Adam, convert, DqnLearner, Mlp, MlpPolicy, SacPolicy } from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
+import { tensorBoard } from 'hotslot/monitor';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
 import type collector from './collector.js';
 import { fields, type stepping } from './collector.js';
@@ -194,6 +196,14 @@ export async function train(limiter: RateLimiter | undefined): Promise<void> {
   // @ts-expect-error it may be null
   late.obs;
   late?.obs.toArray();
+  const board = tensorBoard('runs');
+  board.listen({ pipeline });
+  const stop: () => void = board.listen({ pipeline: captured, every: 1 });
+  stop();
+  // @ts-expect-error not a pipeline
+  board.listen({ pipeline: board });
+  // @ts-expect-error no such option
+  tensorBoard('runs', { max: 1 });
   const anyPipeline: ReplayPipeline = captured;
   await anyPipeline.close();
 
@@ -299,6 +309,7 @@ export async function collect(): Promise<void> {
   });
   await using pool = await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environments: 8 } });
   for await (const episode of pool.episodes()) episode.return.toFixed();
+  tensorBoard('runs').listen({ collectors: pool });
   // @ts-expect-error misspelt
   await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environmants: 8 } });
   // @ts-expect-error the module wants options
@@ -326,6 +337,15 @@ export async function collect(): Promise<void> {
 // Named so that every entry's declarations are looked at.
 export const entries = [FullGraphWrapper, HaloDataTransformer, HaloUpdater, ToDevice, createUnifiedMempool];
 export const backends = [buildReplayTransferBackend];
+
+const mlp = new Mlp({ sizes: [4, 2] });
+export const files: Uint8Array[] = [
+  encodeOnnx(new MlpPolicy(mlp)),
+  encodeOnnx(new SacPolicy({ obsDim: 4, actionDim: 1 })),
+  encodeOnnx(mlp, { parameters: mlp.initialise(1) }),
+];
+// @ts-expect-error not a policy
+encodeOnnx(new Float32Array(3));
 
 // ---- environments ---------------------------------------------------------------------------------------------------
 

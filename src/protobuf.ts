@@ -1,0 +1,79 @@
+/** The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it. Everyone may know it. */
+
+const VARINT = 0;
+const EIGHT_BYTES = 1;
+const COUNTED = 2;
+const FOUR_BYTES = 5;
+
+const utf8 = new TextEncoder();
+
+/** One message, field by field in the order of the calls; numbers and names of fields are the format's. */
+export class Message {
+  // Of Node's pool: small messages come by the thousand.
+  #bytes = Buffer.allocUnsafe(64);
+  #length = 0;
+
+  /** What was written; good until the next field. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** An int32, int64, uint64, bool or enum: a whole number from −2⁵³ to 2⁵³. */
+  int(field: number, value: number): this {
+    this.#key(field, VARINT);
+    this.#varint(value);
+    return this;
+  }
+  float(field: number, value: number): this {
+    this.#key(field, FOUR_BYTES);
+    this.#room(4);
+    this.#length = this.#bytes.writeFloatLE(value, this.#length);
+    return this;
+  }
+  double(field: number, value: number): this {
+    this.#key(field, EIGHT_BYTES);
+    this.#room(8);
+    this.#length = this.#bytes.writeDoubleLE(value, this.#length);
+    return this;
+  }
+  data(field: number, bytes: Uint8Array): this {
+    this.#key(field, COUNTED);
+    this.#varint(bytes.length);
+    this.#room(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+    return this;
+  }
+  text(field: number, text: string): this {
+    return this.data(field, utf8.encode(text));
+  }
+  message(field: number, inner: Message): this {
+    return this.data(field, inner.bytes);
+  }
+
+  #key(field: number, kind: number): void {
+    this.#varint(field * 8 + kind);
+  }
+
+  /** Seven bits a byte, the lowest first; what is negative is ten bytes of its two's complement. */
+  #varint(value: number): void {
+    this.#room(10);
+    if (value < 0) {
+      let rest = BigInt.asUintN(64, BigInt(value));
+      for (; rest > 127n; rest >>= 7n) this.#bytes[this.#length++] = Number(rest & 127n) | 128;
+      this.#bytes[this.#length++] = Number(rest);
+      return;
+    }
+    let rest = value;
+    for (; rest > 127; rest = Math.floor(rest / 128)) this.#bytes[this.#length++] = (rest % 128) | 128;
+    this.#bytes[this.#length++] = rest;
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
+    larger.set(this.bytes);
+    this.#bytes = larger;
+  }
+}

@@ -1,0 +1,74 @@
+/** ONNX models run by another's runtime, WebAssembly on the calling thread, and looked over by ONNX's own checker. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { env, InferenceSession, Tensor } from 'onnxruntime-web';
+import { Random } from '../../src/index.ts';
+
+env.wasm.numThreads = 1;
+// What it says of a kernel that it has not for a type is an error all the same.
+env.logLevel = 'error';
+
+/** Debian's, which has onnx as a package. */
+const PYTHON = '/usr/bin/python3';
+
+/** What the runtime makes of `n` rows: outputs by name. */
+export async function ran(
+  model: Uint8Array,
+  obs: Float32Array,
+  n: number,
+): Promise<Record<string, { dims: readonly number[]; data: Float32Array | BigInt64Array }>> {
+  const session = await InferenceSession.create(model, { executionProviders: ['wasm'] });
+  try {
+    expect(session.inputNames).to.deep.equal(['obs']);
+    const outputs = await session.run({ obs: new Tensor('float32', obs, [n, obs.length / n]) });
+    return outputs as never;
+  } finally {
+    await session.release();
+  }
+}
+
+/** Rows of random numbers within ±size, in float32. */
+export function numbers(seed: number, length: number, size = 1): Float32Array {
+  const random = new Random(seed);
+  return Float32Array.from({ length }, () => random.between(-size, size));
+}
+
+/** Equal to 1e-5 of the largest number, or of 1 where all are smaller. */
+export function expectNear(got: ArrayLike<number>, want: ArrayLike<number>, what: string): void {
+  expect(got.length, what).to.equal(want.length);
+  const size = Math.max(1, ...Array.from(want, Math.abs));
+  for (let i = 0; i < want.length; i++)
+    expect(Math.abs((got[i] as number) - (want[i] as number)) / size, `${what}, number ${i}`).to.be.at.most(1e-5);
+}
+
+export const hasChecker = (): boolean => spawnSync(PYTHON, ['-c', 'import onnx']).status === 0;
+
+const program = `
+import sys, onnx
+for name in sys.argv[1:]:
+    model = onnx.load(name)
+    onnx.checker.check_model(model, full_check=True)
+    for output in onnx.shape_inference.infer_shapes(model, strict_mode=True).graph.output:
+        shape = [each.dim_param or each.dim_value for each in output.type.tensor_type.shape.dim]
+        print(output.name, output.type.tensor_type.elem_type, *shape)
+`;
+
+/** What ONNX's checker says of the models, with the outputs that it infers; throws for what it refuses. */
+export function checked(models: Readonly<Record<string, Uint8Array>>): string[] {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-onnx-'));
+  try {
+    const files = Object.entries(models).map(([name, bytes]) => {
+      const file = join(folder, `${name}.onnx`);
+      writeFileSync(file, bytes);
+      return file;
+    });
+    const { status, stdout, stderr } = spawnSync(PYTHON, ['-c', program, ...files], { encoding: 'utf8' });
+    if (status !== 0) throw new Error(stderr);
+    return stdout.trim().split('\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

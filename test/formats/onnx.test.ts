@@ -1,0 +1,251 @@
+/** ONNX models do what policies do: run by another runtime, and refused where they would not. */
+import { expect } from 'chai';
+import { encodeOnnx } from '../../src/formats/index.ts';
+import {
+  conv2d,
+  DqnPolicy,
+  dueling,
+  elu,
+  expectation,
+  flatten,
+  gelu,
+  geluTanh,
+  type Layer,
+  layerNorm,
+  linear,
+  MlpPolicy,
+  Network,
+  relu,
+  SacPolicy,
+  sigmoid,
+  silu,
+  Td3Policy,
+  tanh,
+} from '../../src/learner/index.ts';
+import { Fields } from '../rig/protobuf.ts';
+import { refusal } from '../rig/refusal.ts';
+import { checked, expectNear, hasChecker, numbers, ran } from './onnx-rig.ts';
+
+const first = conv2d([3, 9, 8], 4, { kernel: [3, 2], stride: 2, padding: 1 });
+const second = conv2d(first.shape, 5, { kernel: 2 });
+/** of as many numbers as the first makes, but other images */
+const other = conv2d([first.outputs(0) / 4, 2, 2], 2, { kernel: 1 });
+
+/** Every kind of layer, alone and behind and before others. */
+const networks: Record<string, readonly Layer[]> = {
+  linear: [linear(5, 3)],
+  relu: [linear(5, 7), relu(), linear(7, 3)],
+  tanh: [linear(5, 7), tanh(), linear(7, 3)],
+  sigmoid: [linear(5, 7), sigmoid(), linear(7, 3)],
+  silu: [linear(5, 7), silu(), linear(7, 3)],
+  gelu: [linear(5, 7), gelu(), linear(7, 3)],
+  geluTanh: [linear(5, 7), geluTanh(), linear(7, 3)],
+  elu: [linear(5, 7), elu(), linear(7, 3)],
+  'activations first and last': [geluTanh(), gelu(), silu(), linear(5, 5), gelu(), geluTanh(), silu()],
+  'layer norm': [layerNorm(5), linear(5, 6), layerNorm(6, { epsilon: 0.1 }), elu(), linear(6, 4), layerNorm(4)],
+  'one convolution': [first],
+  convolutions: [first, relu(), second, silu(), flatten(), linear(second.outputs(0), 3)],
+  'a convolution of other images': [first, gelu(), other],
+  'a convolution before a layer norm': [first, layerNorm(first.outputs(0))],
+  dueling: [linear(5, 4), dueling(3)],
+  'dueling atoms': [linear(5, 4 * 6), dueling(3, { atoms: 6 }), expectation(3, { atoms: 6, min: -2, max: 7 })],
+  expectation: [linear(5, 2 * 11), expectation(2, { atoms: 11, min: -10, max: 10 })],
+};
+
+/** First values, and others where layers begin with ones and zeros: nothing that is left out goes unseen. */
+const weightsOf = (network: Network) => {
+  const moved = numbers(3, network.parameterCount, 0.5);
+  return network.initialise(2).map((value, i) => value + (moved[i] as number));
+};
+
+/** Policies of every kind, without their weights. */
+const discrete: Record<string, () => MlpPolicy> = {
+  'a perceptron': () => new MlpPolicy({ sizes: [5, 16, 4], activation: 'tanh', outputActivation: 'tanh' }),
+  'a network': () => new MlpPolicy(new Network(networks['layer norm'] as Layer[])),
+  dqn: () => new DqnPolicy({ obsDim: 5, actions: 4, hidden: [16, 16] }),
+  'dueling dqn of distributions': () =>
+    new DqnPolicy({
+      ...{ obsDim: 5, actions: 4, hidden: [16], dueling: true },
+      head: { kind: 'categorical', atoms: 21, min: -3, max: 5 },
+    }),
+  'dqn of pixels': () =>
+    new DqnPolicy({
+      ...{ obsDim: 3 * 9 * 8, actions: 4, hidden: [16], image: [3, 9, 8], dueling: true },
+      convolutions: [
+        { filters: 4, kernel: 3, stride: 2 },
+        { filters: 6, kernel: 2 },
+      ],
+    }),
+};
+
+const box = { obsDim: 5, actionDim: 3, actorHidden: [16, 16], actionLow: [-2, 0, 5], actionHigh: [2, 1, 11] };
+const continuous: Record<string, () => SacPolicy | Td3Policy> = {
+  sac: () => new SacPolicy(box, { greedy: true }),
+  'sac, means held': () => new SacPolicy({ ...box, meanClamp: 0.5, activation: 'silu' }, { greedy: true }),
+  'sac, normalised and held': () =>
+    new SacPolicy({ ...box, layerNorm: true, normaliser: { clip: 1.5 } }, { greedy: true }),
+  td3: () => new Td3Policy({ ...box, activation: 'elu' }),
+  'td3, normalised': () => new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normaliser: true }),
+};
+const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
+  const { network, length } = policy;
+  const vector = numbers(7, length, 2);
+  vector.set(weightsOf(network));
+  return policy.load(vector);
+};
+
+const models: Record<string, { model: Uint8Array; outputs: string[] }> = {};
+
+describe('formats/onnx', function () {
+  this.timeout(60_000);
+
+  for (const [name, layers] of Object.entries(networks))
+    it(`a network's layers: ${name}`, async () => {
+      const network = new Network(layers);
+      const parameters = weightsOf(network);
+      const model = encodeOnnx(network, { parameters });
+      models[name] = { model, outputs: [`values 1 n ${network.outputs}`] };
+      for (const n of [1, 7]) {
+        const obs = numbers(n, n * network.inputs, 3);
+        const { values, ...more } = await ran(model, obs, n);
+        expect([values?.dims, more]).to.deep.equal([[n, network.outputs], {}]);
+        expectNear(values?.data as Float32Array, network.onHost(parameters)(obs, n), name);
+      }
+    });
+
+  for (const [name, make] of Object.entries(discrete))
+    it(`a policy's greedy actions and values: ${name}`, async () => {
+      const policy = make();
+      policy.load(weightsOf(policy.network));
+      const { inputs, outputs } = policy.network;
+      const model = encodeOnnx(policy);
+      models[name] = { model, outputs: [`values 1 n ${outputs}`, 'action 7 n'] };
+      for (const n of [1, 64]) {
+        const obs = numbers(n, n * inputs, 2);
+        const { values, action, ...more } = await ran(model, obs, n);
+        expect([values?.dims, action?.dims, more]).to.deep.equal([[n, outputs], [n], {}]);
+        expectNear(values?.data as Float32Array, policy.values(obs, n), name);
+        expect(Array.from(action?.data as BigInt64Array, Number)).to.deep.equal([...policy.act(obs, n)]);
+      }
+    });
+
+  it('the first of equal values is the action', async () => {
+    const policy = new MlpPolicy({ sizes: [1, 3] }, Float32Array.of(0, 0, 0, 1, 2, 2));
+    const { action } = await ran(encodeOnnx(policy), Float32Array.of(0), 1);
+    expect([...(action?.data as BigInt64Array)]).to.deep.equal([1n]);
+  });
+
+  for (const [name, make] of Object.entries(continuous))
+    it(`an actor's actions: ${name}`, async () => {
+      const policy = loaded(make());
+      const model = encodeOnnx(policy);
+      models[name] = { model, outputs: ['action 1 n 3'] };
+      for (const n of [1, 64]) {
+        const obs = numbers(n, n * 5, 3);
+        const { action, ...more } = await ran(model, obs, n);
+        expect([action?.dims, more]).to.deep.equal([[n, 3], {}]);
+        const want = policy.act(obs, n);
+        expectNear(action?.data as Float32Array, want, name);
+        expect(new Set(want).size, 'different actions').to.be.above(n);
+      }
+    });
+
+  it('a policy that explores is written down without its noise', () => {
+    const greedy = loaded(new SacPolicy(box, { greedy: true }));
+    expect(encodeOnnx(loaded(new SacPolicy(box)))).to.deep.equal(encodeOnnx(greedy));
+    expect(encodeOnnx(loaded(new Td3Policy(box, { noise: 0.1 })))).to.deep.equal(
+      encodeOnnx(loaded(new Td3Policy(box))),
+    );
+  });
+
+  it('weights are those of the moment', async () => {
+    const policy = new MlpPolicy({ sizes: [1, 2] }, Float32Array.of(1, -1, 0, 0));
+    const before = encodeOnnx(policy);
+    policy.load(Float32Array.of(-1, 1, 0, 0));
+    const obs = Float32Array.of(3);
+    expect([...((await ran(before, obs, 1)).action?.data ?? [])]).to.deep.equal([0n]);
+    expect([...((await ran(encodeOnnx(policy), obs, 1)).action?.data ?? [])]).to.deep.equal([1n]);
+  });
+
+  it('says versions, producer, and that batches are of any size', () => {
+    const model = new Fields(encodeOnnx(new MlpPolicy({ sizes: [4, 2] })));
+    const [opset] = model.messages(8);
+    expect([model.int(1), model.text(2), opset?.text(1), opset?.int(2)]).to.deep.equal([8, 'hotslot', '', 17]);
+    const input = model.message(7).message(11);
+    const type = input.message(2).message(1);
+    const [rows, width] = type.message(2).messages(1);
+    expect([input.text(1), type.int(1), rows?.text(2), width?.int(1)]).to.deep.equal(['obs', 1, 'n', 4]);
+  });
+
+  it("ONNX's own checker finds nothing, and infers the outputs' shapes", function () {
+    if (!hasChecker()) {
+      console.log('      left out: /usr/bin/python3 has no onnx (apt-get install python3-onnx)');
+      this.skip();
+    }
+    const named = Object.entries(models);
+    expect(named.length).to.equal([networks, discrete, continuous].flatMap(Object.keys).length);
+    const files = Object.fromEntries(named.map(([, { model }], i) => [`${i}`, model]));
+    expect(checked(files)).to.deep.equal(named.flatMap(([, { outputs }]) => outputs));
+    const broken = encodeOnnx(new MlpPolicy({ sizes: [4, 2] })).map((byte, at, all) =>
+      // Gemm is called Gemn.
+      byte === 109 && all[at - 1] === 109 && all[at - 2] === 101 && all[at - 3] === 71 ? 110 : byte,
+    );
+    expect(refusal(() => checked({ broken })).message).to.include('Gemn');
+  });
+
+  describe('refuses', () => {
+    const network = new Network([linear(2, 3)]);
+
+    it("a layer of somebody else's, by its name, also where it was made of one of ours", () => {
+      for (const mine of [
+        { ...linear(3, 3), name: 'mine(3)' },
+        { ...relu(), name: 'mine(3)' },
+      ]) {
+        const error = refusal(() => encodeOnnx(new MlpPolicy(new Network([linear(2, 3), mine]))));
+        expect([error.code, error.message.split("'s:")[0]]).to.deep.equal([
+          'ERR_HOTSLOT_ARGUMENT',
+          'encodeOnnx: layers[1], mine(3), is not one of hotslot/learner',
+        ]);
+      }
+    });
+
+    for (const [what, call, text] of [
+      [
+        'what is no policy',
+        () => encodeOnnx({ network } as never),
+        'takes a policy or a Network of hotslot/learner, got an object',
+      ],
+      ['nothing', () => encodeOnnx(undefined as never), 'got undefined'],
+      [
+        'a network without weights',
+        () => encodeOnnx(network),
+        'give its weights as parameters, a Float32Array; got undefined',
+      ],
+      [
+        'weights of another kind',
+        () => encodeOnnx(network, { parameters: new Array(9).fill(0) as never }),
+        'got an array of 9',
+      ],
+      [
+        'too few weights',
+        () => encodeOnnx(network, { parameters: new Float32Array(8) }),
+        'parameters must be 9 floats for this network, got 8',
+      ],
+      [
+        'weights beside a policy',
+        () => encodeOnnx(new MlpPolicy(network), { parameters: new Float32Array(9) }),
+        'a policy has its own',
+      ],
+      [
+        'an unknown option',
+        () => encodeOnnx(network, { opset: 18 } as never),
+        "encodeOnnx: unknown option 'opset'; it takes parameters",
+      ],
+    ] as const)
+      it(what, () => {
+        const error = refusal(call);
+        expect(error.code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
+        expect(error.message).to.include(text);
+      });
+  });
+});

@@ -1,0 +1,315 @@
+/** Event files: what is in them, where one ends and the next begins, and what happens when the disk refuses or the process dies. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { tensorBoard } from '../../src/monitor/index.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { until } from '../rig/until.ts';
+import { curve, eventFiles, readFile, readFolder } from './event-reader.ts';
+import { place, removeAll, warningsOf } from './folder.ts';
+
+const child = fileURLToPath(new URL('./writing-process.js', import.meta.url));
+
+describe('monitor/tensorboard', () => {
+  afterEach(removeAll);
+
+  it('writes scalars as TensorBoard reads them', async () => {
+    const folder = place();
+    const before = Math.floor(Date.now() / 1000);
+    await using board = tensorBoard(folder);
+    board.scalar('train/loss', 0.5, 0, 1_700_000_000.25);
+    board.scalar('größe/лосс', -3e-8, 2 ** 53 - 1, 0);
+    board.scalar('train/loss', 1e39, 300);
+    for (const [i, odd] of [Number.NaN, Infinity, -Infinity, -0].entries()) board.scalar('odd', odd, i);
+    await board.flush();
+    const [name = '', ...more] = eventFiles(folder);
+    expect(more).to.deep.equal([]);
+    const [, seconds, host, pid] = /^events\.out\.tfevents\.(\d{10})\.(.+)\.(\d+)\.\d+$/.exec(name) ?? [];
+    expect(Number(seconds)).to.be.within(before, Date.now() / 1000);
+    expect([host, pid]).to.deep.equal([hostname().replaceAll(/[^\w.-]/g, '_'), `${process.pid}`]);
+    const scalars = readFolder(folder);
+    expect(scalars.slice(0, 2)).to.deep.equal([
+      { tag: 'train/loss', value: 0.5, step: 0, wallTime: 1_700_000_000.25 },
+      { tag: 'größe/лосс', value: Math.fround(-3e-8), step: 2 ** 53 - 1, wallTime: 0 },
+    ]);
+    expect([scalars[2]?.value, scalars[2]?.step]).to.deep.equal([Infinity, 300]);
+    expect(scalars[2]?.wallTime).to.be.within(before, Date.now() / 1000);
+    expect(curve(scalars, 'odd')).to.deep.equal([
+      [0, Number.NaN],
+      [1, Infinity],
+      [2, -Infinity],
+      [3, -0],
+    ]);
+  });
+
+  it('appends to one file, keeps the order, and writes on closing what is left', async () => {
+    const folder = place();
+    const board = tensorBoard(folder);
+    const want: [number, number][] = [];
+    for (let step = 0; step < 3000; step++) {
+      board.scalar('count', step / 2, step);
+      want.push([step, step / 2]);
+      if (step % 1000 === 10) void board.flush();
+    }
+    await board.close();
+    await board.close();
+    expect(eventFiles(folder)).to.have.length(1);
+    expect(curve(readFolder(folder), 'count')).to.deep.equal(want);
+  });
+
+  it('touches nothing before there is a scalar', async () => {
+    const folder = place();
+    const board = tensorBoard(folder);
+    await board.flush();
+    await board.close();
+    expect(existsSync(folder)).to.equal(false);
+  });
+
+  it('writes by itself after a while, and at once when there is much', async () => {
+    const soon = place();
+    await using often = tensorBoard(soon, { flushMs: 1 });
+    often.scalar('a', 1, 0);
+    await until('the file is there', () => existsSync(soon) && curve(readAll(soon), 'a').length === 1, 20_000);
+    const full = place();
+    const seldom = tensorBoard(full, { flushMs: 2 ** 31 - 1 });
+    for (let step = 0; step < 2 ** 14; step++) seldom.scalar('a', 1, step);
+    const size = () => eventFiles(full).reduce((sum, name) => sum + statSync(join(full, name)).size, 0);
+    await until('most of it is there', () => existsSync(full) && size() > 2 ** 18, 20_000);
+    await seldom.close();
+    expect(curve(readFolder(full), 'a')).to.have.length(2 ** 14);
+  });
+
+  it('begins another file where one would be larger than maxBytes, and readers meet them in order', async () => {
+    const folder = place();
+    const board = tensorBoard(folder, { maxBytes: 4096 });
+    for (let step = 0; step < 2000; step++) {
+      board.scalar('count', step, step);
+      if (step % 70 === 0) await board.flush();
+    }
+    await board.close();
+    const files = eventFiles(folder).map((name) => statSync(join(folder, name)).size);
+    expect(files.length).to.be.above(20);
+    expect(Math.max(...files)).to.be.at.most(4096);
+    expect(Math.min(...files.slice(0, -1)), 'files are filled').to.be.above(4000);
+    expect(curve(readFolder(folder), 'count')).to.deep.equal(Array.from({ length: 2000 }, (_, i) => [i, i]));
+  });
+
+  it('makes the folders above its own, and takes one that is there', async () => {
+    const folder = join(place(), 'of', 'today');
+    for (const value of [1, 2]) {
+      await using board = tensorBoard(folder);
+      board.scalar('a', value, 0);
+    }
+    expect(curve(readFolder(folder), 'a')).to.deep.equal([
+      [0, 1],
+      [0, 2],
+    ]);
+  });
+
+  it('two writers never share a file', async () => {
+    const folder = place();
+    await Promise.all(
+      [1, 2, 3].map(async (value) => {
+        await using board = tensorBoard(folder);
+        board.scalar('a', value, 0);
+      }),
+    );
+    expect(eventFiles(folder)).to.have.length(3);
+    expect(
+      readFolder(folder)
+        .map(({ value }) => value)
+        .sort(),
+    ).to.deep.equal([1, 2, 3]);
+  });
+
+  it('a file that is there is never written to, whoever made it', async () => {
+    const folder = place();
+    const write = async () => {
+      await using board = tensorBoard(folder);
+      board.scalar('a', 1, 0);
+    };
+    await write();
+    const [, second = '', host = '', number = ''] = /(\d{10})(\..*\.)(\d+)$/.exec(eventFiles(folder)[0] ?? '') ?? [];
+    // Another machine that shares the folder, the name and the number of the process.
+    const theirs = Array.from(
+      { length: 60 },
+      (_, i) => `events.out.tfevents.${Number(second) + i}${host}${Number(number) + 1}`,
+    );
+    for (const name of theirs) writeFileSync(join(folder, name), '');
+    await write();
+    const [mine = '', ...more] = eventFiles(folder).filter((name) => name.endsWith(`.${Number(number) + 2}`));
+    expect([more, curve(readFile(join(folder, mine)).scalars, 'a')]).to.deep.equal([[], [[0, 1]]]);
+    expect(theirs.map((name) => statSync(join(folder, name)).size)).to.deep.equal(theirs.map(() => 0));
+  });
+
+  describe('a process that is killed', () => {
+    it('leaves everything up to the last flush, and at most a torn record behind it', async () => {
+      const folder = place();
+      const running = spawn(process.execPath, [child, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+      let flushed = 0;
+      for await (const line of createInterface(running.stdout)) {
+        flushed = Number(line);
+        // It goes on writing meanwhile: it dies in the midst of that.
+        if (flushed >= 5000) break;
+      }
+      const ended = once(running, 'exit');
+      running.kill('SIGKILL');
+      expect(await ended).to.deep.equal([null, 'SIGKILL']);
+      const steps = eventFiles(folder).flatMap((name) => curve(readFile(join(folder, name)).scalars, 'count'));
+      expect(steps.length).to.be.at.least(flushed);
+      expect(steps).to.deep.equal(Array.from({ length: steps.length }, (_, i) => [i, i]));
+    });
+
+    it('wherever its last record is torn', async () => {
+      const folder = place();
+      const board = tensorBoard(folder);
+      for (const step of [0, 1, 2]) board.scalar('count', step, step);
+      await board.close();
+      const path = join(folder, eventFiles(folder)[0] as string);
+      const whole = readFileSync(path);
+      for (let length = whole.length - 1; readFile(path).scalars.length > 1; length--) {
+        truncateSync(path, length);
+        const { scalars, torn } = readFile(path);
+        expect(torn > 0 || scalars.length === 2, `${length} bytes of ${whole.length}`).to.equal(true);
+        expect(curve(scalars, 'count')).to.deep.equal(
+          [
+            [0, 0],
+            [1, 1],
+          ].slice(0, scalars.length),
+        );
+      }
+    });
+
+    it('ends by itself, and writes first, where nothing closes the writer', async () => {
+      const folder = place();
+      const running = spawn(process.execPath, [child, folder, 'once'], { stdio: 'inherit' });
+      expect(await once(running, 'exit')).to.deep.equal([0, null]);
+      expect(curve(readFolder(folder), 'count')).to.deep.equal([[0, 7]]);
+    });
+  });
+
+  describe('a disk that refuses', () => {
+    const file = () => {
+      const path = place();
+      writeFileSync(path, 'a file');
+      return path;
+    };
+    for (const [what, folder, text] of [
+      ['the folder is a file', file, 'it is a file: name another folder'],
+      ['a folder above is a file', () => join(file(), 'below'), 'part of the path is a file: name another folder'],
+      ['nobody may write there', () => '/proc/hotslot/curves', 'Nothing more is written there (E'],
+    ] as const)
+      it(`${what}: told once, by a warning and by flush() and close(), and never by scalar()`, async () => {
+        const path = folder();
+        const warnings = await warningsOf(async () => {
+          const board = tensorBoard(path);
+          for (let round = 0; round < 3; round++) {
+            for (let step = 0; step < 100; step++) board.scalar('a', 1, step);
+            const error = await rejection(board.flush());
+            expect(error.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+            expect(error.message)
+              .to.match(/^tensorBoard cannot write to '/)
+              .and.include(text)
+              .and.include(`'${path}'`);
+            expect((error.cause as NodeJS.ErrnoException).code).to.match(/^E/);
+          }
+          expect((await rejection(board.close())).message).to.include(text);
+        });
+        expect(warnings).to.have.length(1);
+        expect(warnings[0]).to.include(text);
+      });
+
+    it('a file that may not grow: what was written before is whole, the process goes on', async () => {
+      const folder = place();
+      mkdirSync(folder);
+      // A limit on files stands for a full disk: a write is cut short, and the next one refused.
+      const line = 'ulimit -f 8 && exec "$0" "$@"';
+      const running = spawn('bash', ['-c', line, process.execPath, child, folder, 'refused'], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      const said = { stdout: '', stderr: '' };
+      for (const of of ['stdout', 'stderr'] as const)
+        running[of].setEncoding('utf8').on('data', (text: string) => {
+          said[of] += text;
+        });
+      expect(await once(running, 'close')).to.deep.equal([0, null]);
+      const [flushed = '', told = '', closed = '', end = ''] = said.stdout.split('\n');
+      expect(told).to.match(/^ERR_HOTSLOT_UNAVAILABLE .*the file may not grow further: give a smaller maxBytes/);
+      expect([closed, end]).to.deep.equal([told, 'the training is over']);
+      expect(said.stderr.match(/MonitorWarning/g)).to.have.length(1);
+      const { scalars } = readFile(join(folder, eventFiles(folder)[0] as string));
+      expect(scalars.length).to.be.at.least(Number(flushed));
+      expect(curve(scalars, 'count')).to.deep.equal(Array.from({ length: scalars.length }, (_, i) => [i, i]));
+    });
+  });
+
+  describe('refuses', () => {
+    const board = tensorBoard('never made');
+    after(() => board.close());
+
+    for (const [what, call, text] of [
+      ['a folder that is none', () => tensorBoard(3 as never), "tensorBoard takes a folder's path, got 3"],
+      ['a folder without a name', () => tensorBoard(''), "tensorBoard needs a folder's path, got ''"],
+      [
+        'an unknown option',
+        () => tensorBoard('x', { flush: 1 } as never),
+        "tensorBoard: unknown option 'flush'; it takes flushMs, maxBytes",
+      ],
+      ['no time at all', () => tensorBoard('x', { flushMs: -1 }), 'flushMs must be a whole number of at least 0'],
+      [
+        'files that hold nothing',
+        () => tensorBoard('x', { maxBytes: 100 }),
+        'maxBytes must be a whole number of at least 4096',
+      ],
+      ['a curve without a name', () => board.scalar('', 1, 1), "tag must name a curve, such as 'train/loss'"],
+      ['a tag that is none', () => board.scalar(1 as never, 1, 1), 'tag must be a string, got 1'],
+      ['a value that is none', () => board.scalar('a', '1' as never, 1), "value must be a number, got '1'"],
+      ['a broken step', () => board.scalar('a', 1, 1.5), 'scalar: step must be a whole number of at least 0, got 1.5'],
+      ['no time', () => board.scalar('a', 1, 1, Number.NaN), 'wallTime must be seconds since 1970, got NaN'],
+      ['nothing to listen to', () => board.listen({}), 'listen takes { pipeline, collectors }, at least one of them'],
+      ['what is no pipeline', () => board.listen({ pipeline: 3 as never }), 'pipeline must be a ReplayPipeline, got 3'],
+      [
+        'what is no pool',
+        () => board.listen({ collectors: {} as never }),
+        'collectors must be a CollectorPool, got an object',
+      ],
+      [
+        'a pool for a pipeline',
+        () => board.listen({ pipeline: { episodes() {} } as never }),
+        'pipeline must be a ReplayPipeline, got an object',
+      ],
+      ['an unknown thing', () => board.listen({ pool: 1 } as never), "listen: unknown option 'pool'"],
+    ] as const)
+      it(what, () => {
+        const error = refusal(call);
+        expect(error.code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
+        expect(error.message).to.include(text);
+      });
+
+    it('everything once it is closed', async () => {
+      const closed = tensorBoard(place());
+      await closed.close();
+      for (const call of [
+        () => closed.scalar('a', 1, 1),
+        () => closed.flush(),
+        () => closed.listen({ pipeline: {} as never }),
+      ])
+        expect((await rejection(async () => call())).code).to.match(/^ERR_HOTSLOT_(STATE_CLOSED|ARGUMENT)$/);
+      expect(refusal(() => closed.scalar('a', 1, 1)).message).to.equal(
+        'this TensorBoard writer is closed; make another with tensorBoard()',
+      );
+    });
+  });
+});
+
+/** While it is written: the last record may be under the pen. */
+const readAll = (folder: string) =>
+  eventFiles(folder).flatMap((name) => {
+    const path = join(folder, name);
+    return statSync(path).size === 0 ? [] : readFile(path).scalars;
+  });
