@@ -213,7 +213,7 @@ describe('kernels/images', function () {
       run(validator as string, '--target-env', 'opencl1.2', join(folder, 'kernels.spv'));
     });
 
-    it('gives the bits of the host forms, executed on this processor', function () {
+    itAll('gives the bits of the host forms, executed on this processor', function () {
       const [clang, translate] = need(this, { 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
       const file = (name: string) => join(folder, name);
       writeFileSync(file('executed.spv'), spirv());

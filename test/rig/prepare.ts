@@ -18,9 +18,12 @@ export function buildForTests(setting: string): void {
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
   parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
   if (missing('thread') === null) {
-    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows'), ...unitsOf('lanes')], sanitizer: 'thread' });
+    parts.push({ units: [...unitsOf('rows'), ...unitsOf('lanes')], sanitizer: 'thread' });
     if (setting !== 'short')
-      parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, 'thread')));
+      parts.push(
+        { units: unitsOf('core'), sanitizer: 'thread' },
+        ...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, 'thread')),
+      );
   }
   if (setting !== 'short' && missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
