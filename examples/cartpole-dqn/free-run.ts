@@ -20,6 +20,7 @@ export async function runFree(training: Training, stop: AbortController): Promis
       ? await CollectorPool.open<typeof rowsOf>({ ...workers, entry: ROWS, buffer })
       : await CollectorPool.open<typeof lanesOf>({ ...workers, entry: LANES, buffer });
   training.collected = () => pool.statistics();
+  training.curves?.listen({ collectors: pool });
   const { signal } = stop;
   const running = pipeline.run({ ticks: maxTicks, signal, publishEvery: settings.publishEvery });
   const watching = evaluateUntilSolved(training, signal);
@@ -37,7 +38,7 @@ export async function runFree(training: Training, stop: AbortController): Promis
 async function evaluateUntilSolved(training: Training, signal: AbortSignal): Promise<number | null> {
   while (!signal.aborted) {
     training.anneal();
-    const solved = await training.evaluator.look(training.collected().meanReturn);
+    const solved = await training.look();
     if (solved !== null) return solved;
     await wait(LOOK_MS);
   }

@@ -16,7 +16,7 @@ const LOOK_EVERY = 10;
 const RECENT = 100;
 
 export async function runLockStep(training: Training, { signal }: AbortController): Promise<Ended> {
-  const { parts, options, evaluator } = training;
+  const { parts, options } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { settings, seed, maxTicks } = options;
   const { batchSize, minibatches, samplesPerInsert, environments, warmUp } = settings;
@@ -50,7 +50,7 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     if (version > 0) collector.load(weights);
     collect(turns);
     if (round % LOOK_EVERY !== 0) continue;
-    const solvedReturn = await evaluator.look(report.read().meanReturn);
+    const solvedReturn = await training.look();
     if (solvedReturn !== null) return { solvedReturn, stages: null };
   }
   return { solvedReturn: null, stages: null };

@@ -18,6 +18,7 @@ usage: npm start -- [options]
   --max-seconds S     give up after so many seconds (default 120)
   --ticks N           give up after so many ticks (default: no limit)
   --trace FILE        write a Chrome/Perfetto trace (open it at https://ui.perfetto.dev)
+  --log FOLDER        write curves that TensorBoard shows: returns, loss, speeds
   --lock-step         collect and learn in turns in one thread (needs placement inline, which it implies)
   --json              one JSON object per line, the last one the summary
   --quiet             nothing but the summary
@@ -57,12 +58,13 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     'max-seconds': { ...text, default: '120' },
     ticks: text,
     trace: text,
+    log: text,
     'lock-step': flag,
     json: flag,
     quiet: flag,
   });
   if (!values) return null;
-  const { seed, device, placement, replay, ticks, trace, 'lock-step': lockStep, json, quiet } = values;
+  const { seed, device, placement, replay, ticks, trace, log, 'lock-step': lockStep, json, quiet } = values;
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
@@ -73,11 +75,13 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     device,
     placement: placements[placement ?? (lockStep ? 'inline' : 'auto')] as Placement,
     trace,
+    log,
     settings: { ...defaults, replay, nStep: whole('n-step', values['n-step'], 1, 100) },
     lockStep,
     maxTicks: ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', ticks, 1),
     maxSeconds: positive('max-seconds', values['max-seconds']),
   };
+  if (log === '') throw new UsageError("--log must name a folder, got ''");
   checkWritable('trace', trace, UsageError);
   return { json, quiet, training };
 }

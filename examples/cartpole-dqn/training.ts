@@ -1,5 +1,6 @@
 /** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
 import type { Summary, Tick } from '../../src/index.ts';
+import { type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
 import { Evaluator } from './evaluator.ts';
 import { runFree } from './free-run.ts';
 import { runLockStep } from './lock-step.ts';
@@ -11,6 +12,8 @@ export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
   lockStep: boolean;
   maxTicks: number;
   maxSeconds: number;
+  /** folder for TensorBoard's event files, if they are wanted */
+  log: string | undefined;
 }
 
 /** What collectors have done so far. */
@@ -61,6 +64,7 @@ export class Training implements AsyncDisposable {
   readonly options: TrainingOptions;
   readonly parts: Parts;
   readonly evaluator: Evaluator;
+  readonly curves: TensorBoardWriter | null;
   /** set by the loop that collects */
   collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
   #begin = performance.now();
@@ -77,6 +81,8 @@ export class Training implements AsyncDisposable {
     this.options = options;
     this.parts = parts;
     this.evaluator = new Evaluator(parts.mailbox, options.settings, options.seed);
+    this.curves = options.log === undefined ? null : tensorBoard(options.log);
+    this.curves?.listen({ pipeline: parts.pipeline });
     parts.pipeline.on('tick', (tick) => this.#count(tick));
   }
 
@@ -97,6 +103,17 @@ export class Training implements AsyncDisposable {
       evaluations: this.evaluator.count,
       greedyReturn: this.evaluator.last?.meanReturn ?? null,
     };
+  }
+
+  /** A look at the newest weights; the confirmed mean return once they solve it. */
+  async look(): Promise<number | null> {
+    const { steps, meanReturn } = this.collected();
+    const { count } = this.evaluator;
+    const solved = await this.evaluator.look(meanReturn);
+    const { last } = this.evaluator;
+    // One that was cut short says only what it could have reached.
+    if (last?.whole && this.evaluator.count > count) this.curves?.scalar('evaluation/return', last.meanReturn, steps);
+    return solved;
   }
 
   /** Lets the importance weights count more, the longer it trains. */
@@ -132,6 +149,8 @@ export class Training implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.parts[Symbol.asyncDispose]();
+    // A disk that refused has been told of, as a warning.
+    await this.curves?.close().catch(() => {});
   }
 
   #count({ scalars }: Tick): void {

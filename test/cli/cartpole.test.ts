@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { readFolder } from '../monitor/event-reader.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'examples/cartpole-dqn/main.js';
@@ -78,6 +79,24 @@ describe('cli/cartpole', () => {
       const ticks = of('pack').map(({ args }) => args.tick);
       expect(ticks).to.deep.equal(Array.from({ length: 30 }, (_, tick) => tick));
       expect(of('replay')).to.have.length(30);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('--log writes curves of ticks, episodes and looks', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
+    try {
+      const { stderr } = await run(MAIN, ['--quiet', '--ticks', '400', '--log', join(folder, 'curves')]);
+      expect(stderr).to.equal('');
+      const read = readFolder(join(folder, 'curves'));
+      for (const tag of ['train/loss', 'train/meanQ', 'speed/updates_per_second', 'episodes/return'])
+        expect([...new Set(read.map((each) => each.tag))]).to.include(tag);
+      expect(read.filter(({ tag }) => tag === 'train/loss').at(-1)?.step).to.equal(399);
+      const refused = await run(MAIN, ['--quiet', '--ticks', '30', '--log', '/dev/null/curves']);
+      expect([refused.code, refused.stderr]).to.satisfy(
+        ([code, said]: [number, string]) => code === 1 && /MonitorWarning: tensorBoard cannot write to /.test(said),
+      );
     } finally {
       rmSync(folder, { recursive: true });
     }

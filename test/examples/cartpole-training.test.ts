@@ -12,6 +12,7 @@ const common: TrainingOptions = {
   lockStep: false,
   maxTicks: Number.POSITIVE_INFINITY,
   maxSeconds: 20,
+  log: undefined,
 };
 const never = new AbortController().signal;
 
