@@ -1,37 +1,10 @@
 /** Environment steps through vectorCollector beside the bare environment, with random actions and with a policy acting. */
-import CartPole from '../examples/environments/cart-pole.ts';
-import Pendulum from '../examples/environments/pendulum.ts';
-import makeRobot from '../examples/mujoco/robot.ts';
-import { type AnyEnvironment, type Environment, type Policy, vectorCollector } from '../src/collect/index.ts';
-import type { CollectorContext } from '../src/index.ts';
-import { DqnPolicy, SacPolicy } from '../src/learner/index.ts';
-import { type Benchmark, beside, inTurn } from './harness.ts';
-
-interface Task {
-  name: string;
-  /** steps of a round, over all environments */
-  steps: number;
-  make(): AnyEnvironment | Promise<AnyEnvironment>;
-  policy(): Policy;
-}
-
-const actor = (obsDim: number, actionDim: number, high: number) => ({
-  ...{ obsDim, actionDim, actionLow: -high, actionHigh: high, actorHidden: [64, 64] },
-});
-const tasks: readonly Task[] = [
-  {
-    ...{ name: 'CartPole', steps: 200_000, make: () => new CartPole() },
-    policy: () => new DqnPolicy({ obsDim: 4, actions: 2, hidden: [64, 64] }),
-  },
-  {
-    ...{ name: 'Pendulum', steps: 200_000, make: () => new Pendulum() },
-    policy: () => new SacPolicy(actor(3, 1, 2)),
-  },
-  {
-    ...{ name: 'HalfCheetah', steps: 2_000, make: () => makeRobot({ index: 0, options: { robot: 'HalfCheetah' } }) },
-    policy: () => new SacPolicy(actor(17, 6, 1)),
-  },
-];
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Environment, vectorCollector } from '../src/collect/index.ts';
+import { type CollectorContext, CollectorPool, ReplayBuffer } from '../src/index.ts';
+import type inPool from './collect-tasks.ts';
+import { actingOf, type Task, tasks } from './collect-tasks.ts';
+import { type Benchmark, beside, inTurn, median, percentile } from './harness.ts';
 
 /** A collector as a pool makes it, of rows of float32. */
 async function collectorOf(task: Task, environments: number, acting: boolean) {
@@ -48,9 +21,8 @@ async function collectorOf(task: Task, environments: number, acting: boolean) {
     },
     report: { steps: () => {}, episode: () => {} },
   };
-  const policy = { act: (seen: Float32Array, n: number) => made.act(seen, n) };
-  const made = task.policy();
-  return vectorCollector({ make: task.make, environments, ...(acting ? { policy: () => policy } : {}) })(context);
+  const policy = () => actingOf(task);
+  return vectorCollector({ make: task.make, environments, ...(acting ? { policy } : {}) })(context);
 }
 
 /** The environment alone, with random actions. */
@@ -74,6 +46,37 @@ async function bareOf(task: Task) {
       environment.reset(++seed);
     },
   };
+}
+
+/** Environment steps a second of a pool's threads together, which act and write into a ReplayBuffer. */
+async function stepsOfPool(task: Task, workers: number, ms: number): Promise<number> {
+  const probe = await task.make();
+  const { observationSpace, actionSpace } = probe;
+  await probe.close?.();
+  const [obsDim, actionDim] = [observationSpace.shape[0]!, 'n' in actionSpace ? 1 : actionSpace.shape[0]!];
+  const buffer = ReplayBuffer.offPolicy({ capacity: 100_000, obsDim, actionDim });
+  const entry = new URL('./collect-tasks.js', import.meta.url);
+  await using pool = await CollectorPool.open<typeof inPool>({ entry, buffer, workers, options: { task: task.name } });
+  // Compiled by then.
+  await wait(ms / 2);
+  const [begin, before] = [performance.now(), pool.statistics().steps];
+  await wait(ms);
+  const steps = pool.statistics().steps - before;
+  return (steps * 1000) / (performance.now() - begin);
+}
+
+async function reportPools(report: Parameters<Benchmark>[0], task: Task, quick: boolean): Promise<void> {
+  const rounds: [number, number][] = [];
+  for (let round = 0; round < (quick ? 3 : 7); round++)
+    rounds.push([await stepsOfPool(task, 1, 400), await stepsOfPool(task, 2, 400)]);
+  for (const workers of [1, 2]) {
+    const each = rounds.map((round) => round[workers - 1] as number);
+    report({
+      case: `${task.name}, ${workers} thread${workers === 1 ? '' : 's'} of a pool, 16 environments each, acting by a network of 64-64`,
+      ...{ metric: 'environment steps', unit: '/s', value: median(each) },
+      quartiles: [percentile(each, 0.25), percentile(each, 0.75)],
+    });
+  }
 }
 
 export const run: Benchmark = async (report, { quick }) => {
@@ -105,5 +108,6 @@ export const run: Benchmark = async (report, { quick }) => {
       await acting.close?.();
     }
     await bare.close();
+    await reportPools(report, task, quick);
   }
 };

@@ -1,0 +1,47 @@
+/** The environments of the benchmark `collect`, and collectors of them for a pool's threads. */
+import CartPole from '../examples/environments/cart-pole.ts';
+import Pendulum from '../examples/environments/pendulum.ts';
+import makeRobot from '../examples/mujoco/robot.ts';
+import { type AnyEnvironment, type Policy, vectorCollector } from '../src/collect/index.ts';
+import type { CollectorContext } from '../src/index.ts';
+import { DqnPolicy, SacPolicy } from '../src/learner/index.ts';
+
+export interface Task {
+  name: string;
+  /** steps of a round, over all environments */
+  steps: number;
+  make(): AnyEnvironment | Promise<AnyEnvironment>;
+  policy(): Policy;
+}
+
+const actor = (obsDim: number, actionDim: number, high: number) => ({
+  ...{ obsDim, actionDim, actionLow: -high, actionHigh: high, actorHidden: [64, 64] },
+});
+export const tasks: readonly Task[] = [
+  {
+    ...{ name: 'CartPole', steps: 200_000, make: () => new CartPole() },
+    policy: () => new DqnPolicy({ obsDim: 4, actions: 2, hidden: [64, 64] }),
+  },
+  {
+    ...{ name: 'Pendulum', steps: 200_000, make: () => new Pendulum() },
+    policy: () => new SacPolicy(actor(3, 1, 2)),
+  },
+  {
+    ...{ name: 'HalfCheetah', steps: 2_000, make: () => makeRobot({ index: 0, options: { robot: 'HalfCheetah' } }) },
+    policy: () => new SacPolicy(actor(17, 6, 1)),
+  },
+];
+
+/** Acts from the first step on: without weights that come. */
+export function actingOf(task: Task): Policy {
+  const made = task.policy();
+  return { act: (seen, n) => made.act(seen, n) };
+}
+
+/** For a pool: sixteen environments of the task that `options` name. */
+export default (context: CollectorContext<{ task: string }>) => {
+  const task = tasks.find(({ name }) => name === context.options.task) as Task;
+  return vectorCollector<{ task: string }>({ make: task.make, environments: 16, policy: () => actingOf(task) })(
+    context,
+  );
+};
