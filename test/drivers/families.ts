@@ -8,7 +8,7 @@ import { libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
 /** What has tests of its own above devices: what asks most of one, and all of it. */
-const closest = [...folders('transfer', 'graph', 'memory'), 'dist/test/pipeline/trajectories.test.js'];
+const closest = folders('transfer', 'graph', 'memory');
 const above = [...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'), ...closest];
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
