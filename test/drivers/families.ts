@@ -10,6 +10,8 @@ const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*
 /** What has tests of its own above devices: what asks most of one, and all of it. */
 const closest = folders('transfer', 'graph', 'memory');
 const above = [...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'), ...closest];
+/** Priorities ask most of a device: longer settings have them on every family. */
+const inPart = setting({ short: closest, all: [...closest, 'dist/test/pipeline/trajectories.test.js'] });
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
   ...['--fgrep', ' on cpu', '--invert'],
@@ -70,7 +72,7 @@ export function carriesAbove(mode: Mode, { brief = false } = {}): void {
   const longer = short ? 'npm run test:all' : 'npm run test:long';
   const title = 'carries everything that is built on devices';
   it(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {
-    const files = [...(part ? closest : above), ...(SETTING === 'long' ? [] : elsewhere)];
+    const files = [...(part ? inPart : above), ...(SETTING === 'long' ? [] : elsewhere)];
     expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
   });
 }
