@@ -34,7 +34,7 @@ const seconds: Readonly<Record<Name, string>> = {
   sample: '1 s',
   trajectories: '20 s',
   priorities: '20 s',
-  collect: '20 s',
+  collect: '60 s',
   bridge: '8 s',
   ring: '11 s',
   graph: '1 s',

@@ -16,7 +16,7 @@ import { CollectorPool, ReplayBuffer, TrajectoryBuffer } from '../../src/index.t
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
-import { counted, PYTHON } from './bridged.ts';
+import { counted, needNumpy, PYTHON } from './bridged.ts';
 import { expectCounted, expectStacks } from './counted-rows.ts';
 import { contextOf } from './counting.ts';
 
@@ -45,9 +45,7 @@ async function failing(promised: Promise<unknown>, says: RegExp): Promise<void> 
 describe('collect/gymnasium', function () {
   this.timeout(60_000);
   before(function () {
-    if (spawnSync(PYTHON, ['-c', 'import numpy']).status === 0) return;
-    console.log(`      left out: ${PYTHON} has no numpy (apt-get install python3-numpy)`);
-    this.skip();
+    needNumpy(this);
   });
   afterEach(() => expect(children()).to.deep.equal([]));
 

@@ -1,17 +1,15 @@
 /** `npm run gymnasium` as it is called: the environment that is there is solved, and what cannot be made is told in a sentence. */
-import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
+import { needNumpy, PYTHON } from '../collect/bridged.ts';
 import { itAll } from '../rig/setting.ts';
 
-/** Debian's, which has numpy as a package. */
-const PYTHON = '/usr/bin/python3';
 const gymnasium = (...args: string[]) => run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
 
 describe('examples/gymnasium', function () {
   this.timeout(60_000);
   before(function () {
-    if (spawnSync(PYTHON, ['-c', 'import numpy']).status !== 0) this.skip();
+    needNumpy(this);
   });
 
   itAll('its own environment is solved', async () => {
