@@ -3,11 +3,12 @@
  * holds what the request asks for, then draws and gathers from what is there. Hosts the requester. By priorities it owns the
  * tree: before it draws sequence s it takes up what the learner wrote for s − depth, whose slot this was.
  */
+import { nowMs } from '../src/clock.ts';
 import { type Packer, Packing } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
-import { Field, Param, SlotState } from '../src/ring/slot.ts';
+import { Field, PACKED, Param, SlotState } from '../src/ring/slot.ts';
 import type { Actor } from './actor.ts';
 import { Requester } from './requester.ts';
 
@@ -33,6 +34,7 @@ export class PackActor implements Actor {
     const { slot } = this;
     if (ring.state(slot) !== SlotState.Requested) return made;
     const record = ring.record(slot);
+    if (record[Field.leastPtr] === PACKED) return made + this.#packedBefore(slot, record);
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);
@@ -47,9 +49,24 @@ export class PackActor implements Actor {
     params[Param.snapshotPtr] = record[Field.snapshotPtr] as number;
     params[Param.snapshotSize] = record[Field.snapshotSize] as number;
     params[Param.seed] = record[Field.seed] as number;
-    ring.handOver(slot, SlotState.Packed, 'submit');
-    this.slot = (slot + 1) % ring.depth;
+    this.#pass(slot);
     return made + 1;
+  }
+
+  /** What an earlier run drew is not drawn again. */
+  #packedBefore(slot: number, record: Float64Array): number {
+    const params = this.#halves.params(slot);
+    record[Field.snapshotPtr] = params[Param.snapshotPtr] as number;
+    record[Field.snapshotSize] = params[Param.snapshotSize] as number;
+    record[Field.packBegin] = record[Field.packEnd] = nowMs();
+    record[Field.drawnAgain] = record[Field.stale] = record[Field.maxPriority] = 0;
+    this.#pass(slot);
+    return 1;
+  }
+
+  #pass(slot: number): void {
+    this.#ring.handOver(slot, SlotState.Packed, 'submit');
+    this.slot = (slot + 1) % this.#ring.depth;
   }
 
   close(): void {}

@@ -35,6 +35,7 @@
     "rows_sources": [
       "native/rows/binding.cpp",
       "native/rows/child_binding.cpp",
+      "native/rows/kept_binding.cpp",
       "native/rows/lanes_binding.cpp",
       "native/rows/view_binding.cpp",
       "native/rows/all.cpp"

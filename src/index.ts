@@ -23,6 +23,11 @@ export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './
 export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
 export { uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
+export { Checkpoint } from './checkpoint/checkpoint.ts';
+export type { CheckpointContents } from './checkpoint/inspect.ts';
+export type { PartFacts, PartName, Plain, PlainRecord } from './checkpoint/manifest.ts';
+export type { CheckpointEvents, CheckpointOptions, RestoredCheckpoint, SavedCheckpoint } from './checkpoint/options.ts';
+export type { CheckpointCollectors, CheckpointLearner, CheckpointParts } from './checkpoint/parts.ts';
 export {
   type AnyCollector,
   type BufferField,
@@ -33,7 +38,8 @@ export {
   type CollectorReport,
   defineCollector,
 } from './collectors/collector.ts';
-export { CollectorPool, type CollectorPoolOptions } from './collectors/collector-pool.ts';
+export { CollectorPool } from './collectors/collector-pool.ts';
+export type { CollectorPoolOptions } from './collectors/pool-options.ts';
 export type { CollectorStatistics, Episode } from './collectors/statistics.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';
 export type {

@@ -34,6 +34,18 @@ export class Random {
     return (sum >>> 0) / 2 ** 32;
   }
 
+  /** Where it is: four whole numbers, for loadState(). */
+  state(): number[] {
+    return [this.#a, this.#b, this.#c, this.#count];
+  }
+
+  /** Goes on from there: the same numbers follow. Throws a TypeError for what state() never gave. */
+  loadState(state: readonly number[]): void {
+    const whole = Array.isArray(state) && state.length === 4 && state.every((n) => (n | 0) === n);
+    if (!whole) throw typeError(`loadState takes what state() gave, four whole numbers, got ${shown(state)}`);
+    [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
+  }
+
   /** Uniform in [low, high). */
   between(low: number, high: number): number {
     if (typeof low !== 'number' || typeof high !== 'number')

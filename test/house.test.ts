@@ -69,6 +69,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/halo': ['src/device'],
   'src/monitor': ['src/collectors', 'src/pipeline'],
   'src/formats': ['src/learner'],
+  'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
   'src/collect': [...['src/buffer', 'src/collectors', 'src/device', 'src/learner', 'src/pipeline', 'src/trajectories']],
 };
 /** These open and close all of it, and may know everything. */
@@ -112,7 +113,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   // Those of rows.node.
   'src/buffer/rows-addon.ts': ['src/buffer'],
   'src/trajectories/lanes-addon.ts': ['src/trajectories', 'src/pipeline/source.ts'],
-  eventemitter3: ['src/pipeline'],
+  'src/buffer/kept-addon.ts': ['src/buffer', 'src/trajectories/ledger.ts', 'src/checkpoint/folder.ts'],
+  eventemitter3: ['src/pipeline', 'src/checkpoint'],
   piscina: ['src/collectors/collector-pool.ts'],
   comlink: ['src/control.ts', 'src/comlink.d.ts'],
 };

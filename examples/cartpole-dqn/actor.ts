@@ -1,8 +1,15 @@
 /** Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the collectors' business. */
 import { type CollectorContext, Random } from '../../src/index.ts';
 import { MlpPolicy } from '../../src/learner/index.ts';
-import { ACTIONS, CartPoles, OBS_DIM } from './cartpole.ts';
+import { ACTIONS, CartPoles, OBS_DIM, type SavedPoles } from './cartpole.ts';
 import { networkSizes, type Settings } from './settings.ts';
+
+interface ActorState {
+  poles: SavedPoles;
+  random: number[];
+  weights: Float32Array | null;
+  steps: number;
+}
 
 export class Actor {
   readonly poles: CartPoles;
@@ -16,9 +23,10 @@ export class Actor {
   /** collectors of the pool: a worker takes the others to have stepped as often as itself */
   readonly #workers: number;
   #steps = 0;
-  #acts = false;
+  /** by which it acts; null before the first */
+  #weights: Float32Array | null = null;
 
-  constructor({ worker, workers, seed, options: settings, report }: CollectorContext<Settings>) {
+  constructor({ worker, workers, seed, state, options: settings, report }: CollectorContext<Settings>) {
     const count = settings.environments;
     this.#settings = settings;
     this.#workers = workers;
@@ -28,17 +36,30 @@ export class Actor {
     this.poles = new CartPoles(count, new Random(seed, 2 * worker));
     this.before = new Float32Array(count * OBS_DIM);
     this.actions = new Float32Array(count);
+    if (state !== undefined) this.loadState(state as ActorState);
   }
 
   load(weights: Float32Array): void {
     this.#policy.load(weights);
-    this.#acts = true;
+    this.#weights = weights.slice();
+  }
+
+  /** Everything that it goes on from, for loadState(). */
+  state(): ActorState {
+    const { poles } = this;
+    return { poles: poles.saved(), random: this.#random.state(), weights: this.#weights, steps: this.#steps };
+  }
+  loadState({ poles, random, weights, steps }: ActorState): void {
+    this.poles.restore(poles);
+    this.#random.loadState(random);
+    if (weights) this.load(weights);
+    this.#steps = steps;
   }
 
   /** One step of every pole. Those whose episode is over still show its last observation, until renew(). */
   step(): void {
     const { count, obs } = this.poles;
-    const greedy = this.#acts ? this.#policy.act(obs, count) : null;
+    const greedy = this.#weights ? this.#policy.act(obs, count) : null;
     const epsilon = this.#epsilon();
     this.before.set(obs);
     for (let pole = 0; pole < count; pole++) {

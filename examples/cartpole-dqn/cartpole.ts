@@ -7,6 +7,14 @@ export const ACTIONS = 2;
 /** an episode longer than this is truncated */
 export const EPISODE_LIMIT = 500;
 
+export interface SavedPoles {
+  state: Float64Array;
+  steps: Int32Array;
+  terminated: Uint8Array;
+  truncated: Uint8Array;
+  random: number[];
+}
+
 export class CartPoles {
   readonly count: number;
   /** x, x', θ, θ' of each pole */
@@ -59,6 +67,21 @@ export class CartPoles {
   /** Whether the episode of this pole is over: it needs a reset() before the next step(). */
   over(pole: number): boolean {
     return this.terminated[pole] === 1 || this.truncated[pole] === 1;
+  }
+
+  /** Where every pole is, for restore(). */
+  saved(): SavedPoles {
+    const { state, steps, terminated, truncated } = this;
+    const copies = { state: state.slice(), steps: steps.slice() };
+    return { ...copies, terminated: terminated.slice(), truncated: truncated.slice(), random: this.#random.state() };
+  }
+  restore({ state, steps, terminated, truncated, random }: SavedPoles): void {
+    this.state.set(state);
+    this.steps.set(steps);
+    this.terminated.set(terminated);
+    this.truncated.set(truncated);
+    this.#random.loadState(random);
+    for (let pole = 0; pole < this.count; pole++) this.#observe(pole);
   }
 
   #observe(pole: number): void {

@@ -24,6 +24,10 @@ export class CartPoleCollector implements Collector<OffPolicyRows> {
   load(weights: Float32Array): void {
     this.#actor.load(weights);
   }
+  /** The pool hands it on to the collector that goes on from here. */
+  state(): unknown {
+    return this.#actor.state();
+  }
 
   /** One step of every pole. next_obs is the episode's real last observation; the reset comes after it was copied. */
   collect(): OffPolicyRows {

@@ -10,6 +10,13 @@ import { networkSizes, type Settings } from './settings.ts';
 /** Evaluations begin when the collectors' episodes, explored ones included, last this long. */
 const PROMISING = 150;
 
+export interface EvaluatorState {
+  count: number;
+  sets: number;
+  version: number;
+  weights: Float32Array;
+}
+
 export class Evaluator {
   /** looks at new weights so far */
   count = 0;
@@ -21,12 +28,26 @@ export class Evaluator {
   readonly #seed: number;
   #version = 0;
   #sets = 0;
+  #before: EvaluatorState | null = null;
 
   constructor(mailbox: WeightMailbox, settings: Settings, seed: number) {
     this.#mailbox = mailbox;
     this.#policy = new MlpPolicy({ sizes: networkSizes(settings) });
     this.#weights = new Float32Array(mailbox.length);
     this.#seed = seed;
+  }
+
+  /** Where it is, for loadState(); while a look is under way, where it was before. */
+  state(): EvaluatorState {
+    if (this.#before) return this.#before;
+    return { count: this.count, sets: this.#sets, version: this.#version, weights: this.#weights.slice() };
+  }
+  loadState({ count, sets, version, weights }: EvaluatorState): void {
+    this.count = count;
+    this.#sets = sets;
+    this.#version = version;
+    this.#weights.set(weights);
+    if (version > 0) this.#policy.load(weights);
   }
 
   /** The weights judged last. */
@@ -36,6 +57,15 @@ export class Evaluator {
 
   /** The confirmed mean return when the newest weights solve it; null when they do not, or are not worth a look. */
   async look(recentReturn: number): Promise<number | null> {
+    this.#before = this.state();
+    try {
+      return await this.#look(recentReturn);
+    } finally {
+      this.#before = null;
+    }
+  }
+
+  async #look(recentReturn: number): Promise<number | null> {
     if (!(recentReturn >= PROMISING) || !this.#refresh()) return null;
     this.count++;
     this.last = await this.#play(SOLVED);

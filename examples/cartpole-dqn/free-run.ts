@@ -14,15 +14,17 @@ export async function runFree(training: Training, stop: AbortController): Promis
   const { parts, options } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { seed, settings, maxTicks } = options;
-  const workers = { mailbox, seed, options: settings };
+  const workers = { mailbox, seed, options: settings, resume: training.restored?.collectors };
   await using pool =
     buffer instanceof ReplayBuffer
       ? await CollectorPool.open<typeof rowsOf>({ ...workers, entry: ROWS, buffer })
       : await CollectorPool.open<typeof lanesOf>({ ...workers, entry: LANES, buffer });
   training.collected = () => pool.statistics();
   training.curves?.listen({ collectors: pool });
+  await training.keep(pool, () => null);
+  if (training.firstTick >= maxTicks) return { solvedReturn: null, stages: null };
   const { signal } = stop;
-  const running = pipeline.run({ ticks: maxTicks, signal, publishEvery: settings.publishEvery });
+  const running = pipeline.run({ ticks: maxTicks - training.firstTick, signal, publishEvery: settings.publishEvery });
   const watching = evaluateUntilSolved(training, signal);
   try {
     await Promise.race([watching, running, pool.done]);
@@ -30,6 +32,7 @@ export async function runFree(training: Training, stop: AbortController): Promis
     stop.abort();
     await Promise.allSettled([watching, running]);
   }
+  await training.keepLast();
   const { stages } = await running;
   return { solvedReturn: await watching, stages };
 }

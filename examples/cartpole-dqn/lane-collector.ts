@@ -33,6 +33,10 @@ export class LaneCollector implements Collector<PoleSteps> {
   load(weights: Float32Array): void {
     this.#actor.load(weights);
   }
+  /** The pool hands it on to the collector that goes on from here. */
+  state(): unknown {
+    return this.#actor.state();
+  }
 
   /** One step of every pole. What follows an observation is the next step's, or the final one where an episode ended. */
   collect(): PoleSteps {

@@ -15,12 +15,22 @@ const ROUND = 8;
 const LOOK_EVERY = 10;
 const RECENT = 100;
 
+/** What was done between rounds, and what the report counted. */
+interface Turns {
+  collected: number;
+  looked: number;
+  /** the confirmed mean return of a run that is over */
+  solved: number | null;
+  report: Counted;
+}
+
 export async function runLockStep(training: Training, { signal }: AbortController): Promise<Ended> {
-  const { parts, options } = training;
+  const { parts, options, restored } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { settings, seed, maxTicks } = options;
   const { batchSize, minibatches, samplesPerInsert, environments, warmUp } = settings;
-  const report = new Report();
+  const before = training.driver as Turns | null;
+  const report = new Report(before?.report);
   training.collected = () => report.read();
   using collector = collectorOf(buffer, {
     worker: 0,
@@ -28,6 +38,7 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     seed,
     restarts: 0,
     stepsBefore: 0,
+    state: restored?.collectors,
     options: settings,
     writer: null,
     fields: {},
@@ -38,42 +49,76 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
   const collect = (times: number) => {
     for (let i = 0; i < times; i++) collector.add();
   };
-  collect(Math.ceil(warmUp / environments));
-  let ticks = 0;
-  for (let round = 1; ticks < maxTicks && !signal.aborted; round++) {
+  if (!before) collect(Math.ceil(warmUp / environments));
+  // A save may come at any tick, or between two of these acts: what is done is counted, and what is not is done on resuming.
+  const done = { collected: before?.collected ?? 0, looked: before?.looked ?? 0, solved: before?.solved ?? null };
+  await training.keep(collector, () => ({ ...done, report: report.counted() }));
+  for (let ticks = training.firstTick; ; ) {
+    const rounds = Math.floor(ticks / ROUND);
+    if (done.collected < rounds) {
+      if (mailbox.read(weights) > 0) collector.load(weights);
+      collect(turns);
+      done.collected = rounds;
+    }
+    if (done.looked < rounds) {
+      const solvedReturn = rounds % LOOK_EVERY === 0 ? await training.look() : null;
+      done.looked = rounds;
+      done.solved = solvedReturn;
+    }
+    if (done.solved !== null || ticks >= maxTicks || signal.aborted) break;
     training.anneal();
-    const due = Math.min(ROUND, maxTicks - ticks);
+    const due = Math.min(ROUND - (ticks % ROUND), maxTicks - ticks);
     // One publication, behind the round's last tick: which version the collector sees must not depend on time.
-    const summary = await pipeline.run({ ticks: due, publishEvery: due });
-    ticks += summary.ticks;
-    const version = mailbox.read(weights);
-    if (version > 0) collector.load(weights);
-    collect(turns);
-    if (round % LOOK_EVERY !== 0) continue;
-    const solvedReturn = await training.look();
-    if (solvedReturn !== null) return { solvedReturn, stages: null };
+    ticks += (await pipeline.run({ ticks: due, publishEvery: due })).ticks;
   }
-  return { solvedReturn: null, stages: null };
+  await training.keepLast();
+  return { solvedReturn: done.solved, stages: null };
 }
 
 /** What the pool does in a thread. */
 function collectorOf(buffer: Parts['buffer'], context: CollectorContext<Settings>) {
   if (buffer instanceof ReplayBuffer) {
     const collector = new CartPoleCollector(context);
-    const add = () => buffer.add(collector.collect());
-    return { add, load: (weights: Float32Array) => collector.load(weights), [Symbol.dispose]: () => {} };
+    return driven(collector, () => buffer.add(collector.collect()));
   }
   const collector = new LaneCollector(context);
-  const writer = buffer.writer();
-  const add = () => writer.add(collector.collect());
-  return { add, load: (weights: Float32Array) => collector.load(weights), [Symbol.dispose]: () => writer.close() };
+  // Poles that go on are in the midst of their episodes.
+  const writer = buffer.writer({ resume: context.state !== undefined });
+  return driven(
+    collector,
+    () => writer.add(collector.collect()),
+    () => writer.close(),
+  );
+}
+
+const driven = (collector: CartPoleCollector | LaneCollector, add: () => number, close = () => {}) => ({
+  add,
+  load: (weights: Float32Array) => collector.load(weights),
+  state: () => collector.state(),
+  loadState: () => {},
+  [Symbol.dispose]: close,
+});
+
+interface Counted {
+  steps: number;
+  episodes: number;
+  recent: readonly number[];
 }
 
 /** What the pool keeps in shared memory, for a collector in this thread. */
 class Report {
-  #steps = 0;
-  #episodes = 0;
-  readonly #recent: number[] = [];
+  #steps: number;
+  #episodes: number;
+  readonly #recent: number[];
+
+  constructor({ steps, episodes, recent }: Counted = { steps: 0, episodes: 0, recent: [] }) {
+    this.#steps = steps;
+    this.#episodes = episodes;
+    this.#recent = [...recent];
+  }
+  counted(): Counted {
+    return { steps: this.#steps, episodes: this.#episodes, recent: [...this.#recent] };
+  }
 
   steps(count: number): void {
     this.#steps += count;

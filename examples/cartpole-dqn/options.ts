@@ -19,6 +19,10 @@ usage: npm start -- [options]
   --ticks N           give up after so many ticks (default: no limit)
   --trace FILE        write a Chrome/Perfetto trace (open it at https://ui.perfetto.dev)
   --log FOLDER        write curves that TensorBoard shows: returns, loss, speeds
+  --checkpoint FOLDER save the run there, so that --resume goes on with it
+  --every TIME        how often, such as 1s or 5min (default 60s), and at the end
+  --resume FOLDER     go on from the checkpoint there, and save there again; from
+                      the beginning where there is none
   --lock-step         collect and learn in turns in one thread (needs placement inline, which it implies)
   --json              one JSON object per line, the last one the summary
   --quiet             nothing but the summary
@@ -59,17 +63,25 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     ticks: text,
     trace: text,
     log: text,
+    checkpoint: text,
+    every: text,
+    resume: text,
     'lock-step': flag,
     json: flag,
     quiet: flag,
   });
   if (!values) return null;
+  const { checkpoint, every, resume } = values;
   const { seed, device, placement, replay, ticks, trace, log, 'lock-step': lockStep, json, quiet } = values;
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
     throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
   if (!isReplay(replay)) throw new UsageError(`--replay is ${replays.join(' or ')}, got '${replay}'`);
+  checkFolder('checkpoint', checkpoint);
+  checkFolder('resume', resume);
+  const folder = checkpoint ?? resume;
+  if (every !== undefined && folder === undefined) throw new UsageError('--every goes with --checkpoint or --resume');
   const training = {
     seed: whole('seed', seed, 0),
     device,
@@ -78,10 +90,21 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     log,
     settings: { ...defaults, replay, nStep: whole('n-step', values['n-step'], 1, 100) },
     lockStep,
+    resume,
+    checkpoint: folder === undefined ? undefined : { folder, every: checkEvery(every ?? '60s') },
     maxTicks: ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', ticks, 1),
     maxSeconds: positive('max-seconds', values['max-seconds']),
   };
   if (log === '') throw new UsageError("--log must name a folder, got ''");
   checkWritable('trace', trace, UsageError);
   return { json, quiet, training };
+}
+
+function checkFolder(option: string, folder: string | undefined): void {
+  if (folder === '') throw new UsageError(`--${option} must name a folder, got ''`);
+}
+
+function checkEvery(every: string): string {
+  if (/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(every) && Number.parseFloat(every) > 0) return every;
+  throw new UsageError(`--every must be a number of ms, s, min or h, such as 60s, got '${every}'`);
 }

@@ -14,7 +14,11 @@ const BAR = 16;
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 const fixed = (value: number, digits: number) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
 
-export const startObject = ({ options: { seed, lockStep, settings }, manifest: { device, placement } }: Training) => ({
+export const startObject = ({
+  options: { seed, lockStep, settings },
+  manifest: { device, placement },
+  firstTick,
+}: Training) => ({
   event: 'start',
   seed,
   device,
@@ -22,13 +26,19 @@ export const startObject = ({ options: { seed, lockStep, settings }, manifest: {
   lockStep,
   replay: settings.replay,
   nStep: settings.nStep,
+  firstTick,
 });
 
 export function startText(training: Training): string {
   const { seed, device, placement, lockStep, replay, nStep } = startObject(training);
   const turns = lockStep ? ', lock-step' : '';
   const drawn = needsOrder(training.options.settings) ? `, ${replay} replay of ${nStep}-step rows` : '';
-  return `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}`;
+  const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}`;
+  const { resume } = training.options;
+  if (resume === undefined) return begins;
+  const { restored, firstTick } = training;
+  const from = restored ? `goes on behind tick ${firstTick - 1}, saved ${restored.time}` : 'holds no checkpoint yet';
+  return `${begins}\n${resume} ${from}: begins at tick ${firstTick}`;
 }
 
 /** Two lines: how far it is, and what it is doing. */

@@ -1,7 +1,7 @@
 /** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
-import type { Summary, Tick } from '../../src/index.ts';
+import { Checkpoint, type CheckpointParts, type RestoredCheckpoint, type Summary, type Tick } from '../../src/index.ts';
 import { type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
-import { Evaluator } from './evaluator.ts';
+import { Evaluator, type EvaluatorState } from './evaluator.ts';
 import { runFree } from './free-run.ts';
 import { runLockStep } from './lock-step.ts';
 import { openParts, type Parts, type PartsOptions } from './parts.ts';
@@ -14,6 +14,10 @@ export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
   maxSeconds: number;
   /** folder for TensorBoard's event files, if they are wanted */
   log: string | undefined;
+  /** where the run is saved, and how often besides at its end; undefined: nowhere */
+  checkpoint?: { folder: string; every: string } | undefined;
+  /** folder of a checkpoint to go on from, where there is one */
+  resume?: string | undefined;
 }
 
 /** What collectors have done so far. */
@@ -56,6 +60,14 @@ export interface Ended {
   stages: Summary['stages'] | null;
 }
 
+/** What a checkpoint holds besides its parts. */
+interface Extra {
+  evaluator: EvaluatorState;
+  driver: unknown;
+}
+
+const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({ buffer, learner, pipeline, mailbox });
+
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
@@ -65,8 +77,11 @@ export class Training implements AsyncDisposable {
   readonly parts: Parts;
   readonly evaluator: Evaluator;
   readonly curves: TensorBoardWriter | null;
+  /** where this run goes on from; null where it begins */
+  readonly restored: RestoredCheckpoint | null;
   /** set by the loop that collects */
   collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
+  #checkpoint: Checkpoint | null = null;
   #begin = performance.now();
   #ticks = 0;
   #loss = Number.NaN;
@@ -74,16 +89,50 @@ export class Training implements AsyncDisposable {
 
   static async open(options: TrainingOptions): Promise<Training> {
     const placement = options.lockStep ? 'inline' : options.placement;
-    return new Training(options, await openParts({ ...options, placement, limited: !options.lockStep }));
+    const parts = await openParts({ ...options, placement, limited: !options.lockStep });
+    try {
+      const restored = options.resume === undefined ? null : await Checkpoint.restore(options.resume, kept(parts));
+      return new Training(options, parts, restored);
+    } catch (error) {
+      await parts[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
-  private constructor(options: TrainingOptions, parts: Parts) {
+  private constructor(options: TrainingOptions, parts: Parts, restored: RestoredCheckpoint | null) {
     this.options = options;
     this.parts = parts;
+    this.restored = restored;
+    this.#ticks = this.firstTick;
     this.evaluator = new Evaluator(parts.mailbox, options.settings, options.seed);
     this.curves = options.log === undefined ? null : tensorBoard(options.log);
     this.curves?.listen({ pipeline: parts.pipeline });
     parts.pipeline.on('tick', (tick) => this.#count(tick));
+    if (restored) this.evaluator.loadState((restored.extra as Extra).evaluator);
+  }
+
+  /** The tick that comes next when a run begins. */
+  get firstTick(): number {
+    return (this.restored?.tick ?? -1) + 1;
+  }
+  /** What the loop that drives it told keep() when it was saved. */
+  get driver(): unknown {
+    return (this.restored?.extra as Extra | undefined)?.driver ?? null;
+  }
+
+  /** From here on it is saved, if that was asked for: the loop that drives it has made its collectors. */
+  async keep(collectors: NonNullable<CheckpointParts['collectors']>, driver: () => unknown): Promise<void> {
+    const { checkpoint } = this.options;
+    if (!checkpoint) return;
+    const extra = (): Extra => ({ evaluator: this.evaluator.state(), driver: driver() });
+    const { folder, every } = checkpoint;
+    this.#checkpoint = await Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every });
+  }
+  /** Saves once more, while the collectors are still there. */
+  async keepLast(): Promise<void> {
+    await this.#checkpoint?.save();
+    await this.#checkpoint?.close();
+    this.#checkpoint = null;
   }
 
   get manifest(): Parts['pipeline']['transferManifest'] {
@@ -148,6 +197,7 @@ export class Training implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#checkpoint?.close();
     await this.parts[Symbol.asyncDispose]();
     // A disk that refused has been told of, as a warning.
     await this.curves?.close().catch(() => {});

@@ -208,13 +208,6 @@ Napi::Value find_not_finite(Info info) {
   return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
 }
 
-// For tests of counts beyond 2³²: only on a buffer that is not in use yet.
-void set_counters_for_test(Info info) {
-  Header& header = *held<Buffer>(info, 0).source.header;
-  header.reserved.store(whole(info, 1));
-  header.committed.store(whole(info, 1));
-}
-
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
   exports["misalignment"] = Napi::Function::New(env, misalignment);
@@ -239,7 +232,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   export_child(env, exports);
   export_lanes(env, exports);
   export_views(env, exports);
-  exports["setCountersForTest"] = Napi::Function::New(env, set_counters_for_test);
+  export_kept(env, exports);
   return exports;
 }
 

@@ -44,6 +44,8 @@ inline Bytes element(napi_env env, napi_value array, size_t at) {
 // Of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);
 void export_views(Napi::Env env, Napi::Object exports);
+// Of what is kept on a disk.
+void export_kept(Napi::Env env, Napi::Object exports);
 // Of child processes.
 void export_child(Napi::Env env, Napi::Object exports);
 

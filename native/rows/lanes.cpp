@@ -1,6 +1,8 @@
 // The seqlock of a lane: what its one writer stores in which order, and what a reader may believe.
 #include "rows/lanes.hpp"
 
+#include <cstring>
+
 #include "rows/backoff.hpp"
 #include "rows/copy.hpp"
 #include "rows/memory.hpp"
@@ -115,6 +117,65 @@ Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
   from_shared(reinterpret_cast<uint8_t*>(&note),
               lanes.notes + (lane * lanes.per_lane + place % lanes.per_lane) * sizeof(Note), sizeof(Note));
   return note;
+}
+
+uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out) {
+  for (uint64_t place = from; place < from + count; ++place) {
+    const Note note = note_at(lanes, lane, place);
+    std::memcpy(out, &note, sizeof note);
+    const uint8_t* at = lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
+    from_shared(out + sizeof note, at, lanes.place_bytes);
+    out += saved_bytes(lanes);
+  }
+  after_shared_reads();
+  const uint64_t begun = lanes.of[lane].begun.load(std::memory_order_acquire);
+  return begun > lanes.per_lane ? begun - lanes.per_lane : 0;
+}
+
+LaneState lane_state(const Lanes& lanes, uint64_t lane) {
+  while (true) {
+    const Span now = span(lanes, lane);
+    const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_acquire);
+    if (now.to == 0) return {0, 0, 0, {}};
+    const Note last = note_at(lanes, lane, now.to - 1);
+    after_shared_reads();
+    if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane) continue;
+    // The count of these places, whatever the writer has added since.
+    const uint32_t counted = last.before + (last.final ? 0 : 1);
+    const auto ahead = static_cast<int32_t>(counted - static_cast<uint32_t>(steps));
+    return {now.from, now.to, steps + static_cast<uint64_t>(int64_t{ahead}), last};
+  }
+}
+
+void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, const uint8_t* bytes) {
+  for (uint64_t place = from; place < from + count; ++place) {
+    Note note;
+    std::memcpy(&note, bytes, sizeof note);
+    const uint64_t at = place % lanes.per_lane;
+    write_place(lanes, lane, at, note);
+    to_shared(lanes.places + (lane * lanes.per_lane + at) * lanes.stride, bytes + sizeof note, lanes.place_bytes);
+    bytes += saved_bytes(lanes);
+  }
+}
+
+void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state) {
+  LaneWords& words = lanes.of[lane];
+  words.begun.store(state.to, std::memory_order_seq_cst);
+  if (state.to > 0) write_place(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
+  // What the ring has places for needs no floor.
+  const uint64_t oldest = state.to > lanes.per_lane ? state.to - lanes.per_lane : 0;
+  words.floor.store(state.from > oldest ? state.from : 0, std::memory_order_seq_cst);
+  words.committed.store(state.to, std::memory_order_seq_cst);
+  words.steps.store(state.steps, std::memory_order_seq_cst);
+}
+
+uint32_t steps_so_far(const Lanes& lanes, uint64_t lane) {
+  const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
+  if (to == 0) return 0;
+  const Note last = note_at(lanes, lane, to - 1);
+  // A writer that died under way may have begun on that place, a lap later.
+  if (lanes.of[lane].begun.load(std::memory_order_acquire) > to - 1 + lanes.per_lane) return 0;
+  return last.final ? 0 : last.step + 1;
 }
 
 void take_over(const Lanes& lanes, uint64_t lane) {

@@ -96,6 +96,27 @@ void clear_lanes(const Lanes& lanes);
 // Copies a note out of shared memory; L4 is the caller's.
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
 
+// Bytes of a place as read_range() copies it: its note, then what it holds.
+inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
+// Copies the places [from, from + count) of a lane, all of them committed, to `out`. Returns the lowest place that
+// cannot have been written over meanwhile (L4, without the floor): what lies below it in `out` is worth nothing.
+uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
+
+// What a lane is, but for the bytes of its places. The note is that of place to − 1, cleared or not: how far the
+// episode is that a writer may go on with.
+struct LaneState {
+  uint64_t from, to, steps;
+  Note last;
+};
+LaneState lane_state(const Lanes& lanes, uint64_t lane);
+
+// The way back, for lanes that nobody uses yet: places are written, and count when set_lane() says what there is.
+void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, const uint8_t* bytes);
+void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state);
+
+// Of the episode that the lane's last writer left unended, the steps so far; 0 where it left none.
+uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
+
 // A new writer's first act: one that died behind its store of `committed` left its last step uncounted.
 void take_over(const Lanes& lanes, uint64_t lane);
 

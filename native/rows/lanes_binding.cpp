@@ -52,7 +52,7 @@ struct Writer {
   std::vector<uint32_t> episode;
 };
 
-// (lanes, first, count, [offset, bytes, whether an observation] of each field)
+// (lanes, first, count, [offset, bytes, whether an observation] of each field, whether to go on with unended episodes)
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}};
@@ -65,7 +65,10 @@ Napi::Value open_writer(Info info) {
     writer.observation.push_back(row[2] != 0);
   }
   writer.episode.resize(writer.count);
-  for (uint64_t lane = writer.first; lane < writer.first + writer.count; ++lane) take_over(lanes, lane);
+  for (uint64_t i = 0; i < writer.count; ++i) {
+    take_over(lanes, writer.first + i);
+    if (info[4].ToBoolean()) writer.episode[i] = steps_so_far(lanes, writer.first + i);
+  }
   // The lanes' memory is kept alive by the handle of the lanes.
   return hold(info, 0, std::move(writer));
 }

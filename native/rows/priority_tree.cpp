@@ -257,6 +257,17 @@ uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Val
 template void PriorityTree::update(const Drawable&, const double*, const float*, uint64_t);
 template void PriorityTree::update(const Drawable&, const double*, const double*, uint64_t);
 
+void PriorityTree::adopt() {
+  header_->drawn_from =
+      static_cast<uint64_t>(std::count_if(leaves_, leaves_ + header_->leaves, [](double leaf) { return leaf > 0; }));
+  header_->follows = 0;
+  for (size_t level = 0; level < levels_.size(); ++level) {
+    const Level& here = levels_[level];
+    tree_kernels().make(level == 0 ? leaves_ : levels_[level - 1].sum, level == 0 ? nullptr : levels_[level - 1].least,
+                        nullptr, here.nodes, here.sum, here.least);
+  }
+}
+
 void PriorityTree::set_all(const double* leaves) {
   for (uint64_t i = 0; i < header_->leaves; ++i)
     if (leaves[i] > 0) set(i, leaves[i]);

@@ -64,6 +64,10 @@ class PriorityTree final : public Drawable::Listener {
   void update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count);
   static constexpr uint32_t unwritten = 0xffffffffu;
 
+  // Leaves, largest priority and what lanes are known up to were written by a restore: makes the parents and what is
+  // counted of leaves. The next reader says its list again, which leaves what was known as it is.
+  void adopt();
+
   // For pure draws: all leaves at once.
   void set_all(const double* leaves);
 

@@ -183,4 +183,22 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   return job.next_row < count ? GatherResult::More : GatherResult::Done;
 }
 
+uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out) {
+  for (uint64_t row = from; row < from + count; ++row, out += source.row_bytes)
+    from_shared(out, source.rows + row % source.capacity * source.stride, source.row_bytes);
+  after_shared_reads();
+  const uint64_t reserved = source.header->reserved.load(std::memory_order_acquire);
+  return reserved > source.capacity ? reserved - source.capacity : 0;
+}
+
+void put_rows(const Source& source, uint64_t from, uint64_t count, const uint8_t* bytes) {
+  for (uint64_t row = from; row < from + count; ++row, bytes += source.row_bytes)
+    to_shared(source.rows + row % source.capacity * source.stride, bytes, source.row_bytes);
+}
+
+void set_rows(const Source& source, uint64_t committed) {
+  source.header->reserved.store(committed, std::memory_order_seq_cst);
+  source.header->committed.store(committed, std::memory_order_seq_cst);
+}
+
 }  // namespace hotslot::rows

@@ -99,6 +99,15 @@ enum class GatherResult { Done, More };
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
                     uint64_t deadline_ns, bool stream_stores);
 
+// Copies the absolute rows [from, from + count), all of them committed, to `out`, packed. Returns the lowest row that
+// cannot have been written over meanwhile (R4): what lies below it in `out` is worth nothing.
+uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out);
+
+// The way back, for a buffer that nobody uses yet: rows are written to their places, and count when set_rows() says how
+// many were ever committed.
+void put_rows(const Source& source, uint64_t from, uint64_t count, const uint8_t* bytes);
+void set_rows(const Source& source, uint64_t committed);
+
 // Whether streaming stores pay for a batch of this many bytes.
 inline bool should_stream(uint64_t bytes) { return bytes >= (uint64_t{1} << 20); }
 

@@ -6,6 +6,7 @@ import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts'
 import { rangeError, typeError } from '../errors.ts';
 import { allocateShared, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
+import { keptAddon } from './kept-addon.ts';
 import { type LimiterHandle, rowsAddon } from './rows-addon.ts';
 
 /** collectors that can wait for room to add */
@@ -47,6 +48,8 @@ export let insideOfLimiter: (limiter: RateLimiter) => {
   checkAdd(rows: number): void;
   /** rows that were taken, and never sampled */
   giveBack(rows: number): void;
+  /** as a restore has it; nobody uses it yet */
+  restore(inserts: number, samples: number): void;
 };
 
 export class RateLimiter {
@@ -56,6 +59,7 @@ export class RateLimiter {
   readonly gateAdd: boolean;
   readonly #bells: BellBoard;
   readonly #handle: LimiterHandle;
+  readonly #memory: Float64Array;
   readonly #shared: SharedRateLimiter;
   readonly #counts = new Float64Array(3);
   /** largest batch a pipeline said it asks for, so that an add that could block it is refused; 0 while unknown */
@@ -67,6 +71,7 @@ export class RateLimiter {
       handle: limiter.#handle,
       checkAdd: (rows) => limiter.#checkAdd(rows),
       giveBack: (rows) => rowsAddon().countSamples(limiter.#handle, -rows),
+      restore: (inserts, samples) => keptAddon().setLimiter(limiter.#memory, inserts, samples),
     });
   }
 
@@ -79,7 +84,8 @@ export class RateLimiter {
     this.gateAdd = shared.gateAdd;
     this.#batch = new Int32Array(shared.memory, shared.offset + BATCH_AT, 1);
     this.#bells = new BellBoard(new Int32Array(shared.memory, shared.offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
-    this.#handle = rowsAddon().openLimiter(new Float64Array(shared.memory, shared.offset, BYTES / 8));
+    this.#memory = new Float64Array(shared.memory, shared.offset, BYTES / 8);
+    this.#handle = rowsAddon().openLimiter(this.#memory);
   }
 
   /** A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is not allowed. */

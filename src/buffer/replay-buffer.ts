@@ -18,6 +18,8 @@ import type {
   SchemaRowsOf,
   TransitionsOf,
 } from './fields.ts';
+import { keptAddon } from './kept-addon.ts';
+import { type Ledger, rowsLedger } from './ledger.ts';
 import { offPolicyLayout, type PackLayout, rowStride, schemaLayout } from './pack-layout.ts';
 import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
@@ -70,6 +72,8 @@ export let insideOfBuffer: (buffer: ReplayBuffer) => {
   readonly bells: BellBoard;
   /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
   readonly memory: Float64Array;
+  /** for checkpoints */
+  readonly ledger: Ledger;
   /** For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed. */
   setCounters(ptr: number): void;
 };
@@ -95,7 +99,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     insideOfBuffer = (buffer) => ({
       bells: buffer.#bells,
       memory: buffer.#memory,
-      setCounters: (ptr) => rowsAddon().setCountersForTest(buffer.#open(), ptr),
+      ledger: rowsLedger(buffer, buffer.#memory),
+      setCounters: (ptr) => keptAddon().setRows(buffer.#memory, ptr),
     });
   }
 

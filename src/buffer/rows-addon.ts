@@ -43,8 +43,6 @@ interface RowsAddon {
   mailboxRead(control: Int32Array, buffers: Uint8Array, stride: number, into: Float32Array, newerThan: number): number;
   /** −1, or the place of the first of `count` float32 that is NaN or infinite */
   firstNotFinite(view: ArrayBufferView, byteOffset: number, count: number): number;
-  /** only on a buffer that is not in use yet */
-  setCountersForTest(buffer: BufferHandle, ptr: number): void;
 }
 
 let addon: RowsAddon | undefined;

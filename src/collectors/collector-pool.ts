@@ -17,10 +17,12 @@ import { allocateShared } from '../shared-memory.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { Bell } from '../wait/bell.ts';
 import { checkSignal, waitFor } from '../wait/wait.ts';
-import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
+import type { AnyCollector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup } from './collector-thread.ts';
-import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { CONTROL_WORDS, HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
+import { checkResume, type HeldPool, PoolHold } from './pool-hold.ts';
+import type { CollectorPoolOptions } from './pool-options.ts';
 import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
@@ -29,43 +31,10 @@ const STOP_MS = 5000;
 /** A collect() that takes longer is named. */
 const PATIENCE_MS = 10_000;
 
-/** `C`: the type of the default export of the collectors' module, where that is known. */
-export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<
-  BufferFor<RowsFrom<C>, Parameters<C>[0]['writer']>
-> &
-  OptionsFor<Parameters<C>[0]['options']>;
-
-interface PoolOptions<B> {
-  /** module whose default export is a CollectorFactory */
-  entry: URL;
-  /** where they add: rows, or steps of the lanes, which the workers share out among them in order */
-  buffer: B;
-  /** where the learner's weights come from */
-  mailbox?: WeightMailbox;
-  /** threads; 1 by default */
-  workers?: number;
-  /** 0 by default */
-  seed?: number;
-  /** how many collectors that fail may be made anew before the pool fails; 0 by default */
-  restart?: number;
-  /** ends opening, while collectors are still being made: open() rejects with its reason */
-  signal?: AbortSignal;
-}
-
-/** Handed to every collector; must survive structured cloning. May be left out where collectors do without. */
-type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
-type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
-/** A buffer that takes such rows, or such steps; only the latter where the collectors want a writer. */
-type BufferFor<R extends object, W> = (null extends W ? RowsBufferFor<R> : never) | StepsBufferFor<R>;
-type RowsBufferFor<R extends object> = object extends R
-  ? ReplayBuffer
-  : ReplayBuffer & { readonly add: (rows: R) => number };
-type StepsBufferFor<R extends object> = object extends R
-  ? TrajectoryBuffer
-  : TrajectoryBuffer & { readonly writer: (options: { lanes: number }) => { readonly add: (step: R) => number } };
-
 /** The threads of its workers, for tests that end them; not exported from the package. */
 export let threadsOf: (pool: CollectorPool) => readonly Worker[];
+/** For checkpoints: collectors say where they are, and those that do stand still until release(). */
+export let holdPool: (pool: CollectorPool) => Promise<HeldPool>;
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -76,6 +45,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly workers: number;
   readonly #pool: Piscina<CollectorSetup, void>;
   readonly #statistics: StatisticsPages;
+  readonly #hold: PoolHold;
   readonly #control: Int32Array;
   /** on the limiter's board, one per worker; claimed and released by the opener, so that a lost thread leaks none */
   readonly #bells: Bell[];
@@ -93,6 +63,7 @@ export class CollectorPool implements AsyncDisposable {
 
   static {
     threadsOf = (pool) => pool.#pool.threads;
+    holdPool = (pool) => pool.#hold.take();
   }
 
   /**
@@ -121,11 +92,12 @@ export class CollectorPool implements AsyncDisposable {
       'workers',
       'seed',
       'restart',
+      'resume',
       'options',
       'signal',
     ]);
     checkSignal(options.signal);
-    const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, options: given } = options;
+    const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, resume, options: given } = options;
     if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
       throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
@@ -139,6 +111,8 @@ export class CollectorPool implements AsyncDisposable {
     this.#entry = entry;
     this.workers = workers;
     this.#statistics = StatisticsPages.create(workers);
+    const saved = checkResume(resume, workers);
+    for (const [worker, { statistics }] of saved.entries()) this.#statistics.restore(worker, statistics);
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
@@ -174,8 +148,18 @@ export class CollectorPool implements AsyncDisposable {
       statistics: this.#statistics.share(),
       restarts: 0,
     };
+    const ring = () => {
+      for (const bell of this.#bells) bell.ring();
+    };
+    const pages = this.#statistics;
+    this.#hold = new PoolHold({ control: this.#control, workers, ring, pages });
     const tasks = Array.from({ length: workers }, (_, worker) =>
-      this.#run({ ...shared, worker, bell: this.#bells[worker]?.index ?? -1 }),
+      this.#run({
+        ...shared,
+        worker,
+        bell: this.#bells[worker]?.index ?? -1,
+        resume: saved[worker]?.collector ?? null,
+      }),
     );
     this.#settled = Promise.allSettled(tasks);
     this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
@@ -238,25 +222,29 @@ export class CollectorPool implements AsyncDisposable {
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
     Atomics.notify(this.#control, STOP);
+    Atomics.notify(this.#control, HOLD);
     for (const bell of this.#bells) bell.ring();
   }
 
-  async #run(setup: CollectorSetup): Promise<void> {
+  async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
+    const { port, gone } = this.#hold.connect(setup.worker);
     try {
-      await this.#pool.run(setup);
+      await this.#pool.run({ ...setup, port }, { transferList: [port] });
     } catch (thrown) {
       const cause = fromPlain(thrown);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${this.#whereIn(cause)}`;
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
-        return this.#run({ ...setup, restarts: setup.restarts + 1 });
+        return this.#run({ ...setup, restarts: setup.restarts + 1, resume: null });
       }
       const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
       this.#failure ??= error;
       this.#stop();
       this.#opener.ring();
       throw error;
+    } finally {
+      gone();
     }
   }
 

@@ -1,5 +1,6 @@
 /** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
 import { setTimeout } from 'node:timers/promises';
+import type { MessagePort } from 'node:worker_threads';
 import { insideOfLimiter, type RateLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../buffer/weight-mailbox.ts';
@@ -12,7 +13,7 @@ import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 import { Bell } from '../wait/bell.ts';
 import { LONGEST_PARK_MS } from '../wait/wait.ts';
 import type { BufferField, Collected, Collector, CollectorContext, CollectorFactory } from './collector.ts';
-import { OPENER_BELL, READY, STOP } from './control-words.ts';
+import { HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
 /** A thread that was ended has this long to be gone. */
@@ -32,7 +33,24 @@ export interface CollectorSetup {
   statistics: StatisticsShare;
   /** how often it was made anew; the thread that it was before may still be ending */
   restarts: number;
+  /** where an earlier run left it; null for a new one */
+  resume: SavedCollector | null;
+  /** to the opener: what state() says */
+  port: MessagePort;
 }
+
+/** A collector between two collect(), as its thread tells it. */
+export interface SavedCollector {
+  /** what state() gave */
+  readonly state: unknown;
+  /** what it had collected and not yet added */
+  readonly rows: Collected;
+}
+/** What a thread answers when it is asked to stand still. */
+export type HoldAnswer = { readonly hold: number } & (
+  | { readonly saved: SavedCollector | null }
+  | { readonly refused: string }
+);
 
 /** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
@@ -45,7 +63,7 @@ export default async function collectUntilStopped(setup: CollectorSetup): Promis
 }
 
 async function collect(setup: CollectorSetup): Promise<void> {
-  const { entry, worker, workers, seed, options, restarts, control } = setup;
+  const { entry, worker, workers, seed, options, restarts, resume, control } = setup;
   const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
   if (typeof factory !== 'function') {
     throw typeError(
@@ -55,7 +73,7 @@ async function collect(setup: CollectorSetup): Promise<void> {
   const report = new StatisticsPages(setup.statistics).writer(worker);
   const { limiter, writer, fields, add } = await attached(setup);
   try {
-    const before = { restarts, stepsBefore: report.stepsSoFar };
+    const before = { restarts, stepsBefore: report.stepsSoFar, state: resume?.state };
     const collector = await factory({ worker, workers, seed, ...before, options, writer, fields, report });
     if (typeof collector?.collect !== 'function') {
       throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
@@ -84,14 +102,15 @@ interface Sink {
   add: (collected: object) => number;
 }
 
-async function attached({ buffer: shared, worker, workers, restarts }: CollectorSetup): Promise<Sink> {
+async function attached({ buffer: shared, worker, workers, restarts, resume }: CollectorSetup): Promise<Sink> {
   if (shared.kind === 'hotslot.ReplayBuffer') {
     const buffer = ReplayBuffer.attach(shared);
     const fields = byKey(Object.values(buffer.layout.fields));
     return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
   }
   const buffer = TrajectoryBuffer.attach(shared);
-  const lanes = lanesOf(buffer.lanes, worker, workers);
+  // Whose collector goes on goes on with its episodes.
+  const lanes = { ...lanesOf(buffer.lanes, worker, workers), resume: resume !== null };
   const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
   const fields = byKey(buffer.layout.fields);
   return { limiter: buffer.limiter, writer, fields, add: (step) => writer.add(step as Steps) };
@@ -128,12 +147,19 @@ async function loop(
   const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
-  let rows: Collected = null;
+  let rows: Collected = setup.resume?.rows ?? null;
+  let told = 0;
   let stop: StopWord | null = null;
   for (;;) {
     // The bell before the stop word and the offer: either they see the change or the park returns at once.
     const seen = bell?.read() ?? 0;
     if (Atomics.load(control, STOP) !== 0) return;
+    const hold = Atomics.load(control, HOLD);
+    if (hold % 2 !== 0 && hold !== told) {
+      told = hold;
+      await standStill(collector, rows, hold, setup);
+      continue;
+    }
     if (rows === null) {
       if (mailbox !== null && collector.load && mailbox.published !== version) {
         const newer = mailbox.read(weights, version);
@@ -163,6 +189,28 @@ async function loop(
       else bell?.park(seen, LONGEST_PARK_MS);
     }
   }
+}
+
+/** Says where the collector is, and goes on when the opener says so. */
+async function standStill(
+  collector: Collector,
+  rows: Collected,
+  hold: number,
+  { port, control }: Pick<CollectorSetup, 'port' | 'control'>,
+): Promise<void> {
+  const answer = async (): Promise<HoldAnswer> => {
+    const saved = collector.state ? { state: await collector.state(), rows } : null;
+    return { hold, saved };
+  };
+  try {
+    port.postMessage(await answer());
+  } catch (error) {
+    port.postMessage({ hold, refused: (error as Error)?.message ?? String(error) } satisfies HoldAnswer);
+    return;
+  }
+  if (!collector.state) return;
+  while (Atomics.load(control, HOLD) === hold && Atomics.load(control, STOP) === 0)
+    await Atomics.waitAsync(control, HOLD, hold, LONGEST_PARK_MS).value;
 }
 
 const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>

@@ -19,6 +19,12 @@ export interface Collector<R extends object = object> {
    * collect() is called again.
    */
   collect(): Collected<R> | Promise<Collected<R>>;
+  /**
+   * Everything that it goes on from, such as its environments and generators: what structured cloning takes, or a promise of it.
+   * Asked for between two collect() when a checkpoint is taken; a run that goes on from there hands it to the factory as
+   * `context.state`. Without it a collector that goes on begins other episodes.
+   */
+  state?(): unknown;
   /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
   load?(weights: Float32Array, version: number): void;
   /** Called once, when the pool stops; also while a promise of collect() is still open. The writer still writes then. */
@@ -36,6 +42,8 @@ export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null
   readonly restarts: number;
   /** environment steps that this worker had reported before it was made */
   readonly stepsBefore: number;
+  /** what this worker's collector said by its state() when the run was saved; undefined in a new one */
+  readonly state?: unknown;
   /** what the pool was opened with, cloned */
   readonly options: O;
   /**

@@ -3,6 +3,7 @@
  * people, at most a moment old.
  */
 import { nowMs } from '../clock.ts';
+import { rangeError } from '../errors.ts';
 import { allocateShared, LINE, type Place } from '../shared-memory.ts';
 import type { CollectorReport } from './collector.ts';
 
@@ -55,6 +56,12 @@ export interface Episode {
   missed: number;
 }
 
+/** A worker's page, and how many of its episodes have ended. */
+export interface SavedPage {
+  readonly page: Float64Array;
+  readonly ended: number;
+}
+
 export class StatisticsPages {
   readonly #share: StatisticsShare;
   readonly #pages: Float64Array[];
@@ -104,6 +111,20 @@ export class StatisticsPages {
       }
     }
     return { next, missed, episodes };
+  }
+
+  /** A worker's page as it is, for restore(). */
+  saved(worker: number): SavedPage {
+    return { page: (this.#pages[worker] as Float64Array).slice(), ended: this.ended(worker) };
+  }
+  /** Before the worker's thread is started. */
+  restore(worker: number, { page, ended }: SavedPage): void {
+    const into = this.#pages[worker] as Float64Array;
+    if (!(page instanceof Float64Array) || page.length !== into.length)
+      throw rangeError(`the statistics of collector ${worker} are not those of this version`);
+    into.set(page);
+    into[SINCE] = 0;
+    Atomics.store(this.#ended, worker * LINE, ended | 0);
   }
 
   /** Of each worker, when the collect() under way began; 0 for none. */

@@ -37,9 +37,14 @@ function told(what: string, error: unknown): unknown {
 
 /**
  * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then flushes the folder. Until then
- * `path` is what it was. When anything fails the file beside is removed.
+ * `path` is what it was. When anything fails the file beside is removed. `named: false` leaves the folder to a later one.
  */
-export async function writeWhole(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<void> {
+export async function writeWhole(
+  what: string,
+  path: string,
+  fill: (put: Put) => Promise<void>,
+  { named = true } = {},
+): Promise<void> {
   const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {
     const file = await open(beside, 'wx');
@@ -50,7 +55,7 @@ export async function writeWhole(what: string, path: string, fill: (put: Put) =>
       await unlink(beside).catch(() => {}); // what went wrong first is told
       throw error;
     }
-    await flushFolder(dirname(path));
+    if (named) await flushFolder(dirname(path));
   } catch (error) {
     throw told(what, error);
   }
@@ -80,7 +85,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /** A new name is safe only when its folder is. */
-async function flushFolder(path: string): Promise<void> {
+export async function flushFolder(path: string): Promise<void> {
   if (process.platform === 'win32') return; // folders are no files there
   const folder = await open(path);
   try {

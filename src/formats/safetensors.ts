@@ -1,7 +1,7 @@
 /** Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep weights in. */
 import { shown } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
-import { checkPath, reading, writeWhole } from './files.ts';
+import { checkPath, type Put, reading, writeWhole } from './files.ts';
 import { headerLength, LENGTH, makeHeader, type Placed, parseHeader } from './safetensors-header.ts';
 import {
   bytesOf,
@@ -72,11 +72,21 @@ export async function writeSafetensors(
   metadata: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const to = checkPath('writeSafetensors', path);
-  const { header, sorted } = makeHeader('writeSafetensors', tensors, metadata);
-  await writeWhole(`writeSafetensors: '${to}'`, to, async (put) => {
+  const fill = fillSafetensors('writeSafetensors', tensors, metadata);
+  await writeWhole(`writeSafetensors: '${to}'`, to, fill);
+}
+
+/** What puts the bytes of such a file, for who writes it. Throws as encodeSafetensors() does. */
+export function fillSafetensors(
+  what: string,
+  tensors: NamedTensors,
+  metadata: Readonly<Record<string, string>> = {},
+): (put: Put) => Promise<void> {
+  const { header, sorted } = makeHeader(what, tensors, metadata);
+  return async (put) => {
     await put(header);
     for (const { data } of sorted) for (const part of bytesOf(data)) await put(part);
-  });
+  };
 }
 
 /**

@@ -4,6 +4,7 @@ import { nowMs } from '../clock.ts';
 import { stateError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import type { PipelineParts } from './parts.ts';
+import type { Hold } from './standstill.ts';
 import { Statistics, type Summary } from './summary.ts';
 
 export interface RunOptions {
@@ -38,6 +39,8 @@ interface RunPlan extends RunOptions {
   scalarNames: readonly string[];
   /** what the next batch waits for, in words */
   waitingFor: () => string;
+  /** somebody may want the run to stand still between two ticks */
+  hold: Hold;
   warn: (text: string) => void;
 }
 
@@ -98,22 +101,41 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   ring.startRun({ firstSequence, firstTick: plan.firstTick, ticks: signal?.aborted ? 0 : ticks, rows, publishEvery });
   let aborted = false;
   let pausing = false;
+  /** requests are paused because somebody wants it to stand still */
+  let standing = false;
+  const { hold } = plan;
+  const stand = () => {
+    standing = true;
+    ring.header.pause();
+    parts.step();
+  };
+  const goOn = () => {
+    standing = false;
+    ring.resume(first + ticks);
+  };
   // Ends in three steps: the ticks are through (or the signal or a listener ends it), requester and replay have paused,
   // every slot is Free.
   const over = () => {
     aborted ||= signal?.aborted ?? false;
-    if (!pausing && (aborted || thrown !== null || ring.finished - first >= ticks)) {
+    if (hold.held) return false;
+    if (standing && !hold.wanted) goOn();
+    if (!pausing && !standing && (aborted || thrown !== null || ring.finished - first >= ticks)) {
       pausing = true;
       ring.header.pause();
       parts.step();
     }
-    if (!pausing) return false;
+    if (!pausing && !standing && hold.wanted) stand();
+    if (!pausing && !standing) return false;
+    // Poll rings when the last of what was requested is over.
+    if (standing) ring.header.setGoal(ring.next);
     // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
     const answered = ring.header.paused;
     if (!ring.idle) return false;
     // Replay answers once nothing is under way; only the client reads the answer.
     if (!answered) ring.bells.of('replay').ring();
-    return answered;
+    if (!answered || pausing) return answered;
+    hold.tell(true);
+    return false;
   };
   try {
     await parts.until(over, { look });

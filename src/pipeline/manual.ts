@@ -7,7 +7,7 @@ import { nowMs } from '../clock.ts';
 import type { DeviceEvent, Stream } from '../device/device.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Ring } from '../ring/ring.ts';
-import { Field, SlotState } from '../ring/slot.ts';
+import { Field, PACKED, SlotState } from '../ring/slot.ts';
 import type { Batch, Slots } from './slots.ts';
 
 interface Asked {
@@ -24,6 +24,13 @@ export class ManualTicks {
   #hot: Asked | null = null;
   /** the last tick that was asked for; ticks only go up */
   #last = -1;
+
+  /** requests wait for letGo() */
+  #held = false;
+  #asks: (() => void)[] = [];
+  /** of an earlier run: a tick that was asked for there, and its batch */
+  #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
+  #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
 
   /** the stream the hot batch was ordered on */
   #sampledOn: Stream | null = null;
@@ -71,8 +78,32 @@ export class ManualTicks {
     const sequence = ring.next;
     this.#pending = { tick: tickId, slot, sequence };
     this.#last = tickId;
-    ring.askTick({ tick: tickId, rows: this.#sampleCount, leastPtr }, sequence);
+    const kept = this.#kept?.tick === tickId ? this.#kept : null;
+    this.#kept = null;
+    const request = { tick: tickId, rows: this.#sampleCount, leastPtr: kept ? PACKED : leastPtr };
+    const ask = () => {
+      // The slot is Free and nothing is asked for: nobody else writes its half.
+      if (kept) this.#batchBytes(slot).set(kept.bytes);
+      ring.askTick(request, sequence);
+    };
+    if (this.#held) this.#asks.push(ask);
+    else ask();
     return true;
+  }
+
+  /** Nothing is asked for until letGo(). */
+  hold(): void {
+    this.#held = true;
+  }
+  letGo(): void {
+    this.#held = false;
+    for (const ask of this.#asks.splice(0)) ask();
+  }
+
+  /** A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is asked for. */
+  keep(kept: { readonly tick: number; readonly bytes: Uint8Array }, batchBytes: (slot: number) => Uint8Array): void {
+    this.#kept = kept;
+    this.#batchBytes = batchBytes;
   }
 
   ready(asked: Asked): boolean {
@@ -87,6 +118,8 @@ export class ManualTicks {
   /** Throws while a tick is under way. */
   checkOver(what: string): void {
     if (this.#pending || this.#hot) throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
+    if (this.#kept)
+      throw stateError('RUNNING', `tick ${this.#kept.tick} was prepared when it was saved: sample it before ${what}`);
   }
 
   /** Throws while another tick is hot. */

@@ -5,14 +5,14 @@
 import { EventEmitter } from 'eventemitter3';
 import type { Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
+import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
 import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
 import type { BatchFields } from '../trajectories/samples.ts';
 import type { StepFields } from '../trajectories/schema.ts';
 import type { View } from '../trajectories/views.ts';
-import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
+import { checkSignal, type WaitOptions } from '../wait/wait.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
@@ -20,14 +20,25 @@ import { History, type PipelineEvents, type Tick } from './history.ts';
 import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
+import { ManualCalls } from './manual-calls.ts';
 import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
+import { Positions } from './position.ts';
 import type { Batch, Slots } from './slots.ts';
+import { Standstill } from './standstill.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
 /** Its parts, for tests that end its threads or hold its streams; not exported from the package. */
-export let insideOf: (pipeline: ReplayPipeline) => { threads: ActorThreads | null; slots: Slots; buffer: ReplayBuffer };
+export let insideOf: (pipeline: ReplayPipeline) => {
+  threads: ActorThreads | null;
+  slots: Slots;
+  buffer: ReplayBuffer;
+  /** for checkpoints */
+  standstill: Standstill;
+  positions: Positions;
+  parts: PipelineParts;
+};
 
 /** `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers. */
 export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
@@ -38,15 +49,19 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   readonly #options: CheckedOptions;
   readonly #parts: PipelineParts;
   readonly #manual: ManualTicks;
+  readonly #calls: ManualCalls;
   readonly #history: History;
+  readonly #standstill: Standstill;
   #graphs: GraphExec[] = [];
-  #running = false;
   #closed: Promise<void> | null = null;
 
   static {
     insideOf = (pipeline) => {
       const { threads, slots } = pipeline.#parts;
-      return { threads, slots, buffer: pipeline.#options.source.buffer as ReplayBuffer };
+      const buffer = pipeline.#options.source.buffer as ReplayBuffer;
+      const standstill = pipeline.#standstill;
+      const positions = new Positions(pipeline.#parts, pipeline.#manual, standstill, pipeline.#options);
+      return { threads, slots, buffer, standstill, positions, parts: pipeline.#parts };
     };
   }
 
@@ -86,6 +101,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       throw error;
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
+    this.#standstill = new Standstill(this.#parts, this.#manual);
+    const given = { parts: this.#parts, source: options.source, manual: this.#manual, standstill: this.#standstill };
+    this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
     const manifest = manifestOf(this.#parts.slots.backend, options);
     this.transferManifest = manifest;
     this.#history = new History(this.#parts.ring, this, trace?.of(manifest, options) ?? null);
@@ -97,34 +115,22 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    * Another tick while one is pending throws, so does one that is hot or over.
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
-    this.#check(tickId, sampleCount);
-    const { source } = this.#options;
-    const least = minSnapshotPtr === undefined ? source.buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
-    if (this.#manual.pending === null) source.checkFilled(least);
-    return this.#manual.start(tickId, Math.max(1, least));
+    return this.#calls.start(tickId, sampleCount, minSnapshotPtr);
   }
 
   /** True when that tick's batch is on the device; false for any other tick. */
   batchReady(tickId: number, sampleCount: number): boolean {
-    this.#check(tickId, sampleCount);
-    return this.#manual.batchReady(tickId);
+    return this.#calls.ready(tickId, sampleCount);
   }
 
   /** Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never blocks the thread. */
-  async waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
-    checkKeys('waitUntilReady', options, ['timeoutMs', 'signal']);
-    checkTimeout(options.timeoutMs);
-    checkSignal(options.signal);
-    if (this.#readyOrStart(tickId, sampleCount)) return true;
-    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+  waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
+    return this.#calls.wait(tickId, sampleCount, options);
   }
 
   /** The same for worker threads, blocking; refuses on the main thread when it would have to wait. */
   waitUntilReadySync(tickId: number, sampleCount: number, options: { timeoutMs?: number } = {}): boolean {
-    checkKeys('waitUntilReadySync', options, ['timeoutMs']);
-    checkTimeout(options.timeoutMs);
-    if (this.#readyOrStart(tickId, sampleCount)) return true;
-    return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
+    return this.#calls.waitSync(tickId, sampleCount, options);
   }
 
   /**
@@ -135,20 +141,13 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
   /** With a time-out: null when it is over first. */
   sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch<F> | null>;
-  async sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch<F> | null> {
-    this.#check(tickId, sampleCount);
-    this.#manual.checkSample(tickId);
-    const stream = this.#parts.slots.device.currentStream;
-    const ready = await this.waitUntilReady(tickId, sampleCount, options);
-    return ready ? (this.#manual.sample(tickId, stream) as Batch<F>) : null;
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch<F> | null> {
+    return this.#calls.sample(tickId, sampleCount, options) as Promise<Batch<F> | null>;
   }
 
   /** The same for worker threads, blocking. */
   sampleLargeBatchSync(tickId: number, sampleCount: number): Batch<F> {
-    this.#check(tickId, sampleCount);
-    this.#manual.checkSample(tickId);
-    this.waitUntilReadySync(tickId, sampleCount);
-    return this.#manual.sample(tickId, this.#parts.slots.device.currentStream) as Batch<F>;
+    return this.#calls.sampleSync(tickId, sampleCount) as Batch<F>;
   }
 
   /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
@@ -187,6 +186,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);
+    do {
+      this.#checkFree('run()');
+      if (this.#standstill.standing) await this.#standstill.passed({});
+    } while (this.#standstill.standing);
     this.#checkFree('run()');
     const { ring } = this.#parts;
     checkCaptured(options, this.#graphs.length, ring.run.hasWeights);
@@ -195,13 +198,14 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
+      hold: this.#standstill.hold,
     };
-    this.#running = true;
+    this.#standstill.begin();
     try {
       return await runTicks(this.#parts, plan, (statistics) => this.#history.tell(statistics));
     } finally {
-      this.#running = false;
       this.#manual.skipTo(firstTick + (ring.next - first) - 1);
+      this.#standstill.over();
     }
   }
 
@@ -279,21 +283,11 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   #checkNotRunning(): void {
     this.#parts.checkRunning();
-    if (this.#running) throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
-  }
-  #check(tickId: number, sampleCount: number): void {
-    this.#manual.check(tickId, sampleCount);
-    this.#checkNotRunning();
+    if (this.#standstill.running)
+      throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
   }
   #checkFree(what: string): void {
     this.#checkNotRunning();
     this.#manual.checkOver(what);
-  }
-
-  #readyOrStart(tickId: number, sampleCount: number): boolean {
-    this.#check(tickId, sampleCount);
-    if (this.#manual.batchReady(tickId)) return true;
-    if (this.#manual.pending?.tick !== tickId) this.startPrepare(tickId, sampleCount);
-    return false;
   }
 }

@@ -158,14 +158,37 @@ export class BatchSource {
     ring.setBeta(beta);
   }
 
+  /** Updates of sequences before this one are in the tree; 0 without a tree. */
+  get applied(): number {
+    return this.#handle === null ? 0 : this.#facts()[5]!;
+  }
+  /** A restored tree goes on with the updates from this sequence on. */
+  goOn(applied: number): void {
+    if (this.#handle !== null) lanesAddon().beginUpdates((this.#share as SharedView).tree!, applied);
+  }
+  /** What came home with the slot's last batch. */
+  comeHome(halves: HostHalves, slot: number): { ids: Float64Array; priorities: Float32Array } {
+    const { idsAt } = this.#share as SharedView;
+    return { ids: halves.ids(slot, idsAt, this.rows).slice(), priorities: halves.priorities(slot).slice() };
+  }
+  /** The same, as if it had come home just now. */
+  bringHome(halves: HostHalves, slot: number, update: { ids: Float64Array; priorities: Float32Array }): void {
+    halves.ids(slot, (this.#share as SharedView).idsAt, this.rows).set(update.ids);
+    halves.priorities(slot).set(update.priorities);
+  }
+  #facts(): Float64Array {
+    const facts = new Float64Array(6);
+    lanesAddon().inspectTree(this.#handle as ViewHandle, false, undefined, facts);
+    return facts;
+  }
+
   /** What priorities came home and were not taken up by a later draw: applies them, in order. Pack has stopped. */
   applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
     if (this.#handle === null) return;
     const { tree, idsAt } = this.#share as SharedView;
-    const facts = new Float64Array(6);
-    lanesAddon().inspectTree(this.#handle, false, undefined, facts);
+    const { applied } = this;
     for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
-      if (sequence < facts[5]!) continue;
+      if (sequence < applied) continue;
       lanesAddon().updateTree(this.#handle, halves.ids(slot, idsAt, this.rows), halves.priorities(slot), this.rows);
       lanesAddon().beginUpdates(tree!, sequence + 1);
     }

@@ -66,6 +66,11 @@ export class HostHalves {
   params(slot: number): Float64Array {
     return this.#params[slot] as Float64Array;
   }
+  /** Params and rows: what moves to the device. */
+  batchBytes(slot: number): Uint8Array {
+    const at = slot * this.stride;
+    return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);
+  }
   /** One float64: sequence + 1 of the update that the slot's graph was last through with (I8). */
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;

@@ -185,6 +185,19 @@ export class Ring {
     return lowest;
   }
 
+  /**
+   * Nothing was ever asked for, and requests are paused: sequences go on from this one, in the slots as they come. Only the client
+   * reads a Free slot's sequence then, and no role's place moves.
+   */
+  startAt(sequence: number): void {
+    const first = this.seatOf(SlotState.Free);
+    for (let i = 0; i < this.depth; i++) {
+      const slot = (first + i) % this.depth;
+      this.record(slot)[Field.sequence] = sequence + i;
+      Atomics.store(this.#slots, slot * LINE, packWord(sequence + i, SlotState.Free));
+    }
+  }
+
   /** Every slot is Free. */
   get idle(): boolean {
     for (let slot = 0; slot < this.depth; slot++) if (this.state(slot) !== SlotState.Free) return false;
@@ -213,7 +226,11 @@ export class Ring {
 
   startRun(run: RunRequest): void {
     this.run.setRun(run);
-    this.header.setGoal(run.ticks < FARTHEST_GOAL ? run.firstSequence + run.ticks : null);
+    this.resume(run.firstSequence + run.ticks);
+  }
+  /** A run that was paused and not ended goes on, to the sequence `end`. */
+  resume(end: number): void {
+    this.header.setGoal(end - this.finished < FARTHEST_GOAL ? end : null);
     this.header.setMode(Mode.autonomous);
     this.bells.ringAll();
   }

@@ -69,7 +69,7 @@ export const Field = {
   rows: 2,
   /** low 32 bits of the tick's seed: all that torch's CPU generator looks at */
   seed: 3,
-  /** pack waits until the buffer's ptr reaches it */
+  /** pack waits until the buffer's ptr reaches it; PACKED: it has nothing to do */
   leastPtr: 4,
   /** 1 when replay is to publish the weights behind this tick */
   publish: 5,
@@ -102,6 +102,8 @@ export const Field = {
   maxPriority: 23,
 } as const;
 export const RECORD_FIELDS = 24;
+/** In place of leastPtr: params and rows lie in the host half already, from an earlier run. */
+export const PACKED = -1;
 
 /** Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes them beside the rows. */
 export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5 } as const;

@@ -16,7 +16,7 @@ interface LanesAddon {
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
   /** `fields`: offset, bytes and whether it is an observation, of each */
-  openWriter(lanes: LanesHandle, first: number, count: number, fields: Uint32Array): WriterHandle;
+  openWriter(lanes: LanesHandle, first: number, count: number, fields: Uint32Array, resume: boolean): WriterHandle;
   /** 1, or 0 when the limiter says not yet */
   addSteps(
     writer: WriterHandle,

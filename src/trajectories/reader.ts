@@ -139,6 +139,10 @@ export class BufferReader {
     lanesAddon().updateTree(this.#drawn.handle, ids, values, ids.length);
   }
 
+  /** Whose tree follows this buffer; null before one was used. */
+  get sampler(): PrioritizedSampler | null {
+    return this.#sampler;
+  }
   /** Binds a sampler to this buffer and a view, unless it is; what native code needs of it. */
   bind(sampler: PrioritizedSampler, view: View): { tree: Float64Array; handle: ViewHandle } {
     this.checkView(view);

@@ -2,14 +2,16 @@
  * Experience that has an order, in shared memory: each environment's steps in a ring of their own. The bytes and who may touch
  * them are drawn in native/rows/lanes.hpp; this file checks arguments, calls it and rings.
  */
+import type { Ledger } from '../buffer/ledger.ts';
 import { RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
-import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { closedError, rangeError, stateError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, LINE, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { giveWord, nextClaim, takeWord } from '../wait/claim.ts';
 import { type LanesHandle, lanesAddon } from './lanes-addon.ts';
+import { lanesLedger } from './ledger.ts';
 import type { PrioritizedSampler } from './prioritized.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
@@ -45,6 +47,8 @@ export let insideOfTrajectories: (buffer: TrajectoryBuffer) => {
   /** for native code that draws by itself; keep it referenced as long as it does */
   readonly memory: Float64Array;
   readonly reader: BufferReader;
+  /** for checkpoints */
+  readonly ledger: Ledger;
 };
 
 export class TrajectoryBuffer<S extends StepFields = StepFields> {
@@ -66,7 +70,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   #handle: LanesHandle | null;
 
   static {
-    insideOfTrajectories = (buffer) => ({ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader });
+    insideOfTrajectories = (buffer) => ({
+      ...{ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader },
+      ledger: lanesLedger(buffer, buffer.#memory),
+    });
   }
 
   private constructor(key: unknown, shared: SharedTrajectoryBuffer<S>) {
@@ -156,11 +163,14 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
 
   /**
    * Takes lanes for this thread until close(), or its end; all of them by default. Throws ERR_HOTSLOT_STATE_BUSY, and takes none,
-   * where one has a living writer. What a writer before left unfinished stays an unended episode.
+   * where one has a living writer. What a writer before left unfinished stays an unended episode, unless `resume` says that this
+   * one goes on with it: its first step of a lane is the one behind the last that the lane has.
    */
-  writer(options: { firstLane?: number; lanes?: number } = {}): TrajectoryWriter<S> {
+  writer(options: { firstLane?: number; lanes?: number; resume?: boolean } = {}): TrajectoryWriter<S> {
     const handle = this.#open();
-    checkKeys('writer', options, ['firstLane', 'lanes']);
+    checkKeys('writer', options, ['firstLane', 'lanes', 'resume']);
+    const { resume = false } = options;
+    checkFlag('resume', resume);
     const firstLane = checkCount('firstLane', options.firstLane ?? 0, 0, this.lanes - 1);
     const lanes = checkCount('lanes', options.lanes ?? this.lanes - firstLane, 1, this.lanes - firstLane);
     const words = this.#claims;
@@ -177,7 +187,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const table = this.layout.fields.flatMap(({ offset, bytes, observation }) => [offset, bytes, observation ? 1 : 0]);
     return new TrajectoryWriter<S>(OURS, {
       ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
-      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table)),
+      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table), resume),
       claims: { words, at, claim },
     } satisfies WriterSetup);
   }

@@ -1,0 +1,161 @@
+// The part of rows.node that checkpoints call: ranges of rows and places out of memory that others go on writing, and
+// into memory that nobody uses yet; and the lock of a folder. Arguments were checked in JavaScript, here only what
+// memory safety needs.
+#include <fcntl.h>
+#include <napi.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "rows/held.hpp"
+#include "rows/lanes.hpp"
+#include "rows/limiter.hpp"
+#include "rows/priority_tree.hpp"
+#include "rows/rows.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+// Handles of buffers are binding.cpp's; here the memory itself is opened.
+Source source_of(Info info) {
+  const Bytes memory = require_bytes(info, 0, sizeof(Header));
+  const Source source = open(memory.data, memory.size);
+  if (source.header == nullptr) throw_js(info.Env(), argument("rows addon: this is no replay buffer's memory"));
+  return source;
+}
+
+Lanes lanes_of(Info info) {
+  const Bytes memory = require_bytes(info, 0, sizeof(LanesHeader));
+  const Lanes lanes = open_lanes(memory.data, memory.size);
+  if (lanes.header == nullptr) throw_js(info.Env(), argument("rows addon: this is no trajectory buffer's memory"));
+  return lanes;
+}
+
+uint64_t lane_of(Info info, const Lanes& lanes) {
+  const uint64_t lane = whole(info, 1);
+  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  return lane;
+}
+
+// (memory, from, count, out) → the lowest row that is whole in out
+Napi::Value read_rows_js(Info info) {
+  const Source source = source_of(info);
+  const uint64_t count = whole(info, 2);
+  uint8_t* out = require_bytes(info, 3, count * source.row_bytes).data;
+  return Napi::Number::New(info.Env(), double(read_rows(source, whole(info, 1), count, out)));
+}
+
+// (memory, from, count, bytes)
+void put_rows_js(Info info) {
+  const Source source = source_of(info);
+  const uint64_t count = whole(info, 2);
+  put_rows(source, whole(info, 1), count, require_bytes(info, 3, count * source.row_bytes).data);
+}
+
+// (memory, rows ever committed)
+void set_rows_js(Info info) { set_rows(source_of(info), whole(info, 1)); }
+
+// (memory, lane, from, count, out) → the lowest place that is whole in out
+Napi::Value read_range_js(Info info) {
+  const Lanes lanes = lanes_of(info);
+  const uint64_t count = whole(info, 3);
+  uint8_t* out = require_bytes(info, 4, count * saved_bytes(lanes)).data;
+  return Napi::Number::New(info.Env(), double(read_range(lanes, lane_of(info, lanes), whole(info, 2), count, out)));
+}
+
+// (memory, lane, from, count, bytes)
+void put_range_js(Info info) {
+  const Lanes lanes = lanes_of(info);
+  const uint64_t count = whole(info, 3);
+  put_range(lanes, lane_of(info, lanes), whole(info, 2), count,
+            require_bytes(info, 4, count * saved_bytes(lanes)).data);
+}
+
+// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last note.
+constexpr size_t lane_numbers = 5;
+static_assert(sizeof(Note) == 2 * sizeof(double));
+
+// (memory, out of lane_numbers float64 a lane)
+void lane_states(Info info) {
+  const Lanes lanes = lanes_of(info);
+  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane, out += lane_numbers) {
+    const LaneState state = lane_state(lanes, lane);
+    out[0] = double(state.from);
+    out[1] = double(state.to);
+    out[2] = double(state.steps);
+    std::memcpy(out + 3, &state.last, sizeof state.last);
+  }
+}
+
+// (memory, what lane_states() gave)
+void set_lane_states(Info info) {
+  const Lanes lanes = lanes_of(info);
+  const auto* in = reinterpret_cast<const double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane, in += lane_numbers) {
+    LaneState state{uint64_t(in[0]), uint64_t(in[1]), uint64_t(in[2]), {}};
+    std::memcpy(&state.last, in + 3, sizeof state.last);
+    set_lane(lanes, lane, state);
+  }
+}
+
+// (tree's memory, leaves, lanes)
+void adopt_tree(Info info) {
+  const uint64_t leaves = whole(info, 1), lanes = whole(info, 2);
+  PriorityTree(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes).adopt();
+}
+
+// (limiter's memory, rows inserted, rows sampled): nobody uses it yet
+void set_limiter(Info info) {
+  auto& limiter = *reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data);
+  limiter.admitted.store(whole(info, 1));
+  limiter.inserts.store(whole(info, 1));
+  limiter.samples.store(whole(info, 2));
+}
+
+// A file that this process has locked; the system lets go of it when the descriptor goes, however the process ends.
+struct Lock {
+  int fd;
+  explicit Lock(int given) : fd(given) {}
+  Lock(Lock&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
+  Lock& operator=(Lock&&) = delete;
+  ~Lock() { release(); }
+  void release() {
+    if (fd >= 0) ::close(std::exchange(fd, -1));
+  }
+};
+
+// (path, anything) → handle; null when another has it; else the system's words
+Napi::Value lock_file(Info info) {
+  const std::string path = info[0].As<Napi::String>().Utf8Value();
+  Lock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.fd < 0) return Napi::String::New(info.Env(), std::strerror(errno));
+  while (flock(lock.fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return info.Env().Null();
+    if (errno != EINTR) return Napi::String::New(info.Env(), std::strerror(errno));
+  }
+  return hold(info, 1, std::move(lock));
+}
+
+void unlock_file(Info info) { held<Lock>(info, 0).release(); }
+
+}  // namespace
+
+void export_kept(Napi::Env env, Napi::Object exports) {
+  exports["readRows"] = Napi::Function::New(env, read_rows_js);
+  exports["putRows"] = Napi::Function::New(env, put_rows_js);
+  exports["setRows"] = Napi::Function::New(env, set_rows_js);
+  exports["readRange"] = Napi::Function::New(env, read_range_js);
+  exports["putRange"] = Napi::Function::New(env, put_range_js);
+  exports["laneStates"] = Napi::Function::New(env, lane_states);
+  exports["setLaneStates"] = Napi::Function::New(env, set_lane_states);
+  exports["adoptTree"] = Napi::Function::New(env, adopt_tree);
+  exports["setLimiter"] = Napi::Function::New(env, set_limiter);
+  exports["lockFile"] = Napi::Function::New(env, lock_file);
+  exports["unlockFile"] = Napi::Function::New(env, unlock_file);
+}
+
+}  // namespace hotslot::rows

@@ -1,0 +1,56 @@
+/** What has to be the same where a part is restored, in words and numbers that a person can compare. */
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import type { NamedTensors } from '../formats/tensors.ts';
+import { insideOf } from '../pipeline/replay-pipeline.ts';
+import { insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
+import { insideOfTrajectories, type TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import { specOf } from '../trajectories/views.ts';
+import type { PlainRecord } from './manifest.ts';
+import type { KnownParts } from './parts.ts';
+
+const plain = (value: unknown) => JSON.parse(JSON.stringify(value)) as PlainRecord;
+const kindOf = (dtype: string, shape: readonly number[]) => `${dtype}[${shape.join('×')}]`;
+
+export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecord {
+  const ofRows = buffer instanceof ReplayBuffer;
+  const fields = ofRows ? Object.values(buffer.layout.fields) : buffer.layout.fields;
+  return {
+    kind: ofRows ? 'ReplayBuffer' : 'TrajectoryBuffer',
+    capacity: buffer.capacity,
+    ...(ofRows ? {} : { lanes: buffer.lanes }),
+    fields: Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, kindOf(dtype, shape)])),
+  };
+}
+
+/** By whose priorities the buffer's steps are drawn; null where by nobody's. */
+export function samplerOf(buffer: KnownParts['buffer']): PrioritizedSampler | null {
+  if (buffer === undefined || buffer instanceof ReplayBuffer) return null;
+  return insideOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
+}
+
+export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
+  const { alpha, epsilon, normalise } = sampler;
+  const { signature: _, ...view } = specOf(insideOfSampler(sampler).binding!.view);
+  return { alpha, epsilon, normalise, view: plain(view) };
+}
+
+export function learnerFacts(learner: object, state: NamedTensors): PlainRecord {
+  const entries = Object.entries(state).map(([name, { dtype, shape }]) => [name, kindOf(dtype, shape)]);
+  return { kind: learner.constructor?.name ?? 'object', state: Object.fromEntries(entries) as PlainRecord };
+}
+
+/** Of every part but the learner, whose state is told with it. */
+export function factsOf({ buffer, limiter, mailbox, pipeline }: KnownParts): Record<string, PlainRecord> {
+  const facts: Record<string, PlainRecord> = {};
+  if (buffer) {
+    const sampler = samplerOf(buffer);
+    facts.buffer = { ...bufferFacts(buffer), ...(sampler ? { priorities: samplerFacts(sampler) } : {}) };
+  }
+  if (limiter) {
+    const { samplesPerInsert, minSize, errorBuffer, gateAdd } = limiter;
+    facts.limiter = { samplesPerInsert, minSize, errorBuffer, gateAdd };
+  }
+  if (mailbox) facts.mailbox = { length: mailbox.length };
+  if (pipeline) facts.pipeline = plain(insideOf(pipeline).positions.facts);
+  return facts;
+}

@@ -1,0 +1,122 @@
+/** The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names any more. */
+import { mkdir, readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { keptAddon, type LockHandle } from '../buffer/kept-addon.ts';
+import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
+import { crc32 } from '../formats/crc32.ts';
+import { checkPath, flushFolder, type Put, type Reading, reading, writeWhole } from '../formats/files.ts';
+
+/** What a manifest knows of a file. */
+export interface FileFacts {
+  readonly file: string;
+  readonly bytes: number;
+  readonly crc32: number;
+}
+
+export const MANIFEST = 'checkpoint.json';
+const LOCK = 'lock';
+/** Names that are this package's to write and to remove. */
+const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
+/** What a write that was cut off leaves beside. */
+const beside = /\.[0-9a-f]{12}\.tmp$/;
+
+const isOurs = (name: string) => {
+  const whole = name.replace(beside, '');
+  return ours.test(whole) || (whole === MANIFEST && whole !== name);
+};
+
+/** The first bytes of a file are looked at with the rest: a piece at a time. */
+const PIECE = 1 << 20;
+
+export class Folder {
+  readonly path: string;
+  #lock: LockHandle | null = null;
+
+  constructor(what: string, path: unknown) {
+    if (path instanceof URL || typeof path === 'string') this.path = checkPath(what, path);
+    else throw typeError(`${what} takes a folder's path`);
+  }
+
+  /** Names in it; null when it is not there. Throws unless it is a folder. */
+  async names(): Promise<string[] | null> {
+    try {
+      return await readdir(this.path);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT') return null;
+      throw unavailableError(`'${this.path}' cannot be read as a folder: ${message}`, undefined, error);
+    }
+  }
+
+  /** Whether it holds a checkpoint; throws where it holds something else. */
+  async holdsOne(): Promise<boolean> {
+    const names = (await this.names()) ?? [];
+    if (names.includes(MANIFEST)) return true;
+    const other = names.find((name) => name !== LOCK && !isOurs(name));
+    if (other !== undefined)
+      throw rangeError(`'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`);
+    return false;
+  }
+
+  async make(): Promise<void> {
+    try {
+      await mkdir(this.path, { recursive: true });
+    } catch (error) {
+      throw unavailableError(`'${this.path}' cannot be made: ${(error as Error).message}`, undefined, error);
+    }
+  }
+
+  /** Nobody else saves there until unlock(). `reads`: a folder that cannot be written needs no lock. */
+  lock({ reads = false } = {}): void {
+    const lock = keptAddon().lockFile(join(this.path, LOCK), new Uint8Array(1));
+    if (lock === null)
+      throw stateError(
+        'BUSY',
+        `'${this.path}' is in use: another checkpoint is open there, in this process or another`,
+      );
+    if (typeof lock !== 'string') this.#lock = lock;
+    else if (!reads) throw unavailableError(`'${this.path}' cannot be locked for saving: ${lock}`);
+  }
+  unlock(): void {
+    if (this.#lock) keptAddon().unlockFile(this.#lock);
+    this.#lock = null;
+  }
+
+  /** Writes a file as a whole. Its bytes are on the disk when this resolves, its name when the manifest is written behind it. */
+  async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
+    let [bytes, sum] = [0, 0];
+    const counted = (put: Put) =>
+      fill(async (part) => {
+        bytes += part.length;
+        sum = crc32(part, sum);
+        await put(part);
+      });
+    const path = join(this.path, file);
+    if (file === MANIFEST) await flushFolder(this.path);
+    await writeWhole(`'${path}'`, path, counted, { named: file === MANIFEST });
+    return { file, bytes, crc32: sum };
+  }
+
+  /** Throws unless the file is as it was written. `use` sees the bytes first, in order, of a file of the right length. */
+  async read({ file, bytes, crc32: expected }: FileFacts, use: (piece: Uint8Array) => void): Promise<void> {
+    const path = join(this.path, file);
+    let sum = 0;
+    await reading(`'${path}'`, path, async ({ size, read }: Reading) => {
+      if (size !== bytes) throw rangeError(`'${path}' is damaged: it has ${size} bytes, ${bytes} were written`);
+      const piece = new Uint8Array(Math.min(PIECE, size));
+      for (let at = 0; at < size; at += piece.length) {
+        const part = piece.subarray(0, Math.min(piece.length, size - at));
+        await read(part, at);
+        sum = crc32(part, sum);
+        use(part);
+      }
+    });
+    if (sum !== expected) throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
+  }
+
+  /** Removes what is this package's and not in `keep`. What cannot be removed stays until the next time. */
+  async clean(keep: ReadonlySet<string>): Promise<void> {
+    for (const name of (await this.names()) ?? [])
+      if (isOurs(name) && !keep.has(name)) await unlink(join(this.path, name)).catch(() => {});
+  }
+}

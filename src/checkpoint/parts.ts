@@ -1,0 +1,88 @@
+/** What a checkpoint is made of: the parts that a caller names, and what may be said of each. */
+import type { Ledger } from '../buffer/ledger.ts';
+import { RateLimiter } from '../buffer/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { checkKeys, shown } from '../checks.ts';
+import { CollectorPool } from '../collectors/collector-pool.ts';
+import { rangeError, typeError } from '../errors.ts';
+import type { NamedTensors } from '../formats/tensors.ts';
+import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+
+/** A learner of hotslot/learner, or one of your own: everything that its later updates depend on, and back. */
+export interface CheckpointLearner {
+  state(): Promise<NamedTensors> | NamedTensors;
+  loadState(state: NamedTensors): void | Promise<void>;
+}
+
+/** What steps environments in your own thread, and says where it is: anything that structured cloning takes. */
+export interface CheckpointCollectors {
+  state(): unknown;
+  loadState(state: unknown): void | Promise<void>;
+}
+
+export interface CheckpointParts {
+  /** its rows or trajectories, and the priorities of those */
+  buffer?: ReplayBuffer | TrajectoryBuffer;
+  /** weights, moments, generators, counts */
+  learner?: CheckpointLearner;
+  /** ticks, sequences, priorities that are not in the tree yet, a batch that waits for its caller */
+  pipeline?: ReplayPipeline;
+  /** its counts; the buffer's own, where it has one, need not be named */
+  limiter?: RateLimiter;
+  /** its newest version */
+  mailbox?: WeightMailbox;
+  /** what they say of themselves. Of a pool, saved only: open the pool anew with `resume` from what restore() gives */
+  collectors?: CollectorPool | CheckpointCollectors;
+  /** whatever else the run needs, or a function that gives it, called between two ticks: anything that structured cloning takes */
+  extra?: unknown;
+}
+
+/** Checked, and with what follows from them. */
+export interface KnownParts {
+  readonly buffer: CheckpointParts['buffer'] | undefined;
+  readonly learner: CheckpointLearner | undefined;
+  readonly pipeline: ReplayPipeline | undefined;
+  readonly limiter: RateLimiter | undefined;
+  readonly mailbox: WeightMailbox | undefined;
+  readonly collectors: CheckpointParts['collectors'] | undefined;
+  readonly extra: unknown;
+  readonly ledger: Ledger | null;
+}
+
+export function checkParts(what: string, given: object): KnownParts {
+  const { every: _, ...rest } = given as CheckpointParts & { every?: unknown };
+  checkKeys(what, rest, ['buffer', 'learner', 'pipeline', 'limiter', 'mailbox', 'collectors', 'extra']);
+  const { buffer, learner, pipeline, mailbox, collectors } = rest;
+  const must = (name: string, value: unknown, is: boolean, kind: string) => {
+    if (value !== undefined && !is) throw typeError(`${what}: ${name} must be ${kind}, got ${shown(value)}`);
+  };
+  const ofRows = buffer instanceof ReplayBuffer;
+  must('buffer', buffer, ofRows || buffer instanceof TrajectoryBuffer, 'a ReplayBuffer or a TrajectoryBuffer');
+  must('pipeline', pipeline, pipeline instanceof ReplayPipeline, 'a ReplayPipeline');
+  must('mailbox', mailbox, mailbox instanceof WeightMailbox, 'a WeightMailbox');
+  must('limiter', rest.limiter, rest.limiter instanceof RateLimiter, 'a RateLimiter');
+  const states = (part: CheckpointLearner | CheckpointCollectors | undefined) =>
+    typeof part?.state === 'function' && typeof part.loadState === 'function';
+  must('learner', learner, states(learner), 'a learner, or an object with state() and loadState()');
+  const pool = collectors instanceof CollectorPool;
+  must(
+    'collectors',
+    collectors,
+    pool || states(collectors as CheckpointCollectors),
+    'a CollectorPool, or an object with state() and loadState()',
+  );
+  if (Object.values(rest).every((part) => part === undefined))
+    throw typeError(`${what}: name what is to be kept: buffer, learner, pipeline, limiter, mailbox, collectors, extra`);
+  const limiter = rest.limiter ?? buffer?.limiter ?? undefined;
+  if (rest.limiter && buffer?.limiter && rest.limiter.share().memory !== buffer.limiter.share().memory)
+    throw rangeError(`${what}: the limiter is not the buffer's`);
+  const ledger =
+    buffer === undefined
+      ? null
+      : ofRows
+        ? insideOfBuffer(buffer as ReplayBuffer).ledger
+        : insideOfTrajectories(buffer as TrajectoryBuffer).ledger;
+  return { buffer, learner, pipeline, limiter, mailbox, collectors, extra: rest.extra, ledger };
+}

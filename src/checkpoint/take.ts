@@ -1,0 +1,110 @@
+/** Takes the parts as they are while nothing moves: everything but the buffer's places, which can be copied afterwards. */
+import { serialize } from 'node:v8';
+import type { LaneStates } from '../buffer/ledger.ts';
+import type { DType } from '../dtype.ts';
+import { typeError } from '../errors.ts';
+import { fillSafetensors } from '../formats/safetensors.ts';
+import type { NamedTensors, TensorData } from '../formats/tensors.ts';
+import { insideOf } from '../pipeline/replay-pipeline.ts';
+import { treeParts } from '../trajectories/ledger.ts';
+import { insideOfSampler } from '../trajectories/prioritized.ts';
+import { factsOf, learnerFacts, samplerOf } from './facts.ts';
+import type { FileFacts, Folder } from './folder.ts';
+import type { PartFacts, PartName } from './manifest.ts';
+import type { KnownParts } from './parts.ts';
+
+export interface Taken {
+  readonly parts: Partial<Record<PartName, PartFacts>>;
+  readonly tick: number;
+  /** of the buffer's lanes; null without one */
+  readonly lanes: LaneStates | null;
+  /** small arrays, by names that give() knows */
+  readonly arrays: NamedTensors;
+  /** of learner.state() */
+  readonly learner: NamedTensors | null;
+  /** what collectors and the caller keep, serialised */
+  readonly plain: Uint8Array | null;
+  /** files that had to be written while nothing moved */
+  readonly files: readonly FileFacts[];
+}
+
+/** `pool`: what the collectors of a pool say, which stand still too. */
+export async function take(known: KnownParts, folder: Folder, save: number, pool: unknown): Promise<Taken> {
+  const { buffer, ledger, limiter, mailbox, pipeline, learner, collectors, extra } = known;
+  const facts = factsOf(known);
+  const parts: Partial<Record<PartName, PartFacts>> = {};
+  const arrays: Record<string, TensorData> = {};
+  const files: FileFacts[] = [];
+  // All of this in one turn of the caller's thread: it may go on with something else at the first await.
+  const state = learner?.state();
+  let tick = -1;
+  const position = pipeline && insideOf(pipeline).positions.take();
+  if (position) {
+    const { updates, prepared, ...where } = position;
+    tick = where.tick;
+    parts.pipeline = { is: facts.pipeline!, ...where, updates: updates.length, prepared: prepared?.tick ?? null };
+    for (const [i, { ids, priorities }] of updates.entries()) {
+      arrays[`updates.${i}.ids`] = tensor('float64', ids);
+      arrays[`updates.${i}.priorities`] = tensor('float32', priorities);
+    }
+    if (prepared) arrays.prepared = tensor('uint8', prepared.bytes);
+  }
+  const lanes = ledger?.states() ?? null;
+  if (limiter) {
+    // The rows of a tick that waits for its caller are counted when it is asked for again.
+    const asked = position?.prepared ? (facts.pipeline!.sampleCount as number) : 0;
+    parts.limiter = { is: facts.limiter!, inserts: limiter.inserts, samples: limiter.samples - asked };
+  }
+  if (mailbox) {
+    const weights = new Float32Array(mailbox.length);
+    const version = mailbox.read(weights);
+    parts.mailbox = { is: facts.mailbox!, version };
+    if (version > 0) arrays.weights = tensor('float32', weights);
+  }
+  const kept: [string, unknown][] = [];
+  if (collectors) {
+    parts.collectors = { is: {} };
+    kept.push(['collectors', pool ?? (collectors as { state(): unknown }).state()]);
+  }
+  if (extra !== undefined) {
+    parts.extra = { is: {} };
+    kept.push(['extra', typeof extra === 'function' ? extra() : extra]);
+  }
+  const plain = serialised(kept);
+  plain.catch(() => {}); // told when it is awaited
+  if (buffer) {
+    const sampler = samplerOf(buffer);
+    const binding = sampler && insideOfSampler(sampler).binding;
+    if (binding && 'lanes' in buffer) {
+      const tree = treeParts(binding.tree, binding.leaves, buffer.lanes);
+      const { largest, stale, odd } = tree;
+      parts.buffer = { is: facts.buffer!, largest, stale, odd };
+      // Every tick changes it, and a copy would double it.
+      const held = { leaves: tensor('float64', tree.leaves), known: tensor('uint64', tree.known) };
+      files.push(await folder.write(`priorities-${save}.safetensors`, fillSafetensors('save', held)));
+    } else parts.buffer = { is: facts.buffer! };
+  }
+  const learned = state === undefined ? null : await state;
+  if (learner && learned) parts.learner = { is: learnerFacts(learner, learned) };
+  return { parts, tick, lanes, arrays, learner: learned, plain: await plain, files };
+}
+
+const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({ dtype, shape: [data.length], data });
+
+/** What is no promise is looked at at once: its arrays may be the caller's, which goes on. */
+async function serialised(kept: readonly (readonly [string, unknown])[]): Promise<Uint8Array | null> {
+  const each = kept.map(([name, value]) => [name, isPromise(value) ? value.then(bytesOf(name)) : bytesOf(name)(value)]);
+  const bytes = await Promise.all(each.map(async ([name, given]) => [name, await given] as const));
+  return bytes.length === 0 ? null : serialize(Object.fromEntries(bytes));
+}
+
+const isPromise = (value: unknown): value is Promise<unknown> =>
+  typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
+
+const bytesOf = (name: string) => (value: unknown) => {
+  try {
+    return serialize(value);
+  } catch (error) {
+    throw typeError(`${name} cannot be kept: ${(error as Error).message}; give what structured cloning takes`);
+  }
+};

@@ -1,0 +1,95 @@
+/** The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out its batch. */
+import { checkCount, checkKeys } from '../checks.ts';
+import type { Stream } from '../device/device.ts';
+import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
+import type { ManualTicks } from './manual.ts';
+import type { PipelineParts } from './parts.ts';
+import type { Batch } from './slots.ts';
+import type { BatchSource } from './source.ts';
+import type { Standstill } from './standstill.ts';
+
+export class ManualCalls {
+  readonly #parts: PipelineParts;
+  readonly #source: BatchSource;
+  readonly #manual: ManualTicks;
+  readonly #standstill: Standstill;
+  readonly #checkNotRunning: () => void;
+
+  constructor(given: {
+    parts: PipelineParts;
+    source: BatchSource;
+    manual: ManualTicks;
+    standstill: Standstill;
+    checkNotRunning: () => void;
+  }) {
+    this.#parts = given.parts;
+    this.#source = given.source;
+    this.#manual = given.manual;
+    this.#standstill = given.standstill;
+    this.#checkNotRunning = given.checkNotRunning;
+  }
+
+  start(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
+    this.#check(tickId, sampleCount);
+    const least =
+      minSnapshotPtr === undefined ? this.#source.buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    if (this.#manual.pending === null) this.#source.checkFilled(least);
+    return this.#manual.start(tickId, Math.max(1, least));
+  }
+
+  ready(tickId: number, sampleCount: number): boolean {
+    this.#check(tickId, sampleCount);
+    return this.#manual.batchReady(tickId);
+  }
+
+  async wait(tickId: number, sampleCount: number, options: WaitOptions): Promise<boolean> {
+    checkKeys('waitUntilReady', options, ['timeoutMs', 'signal']);
+    checkTimeout(options.timeoutMs);
+    checkSignal(options.signal);
+    if (this.#readyOrStart(tickId, sampleCount)) return true;
+    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+  }
+
+  waitSync(tickId: number, sampleCount: number, options: { timeoutMs?: number }): boolean {
+    checkKeys('waitUntilReady', options, ['timeoutMs']);
+    checkTimeout(options.timeoutMs);
+    if (this.#readyOrStart(tickId, sampleCount)) return true;
+    this.#standstill.refuse();
+    return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
+  }
+
+  async sample(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null> {
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    const stream = this.#stream;
+    // Nothing becomes hot while the pipeline is saved.
+    do {
+      const ready = await this.wait(tickId, sampleCount, options);
+      if (!ready || !(await this.#standstill.passed(options))) return null;
+    } while (this.#standstill.standing && this.#manual.hot === null);
+    return this.#manual.sample(tickId, stream);
+  }
+
+  sampleSync(tickId: number, sampleCount: number): Batch {
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    this.waitSync(tickId, sampleCount, {});
+    this.#standstill.refuse();
+    return this.#manual.sample(tickId, this.#stream);
+  }
+
+  get #stream(): Stream {
+    return this.#parts.slots.device.currentStream;
+  }
+
+  #check(tickId: number, sampleCount: number): void {
+    this.#manual.check(tickId, sampleCount);
+    this.#checkNotRunning();
+  }
+
+  #readyOrStart(tickId: number, sampleCount: number): boolean {
+    if (this.ready(tickId, sampleCount)) return true;
+    if (this.#manual.pending?.tick !== tickId) this.start(tickId, sampleCount);
+    return false;
+  }
+}
