@@ -89,13 +89,14 @@ export function progressObject(progress: Progress, rates: Rates): object {
   };
 }
 
-export function summaryObject(outcome: Outcome, { manifest, options }: Training): object {
+export function summaryObject(outcome: Outcome, { manifest, options, firstTick }: Training): object {
   const { solved, finalReturn, seconds, ticks, steps, episodes, evaluations, interrupted, stages, weights } = outcome;
   return {
     solved,
     meanReturn: finalReturn === null ? null : rounded(finalReturn, 2),
     seconds: rounded(seconds, 3),
     ticks,
+    firstTick,
     device: manifest.device,
     seed: options.seed,
     steps,

@@ -1,6 +1,7 @@
 /** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
 import { Checkpoint, type CheckpointParts, type RestoredCheckpoint, type Summary, type Tick } from '../../src/index.ts';
 import { type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
+import { Refused } from '../command-line.ts';
 import { Evaluator, type EvaluatorState } from './evaluator.ts';
 import { runFree } from './free-run.ts';
 import { runLockStep } from './lock-step.ts';
@@ -68,6 +69,15 @@ interface Extra {
 
 const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({ buffer, learner, pipeline, mailbox });
 
+/** What does not fit a folder that the user named is a sentence, and no fault of the example. */
+async function asked<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    throw new Refused((error as Error).message);
+  }
+}
+
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
@@ -91,7 +101,8 @@ export class Training implements AsyncDisposable {
     const placement = options.lockStep ? 'inline' : options.placement;
     const parts = await openParts({ ...options, placement, limited: !options.lockStep });
     try {
-      const restored = options.resume === undefined ? null : await Checkpoint.restore(options.resume, kept(parts));
+      const { resume } = options;
+      const restored = resume === undefined ? null : await asked(() => Checkpoint.restore(resume, kept(parts)));
       return new Training(options, parts, restored);
     } catch (error) {
       await parts[Symbol.asyncDispose]();
@@ -126,7 +137,7 @@ export class Training implements AsyncDisposable {
     if (!checkpoint) return;
     const extra = (): Extra => ({ evaluator: this.evaluator.state(), driver: driver() });
     const { folder, every } = checkpoint;
-    this.#checkpoint = await Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every });
+    this.#checkpoint = await asked(() => Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every }));
   }
   /** Saves once more, while the collectors are still there. */
   async keepLast(): Promise<void> {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { build } from './build.ts';
 import { doctor } from './doctor.ts';
+import { inspect } from './inspect.ts';
 import { kernels } from './kernels.ts';
 
 const help = `hotslot: the replay data path for RL learners in Node.js
@@ -16,15 +17,19 @@ usage: hotslot <command> [options]
   kernels FILE makes images of the kernels in a .gk source, for device.loadKernels()
       --out FOLDER   where they go (default: beside the source)
       --arch GPU     one for AMD's GPU of this name too, such as gfx90a
+  inspect FOLDER   says what the checkpoint in a folder holds
+      --json   as one JSON object
 
   -h, --help       this text
   -v, --version    the version
 
-exit code: 0 all is well, 1 the host device does not work, or a build failed, 2 wrong usage
+exit code: 0 all is well, 1 the host device does not work, a build failed, or there is no whole checkpoint, 2 wrong usage
 `;
 
 const USAGE = 2;
-const commands = { doctor, build, kernels } as const;
+const commands = { doctor, build, kernels, inspect } as const;
+/** Commands that take a word, and what it is. */
+const taking = { kernels: 'the file of a .gk source', inspect: 'the folder of a checkpoint' } as const;
 
 function version(): string {
   return JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version;
@@ -32,7 +37,7 @@ function version(): string {
 
 /** Every option with the commands that it is for; none: it is asked instead of a command. */
 const options = {
-  json: { type: 'boolean', for: ['doctor'] },
+  json: { type: 'boolean', for: ['doctor', 'inspect'] },
   out: { type: 'string', for: ['kernels'] },
   arch: { type: 'string', for: ['kernels'] },
   help: { type: 'boolean', short: 'h', for: [] },
@@ -61,12 +66,14 @@ async function main(args: readonly string[]): Promise<number> {
   if (name === undefined) return misuse('no command was given');
   if (!Object.hasOwn(commands, name))
     return misuse(`unknown command '${name}'; there is: ${Object.keys(commands).join(', ')}`);
-  const [file, ...further] = name === 'kernels' ? rest : [undefined, ...rest];
-  if (name === 'kernels' && file === undefined) return misuse('kernels takes the file of a .gk source');
+  const takes = taking[name as keyof typeof taking] as string | undefined;
+  const [file, ...further] = takes ? rest : [undefined, ...rest];
+  if (takes && file === undefined) return misuse(`${name} takes ${takes}`);
   if (further.length > 0) return misuse(`${name} takes no further arguments, got '${further.join(' ')}'`);
   for (const each of given.keys())
     if (!(options[each as keyof typeof options].for as readonly string[]).includes(name))
       return misuse(`${name} takes no --${each}`);
+  if (file !== undefined && name === 'inspect') return inspect({ folder: file, json: given.has('json'), print });
   if (file !== undefined) return kernels({ file, out: given.get('out'), arch: given.get('arch'), print });
   return commands[name as 'doctor' | 'build']({ version: version(), json: given.has('json'), print });
 }

@@ -3,8 +3,9 @@
  * run with driver calls failing. Every mode is a process of its own. A test file per family says what each mode shows.
  */
 import { expect } from 'chai';
+import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
 import { itAll, SETTING, setting } from '../rig/setting.ts';
-import { libraryOf, type Mode, need, run, runTests } from './software.ts';
+import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
 /** What has tests of its own above devices: what asks most of one, and all of it. */
@@ -52,6 +53,21 @@ export function describeMode(
         expect(summary).to.include({ solved, device: mode.device, ...(solved ? {} : { ticks: 300 }) });
       },
     );
+
+    itAll('goes on from a killed run bit for bit, by priorities too, and from one of the host', async () => {
+      const env = environmentOf(mode);
+      for (const replay of ['uniform', 'prioritized']) {
+        const example = new Example(['--device', mode.device, '--replay', replay], env);
+        const [killed, whole] = await killedAndWhole(example, 1);
+        expect([killed.ticks, killed.weights]).to.deep.equal([whole.ticks, whole.weights], replay);
+        await withFolder(async (folder) => {
+          const host = new Example(['--device', 'host:0', '--replay', replay], env);
+          await host.run('--ticks', '50', '--checkpoint', folder);
+          const { ticks } = await example.run('--ticks', '100', '--resume', folder);
+          expect(ticks).to.equal(100);
+        });
+      }
+    });
 
     once('is listed as a software driver, and never chosen by auto', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);

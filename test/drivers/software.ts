@@ -100,7 +100,7 @@ export function driverEnvironment(driver: SoftwareDriver | null, library: string
   return env;
 }
 
-const environment = (mode: Mode, more: Record<string, string>): NodeJS.ProcessEnv => ({
+export const environmentOf = (mode: Mode, more: Record<string, string> = {}): NodeJS.ProcessEnv => ({
   ...driverEnvironment(mode.driver, libraryOf(mode)),
   HOTSLOT_TEST_DEVICE: mode.device,
   ...mode.told,
@@ -123,7 +123,7 @@ export async function run(
 ): Promise<Ended> {
   const child = spawn(process.execPath, ['--enable-source-maps', ...args], {
     cwd: root,
-    env: environment(mode, more),
+    env: environmentOf(mode, more),
     stdio: ['ignore', 'pipe', 'pipe'],
     ...{ timeout, killSignal: 'SIGKILL' },
   });
