@@ -102,6 +102,18 @@ export function positive(name: string, text: string): number {
   return value;
 }
 
+/** What --checkpoint and --every say. */
+export function checkpointOf(
+  folder: string | undefined,
+  every: string | undefined,
+): { folder: string; every?: string } | undefined {
+  if (folder === '') throw new UsageError("--checkpoint must name a folder, got ''");
+  if (every !== undefined && folder === undefined) throw new UsageError('--every goes with --checkpoint');
+  if (every !== undefined && !/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(every))
+    throw new UsageError(`--every must be a number of ms, s, min or h, such as 60s, got '${every}'`);
+  return folder === undefined ? undefined : { folder, ...(every !== undefined && { every }) };
+}
+
 /** Does something to a file that an option names; one clear sentence if that cannot be opened or written. */
 export function toFile<T>(option: string, file: string, act: (file: string) => T, Refusal = Refused): T {
   try {

@@ -70,7 +70,17 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/monitor': ['src/collectors', 'src/pipeline'],
   'src/formats': ['src/learner'],
   'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
-  'src/collect': [...['src/buffer', 'src/collectors', 'src/device', 'src/learner', 'src/pipeline', 'src/trajectories']],
+  'src/collect': [
+    ...[
+      'src/buffer',
+      'src/checkpoint',
+      'src/collectors',
+      'src/device',
+      'src/learner',
+      'src/pipeline',
+      'src/trajectories',
+    ],
+  ],
 };
 /** These open and close all of it, and may know everything. */
 const everything = [

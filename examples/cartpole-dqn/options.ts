@@ -1,6 +1,6 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
 import type { Placement } from '../../src/index.ts';
-import { checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+import { checkpointOf, checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 import { defaults, type Replay, replays } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
 
@@ -71,17 +71,15 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     quiet: flag,
   });
   if (!values) return null;
-  const { checkpoint, every, resume } = values;
+  const { checkpoint, resume } = values;
   const { seed, device, placement, replay, ticks, trace, log, 'lock-step': lockStep, json, quiet } = values;
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
     throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
   if (!isReplay(replay)) throw new UsageError(`--replay is ${replays.join(' or ')}, got '${replay}'`);
-  checkFolder('checkpoint', checkpoint);
-  checkFolder('resume', resume);
-  const folder = checkpoint ?? resume;
-  if (every !== undefined && folder === undefined) throw new UsageError('--every goes with --checkpoint or --resume');
+  if (resume === '') throw new UsageError("--resume must name a folder, got ''");
+  const { folder, every = '60s' } = checkpointOf(checkpoint ?? resume, values.every) ?? {};
   const training = {
     seed: whole('seed', seed, 0),
     device,
@@ -91,20 +89,11 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     settings: { ...defaults, replay, nStep: whole('n-step', values['n-step'], 1, 100) },
     lockStep,
     resume,
-    checkpoint: folder === undefined ? undefined : { folder, every: checkEvery(every ?? '60s') },
+    checkpoint: folder === undefined ? undefined : { folder, every },
     maxTicks: ticks === undefined ? Number.POSITIVE_INFINITY : whole('ticks', ticks, 1),
     maxSeconds: positive('max-seconds', values['max-seconds']),
   };
   if (log === '') throw new UsageError("--log must name a folder, got ''");
   checkWritable('trace', trace, UsageError);
   return { json, quiet, training };
-}
-
-function checkFolder(option: string, folder: string | undefined): void {
-  if (folder === '') throw new UsageError(`--${option} must name a folder, got ''`);
-}
-
-function checkEvery(every: string): string {
-  if (/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(every) && Number.parseFloat(every) > 0) return every;
-  throw new UsageError(`--every must be a number of ms, s, min or h, such as 60s, got '${every}'`);
 }

@@ -3,7 +3,8 @@ import { train } from '../../src/collect/index.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
-async function main({ name, task, algorithm, preset, seed, device, json, quiet }: CommandLine): Promise<number> {
+async function main(commandLine: CommandLine): Promise<number> {
+  const { name, task, algorithm, preset, checkpoint, seed, device, json, quiet } = commandLine;
   deviceNamed(device).close();
   const say = (line: string) => process.stdout.write(`${line}\n`);
   if (!json && !quiet) say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
@@ -11,6 +12,7 @@ async function main({ name, task, algorithm, preset, seed, device, json, quiet }
     ...preset,
     ...{ environment: task.module, environmentOptions: task.options, goal: task.goal, seed, device },
     ...{ signal: interruption(), display: !json && !quiet },
+    ...(checkpoint && { checkpoint }),
     ...(json && !quiet ? { onPoint: (point) => say(JSON.stringify(point)) } : {}),
   });
   const { solved, meanReturn, steps, updates, seconds, curve } = result;

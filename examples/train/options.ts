@@ -1,5 +1,5 @@
 /** The command line of the example: an environment, an algorithm, and how long. */
-import { flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+import { checkpointOf, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 import { type Algorithm, type Preset, type Task, tasks } from './presets.ts';
 
 const names = Object.keys(tasks);
@@ -19,6 +19,9 @@ ${list}
   --device NAME       auto, host:0, … (default auto)
   --steps N           environment steps at most (default: the preset's)
   --max-seconds S     give up after so many seconds (default: no limit)
+  --checkpoint FOLDER save it there, at its end too; where there is a checkpoint
+                      already, go on from it
+  --every TIME        how often, such as 10s or 5min (default 60s)
   --json              one JSON object per line: each look at the weights, and at
                       last { solved, meanReturn, steps, seconds, … }
   --quiet             nothing but the summary
@@ -32,6 +35,7 @@ export interface CommandLine {
   task: Task;
   algorithm: Algorithm;
   preset: Preset;
+  checkpoint: { folder: string; every?: string } | undefined;
   seed: number;
   device: string;
   json: boolean;
@@ -48,11 +52,14 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     device: { ...text, default: 'auto' },
     steps: text,
     'max-seconds': text,
+    checkpoint: text,
+    every: text,
     json: flag,
     quiet: flag,
   });
   if (!values) return null;
   const { env, algo, seed, device, steps, json, quiet } = values;
+  const checkpoint = checkpointOf(values.checkpoint, values.every);
   const name = names.find((each) => each.toLowerCase() === env.toLowerCase() || tasks[each]?.id === env);
   if (name === undefined) throw new UsageError(`--env must be one of ${names.join(', ')}, got '${env}'`);
   const task = tasks[name] as Task;
@@ -63,7 +70,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const least = (preset.warmUp ?? 1000) + 1;
   const most = values['max-seconds'];
   return {
-    ...{ name, task, algorithm, device, json, quiet, seed: whole('seed', seed, 0) },
+    ...{ name, task, algorithm, device, checkpoint, json, quiet, seed: whole('seed', seed, 0) },
     preset: {
       ...preset,
       ...(steps !== undefined && { steps: whole('steps', steps, least) }),

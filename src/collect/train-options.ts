@@ -1,4 +1,5 @@
 /** What train() is told, checked, with everything that follows from it; and what it tells. */
+import { parseEvery } from '../checkpoint/every.ts';
 import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
@@ -79,6 +80,11 @@ export interface TrainOptions {
     /** of the last look, and of the one that confirms the goal: with other seeds; default 100 */
     confirm?: number;
   };
+  /**
+   * where it is saved, every 60 s unless `every` says otherwise, and at its end. Where the folder holds a checkpoint of such a
+   * training, it goes on from there: its environments begin other episodes.
+   */
+  checkpoint?: { folder: string | URL; every?: string };
   /** ends it, with what has been reached */
   signal?: AbortSignal;
   /** shows on the terminal how it goes; default false */
@@ -88,7 +94,8 @@ export interface TrainOptions {
 }
 
 export interface TrainPlan
-  extends Required<Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions'>> {
+  extends Required<Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint'>> {
+  checkpoint: TrainOptions['checkpoint'] | null;
   environmentOptions: unknown;
   learner: LearnerPlan;
   algorithm: LearnerChoice['algorithm'];
@@ -121,7 +128,7 @@ const keys = [
     'explore',
     'noise',
   ],
-  ...['evaluation', 'signal', 'display', 'onPoint'],
+  ...['evaluation', 'checkpoint', 'signal', 'display', 'onPoint'],
 ];
 
 /** Without what is undefined: that is not given. */
@@ -170,7 +177,9 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   checkSignal(signal);
   if (onPoint !== undefined && typeof onPoint !== 'function')
     throw typeError(`onPoint must be a function, got ${shown(onPoint)}`);
-  const { evaluation = {} } = options;
+  const { evaluation = {}, checkpoint } = options;
+  if (checkpoint !== undefined) checkKeys('checkpoint', checkpoint, ['folder', 'every']);
+  if (checkpoint?.every !== undefined) parseEvery(checkpoint.every);
   checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
   for (const name of ['every', 'episodes', 'confirm'] as const)
     if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
@@ -254,6 +263,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
       gamma,
     },
     environmentOptions: options.environmentOptions,
+    checkpoint: options.checkpoint ?? null,
     // All lanes are of one length.
     capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
     evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },

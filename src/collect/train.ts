@@ -3,7 +3,6 @@
  * looked at, and closed. What takes longer than this is written out in examples/cartpole-dqn.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { RateLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
@@ -11,7 +10,7 @@ import { openDevice } from '../device/open.ts';
 import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
 import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
-import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
 import type { EnvironmentSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
@@ -20,7 +19,7 @@ import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
 import { ObservationRows } from './observation-rows.ts';
 import { openTesters } from './testers.ts';
-import type { TrainCollectorOptions } from './train-collector.ts';
+import { TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
 import {
   type CurvePoint,
   checkedTrain,
@@ -29,6 +28,7 @@ import {
   type TrainProgress,
   trainPlan,
 } from './train-options.ts';
+import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
 import { liveLines, plainLine } from './train-text.ts';
 
 export interface TrainResult {
@@ -124,14 +124,18 @@ class Training {
     await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
     const looks = new Looks(plan, mailbox, this.#testers);
-    await using pool = await this.#collectors(buffer, mailbox);
+    await using kept = await TrainCheckpoint.of(plan.checkpoint, { buffer, learner, pipeline, mailbox });
+    await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
     if (pool === null) return this.#result(looks, null);
     this.#collected = () => pool.statistics();
-    this.#begin = performance.now();
+    this.#goOn(kept.before);
+    await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
+    const ticks = plan.ticks - this.#ticks;
+    if (ticks <= 0) return this.#result(looks, null);
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
     const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));
-    const running = pipeline.run({ ticks: plan.ticks, signal, publishEvery: 1 });
+    const running = pipeline.run({ ticks, signal, publishEvery: 1 });
     // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
     const over = new AbortController();
     const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
@@ -141,8 +145,9 @@ class Training {
       const solved = await this.#watch(looks, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
       stop.abort();
       await ended;
-      this.#ticks = (await running).ticks;
+      this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
       this.#seconds = this.progress().seconds;
+      await kept.last();
       // What was confirmed is not judged again.
       if (solved === null && !plan.signal.aborted)
         await this.#look(looks, plan.evaluation.confirm, this.progress(), plan.signal);
@@ -154,12 +159,23 @@ class Training {
     }
   }
 
+  /** What an earlier run had counted counts on. */
+  #goOn(before: TrainCounts | null): void {
+    this.#begin = performance.now() - (before?.seconds ?? 0) * 1000;
+    this.#ticks = before?.ticks ?? 0;
+    this.#curve.push(...(before?.curve ?? []));
+  }
+
   /** Null when the signal came before they were made. */
-  async #collectors(buffer: ReplayBuffer | TrajectoryBuffer, mailbox: WeightMailbox): Promise<CollectorPool | null> {
+  async #collectors(
+    buffer: ReplayBuffer | TrajectoryBuffer,
+    mailbox: WeightMailbox,
+    resume: unknown,
+  ): Promise<CollectorPool | null> {
     const { workers, seed, signal } = this.plan;
     const options = collectorOptions(this.plan);
     try {
-      return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, signal });
+      return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, resume, signal });
     } catch (error) {
       if (signal.aborted) return null;
       throw error;
@@ -250,45 +266,4 @@ class Training {
       this.#scalars[name] = before === undefined ? value : before + SMOOTHING * (value - before);
     }
   }
-}
-
-function limiterOf({ learner, updatesPerStep, warmUp, sampleCount, workers, environments }: TrainPlan): RateLimiter {
-  const samplesPerInsert = learner.batchSize * updatesPerStep;
-  return RateLimiter.create({
-    ...{ samplesPerInsert, minSize: warmUp, gateAdd: true },
-    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
-    errorBuffer: 2 * (sampleCount + samplesPerInsert * environments * workers),
-  });
-}
-
-function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | TrajectoryBuffer {
-  const { capacity, spaces, ordered, workers, environments } = plan;
-  const { size } = spaces.action;
-  if (!ordered)
-    return ReplayBuffer.offPolicy({
-      capacity,
-      obsDim: spaces.observation.size,
-      actionDim: size,
-      limiter,
-    }) as ReplayBuffer;
-  const { shape, dtype } = spaces.observation;
-  const fields = {
-    obs: { shape, observation: true, ...(dtype === 'uint8' ? { dtype } : {}) },
-    actions: { shape: spaces.action.kind === 'discrete' ? [] : [size] },
-  } as const;
-  return TrajectoryBuffer.create({
-    capacity,
-    lanes: workers * environments,
-    fields,
-    limiter,
-  }) as unknown as TrajectoryBuffer;
-}
-
-const viewOf = (buffer: TrajectoryBuffer, { nStep, gamma, stack }: TrainPlan) =>
-  buffer.transitions({ nStep, gamma, ...(stack > 1 ? { stack: { obs: stack } } : {}) });
-
-function collectorOptions(plan: TrainPlan): TrainCollectorOptions {
-  const { environment, environmentOptions, environments, stack, learner, noise, explore } = plan;
-  const { href } = environment;
-  return { ...{ environment: href, environmentOptions, environments }, stack, policy: learner.policy, noise, explore };
 }
