@@ -3,6 +3,7 @@
  * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
  */
 
+export type { LoadOptions } from './buffer/data-set.ts';
 export type {
   CriticRows,
   DTypeIn,
@@ -20,8 +21,8 @@ export type {
 export { type GoalRewardOptions, goalReward } from './buffer/goal-reward.ts';
 export type { FieldLayout, PackLayout } from './buffer/pack-layout.ts';
 export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './buffer/rate-limiter.ts';
-export { ReplayBuffer, type Sample, type SampleOptions, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
-export { uniformIndices } from './buffer/sampler.ts';
+export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
+export { type Sample, type SampleOptions, uniformIndices } from './buffer/sampler.ts';
 export { type SharedWeightMailbox, WeightMailbox } from './buffer/weight-mailbox.ts';
 export { Checkpoint } from './checkpoint/checkpoint.ts';
 export type { CheckpointContents } from './checkpoint/inspect.ts';

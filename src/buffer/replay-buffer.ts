@@ -6,8 +6,10 @@
 import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
+import type { NamedTensors } from '../formats/tensors.ts';
 import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
+import type { LoadOptions } from './data-set.ts';
 import type {
   FieldSpec,
   Fields,
@@ -20,11 +22,12 @@ import type {
 } from './fields.ts';
 import { keptAddon } from './kept-addon.ts';
 import { type Ledger, rowsLedger } from './ledger.ts';
+import { dumpRows, loadRows } from './load.ts';
 import { offPolicyLayout, type PackLayout, rowStride, schemaLayout } from './pack-layout.ts';
 import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
-import { MAX_DRAW_SIZE, seedWord } from './sampler.ts';
+import { MAX_DRAW_SIZE, type Sample, type SampleOptions, seedWord } from './sampler.ts';
 
 /** Threads that can wait for rows of one buffer. */
 const BELLS = 8;
@@ -47,23 +50,6 @@ export interface SharedReplayBuffer<F extends Fields = Fields, R extends object 
   readonly limiter: SharedRateLimiter | null;
   /** known to TypeScript only */
   readonly '~types'?: [F, R];
-}
-
-export interface SampleOptions {
-  /** see uniformIndices */
-  seed: number | bigint;
-  /** rows to draw, with replacement */
-  count: number;
-  /** filled with the drawn indices when given; at least `count` long */
-  indices?: Uint32Array;
-}
-
-export interface Sample<T extends TypedArray = TypedArray> {
-  /** count × rowBytes bytes, packed */
-  rows: T;
-  /** rows ever committed, and rows drawn from, at the snapshot */
-  ptr: number;
-  size: number;
 }
 
 /** For the package itself; not exported from it. */
@@ -256,6 +242,27 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     const ptr = this.#result[0]!;
     if (ptr === 0) throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
     return { rows, ptr, size: this.#result[1]! };
+  }
+
+  /**
+   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() gives them; resolves to how many. Columns are
+   * found by the fields' keys, `columns` or, of off-policy buffers, D4RL's names; without next observations they are made of the
+   * rows behind. Rejects before anything is added with RangeError, naming the column, where one is missing, or of another shape,
+   * or holds what the field's dtype cannot; for more rows than capacity; with ERR_HOTSLOT_STATE_BUSY where the limiter says not yet.
+   */
+  async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
+    this.#open();
+    return loadRows(this, this.#shared.offPolicy, from, options);
+  }
+
+  /**
+   * Writes the rows that are there, oldest first, as an npz file of a column for each field's key: load() reads it. The file is
+   * there as a whole or not at all. Resolves to how many. Rejects with ERR_HOTSLOT_STATE_EMPTY without rows, and with
+   * ERR_HOTSLOT_STATE_BUSY when rows are added meanwhile.
+   */
+  async dump(path: string | URL): Promise<number> {
+    this.#open();
+    return dumpRows(this, path);
   }
 
   /** Lets go of this object's hold; other threads' stay. Twice is fine. */

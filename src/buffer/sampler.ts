@@ -1,7 +1,25 @@
-/** Uniform row indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
+/** Drawing rows: what is asked for, and uniform indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
 import { checkCount, checkKeys } from '../checks.ts';
+import type { TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { rowsAddon } from './rows-addon.ts';
+
+export interface SampleOptions {
+  /** see uniformIndices */
+  seed: number | bigint;
+  /** rows to draw, with replacement */
+  count: number;
+  /** filled with the drawn indices when given; at least `count` long */
+  indices?: Uint32Array;
+}
+
+export interface Sample<T extends TypedArray = TypedArray> {
+  /** count × rowBytes bytes, packed */
+  rows: T;
+  /** rows ever committed, and rows drawn from, at the snapshot */
+  ptr: number;
+  size: number;
+}
 
 /** Largest number of rows to draw from; torch switches to another draw from 2³² on. */
 export const MAX_DRAW_SIZE = 2 ** 32 - 1;

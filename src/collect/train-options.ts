@@ -1,7 +1,11 @@
 /** What train() is told, checked, with everything that follows from it; and what it tells. */
+
+import { accessSync, constants } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseEvery } from '../checkpoint/every.ts';
 import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { rangeError, typeError, unavailableError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
 import { checkExplore, type Explore } from './explore.ts';
@@ -85,6 +89,8 @@ export interface TrainOptions {
    * training, it goes on from there: its environments begin other episodes.
    */
   checkpoint?: { folder: string | URL; every?: string };
+  /** npz file for what the buffer holds when it is over, as its dump() writes it; not where `signal` ended it */
+  dump?: string | URL;
   /** ends it, with what has been reached */
   signal?: AbortSignal;
   /** shows on the terminal how it goes; default false */
@@ -94,9 +100,12 @@ export interface TrainOptions {
 }
 
 export interface TrainPlan
-  extends Required<Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint'>> {
+  extends Required<
+    Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'>
+  > {
   checkpoint: TrainOptions['checkpoint'] | null;
   environmentOptions: unknown;
+  dump?: string | URL;
   learner: LearnerPlan;
   algorithm: LearnerChoice['algorithm'];
   /** of one step */
@@ -128,7 +137,7 @@ const keys = [
     'explore',
     'noise',
   ],
-  ...['evaluation', 'checkpoint', 'signal', 'display', 'onPoint'],
+  ...['evaluation', 'checkpoint', 'dump', 'signal', 'display', 'onPoint'],
 ];
 
 /** Without what is undefined: that is not given. */
@@ -180,6 +189,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   const { evaluation = {}, checkpoint } = options;
   if (checkpoint !== undefined) checkKeys('checkpoint', checkpoint, ['folder', 'every']);
   if (checkpoint?.every !== undefined) parseEvery(checkpoint.every);
+  if (options.dump !== undefined) checkFolder(options.dump);
   checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
   for (const name of ['every', 'episodes', 'confirm'] as const)
     if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
@@ -190,6 +200,17 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     throw typeError(`environmentOptions go to threads, as a structured clone, and cannot be cloned: ${why}`);
   }
   return options;
+}
+
+/** What cannot be written is said before the training, not behind it. */
+function checkFolder(path: string | URL): void {
+  if (!(path instanceof URL) && (typeof path !== 'string' || path === ''))
+    throw typeError(`dump must be a path or a file: URL, got ${shown(path)}`);
+  try {
+    accessSync(dirname(path instanceof URL ? fileURLToPath(path) : path), constants.W_OK);
+  } catch (error) {
+    throw unavailableError(`dump: '${path}' cannot be written: ${(error as Error).message}`, undefined, error);
+  }
 }
 
 function checkPositive(name: string, value: unknown): void {

@@ -151,7 +151,11 @@ class Training {
       // What was confirmed is not judged again.
       if (solved === null && !plan.signal.aborted)
         await this.#look(looks, plan.evaluation.confirm, this.progress(), plan.signal);
-      return this.#result(looks, solved);
+      const result = this.#result(looks, solved);
+      if (plan.dump === undefined || result.interrupted) return result;
+      await pool.close(); // nobody adds any more
+      await buffer.dump(plan.dump);
+      return result;
     } finally {
       clearTimeout(timer);
       stop.abort();

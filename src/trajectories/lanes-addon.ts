@@ -88,3 +88,20 @@ export function lanesAddon(): LanesAddon {
 export function bytesOf(array: TypedArray): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
+
+/** Where the words of lanes begin in their memory, and the words of each, 64 bits wide: LaneWords of native/rows/lanes.hpp. */
+const WORDS_AT = 10 * 64;
+const WORDS = 4;
+
+/** Places of a lane that a reader may take now, as span() of native/rows/lanes.cpp says it. */
+export function spanOf(memory: Float64Array, lane: number, perLane: number): { from: number; to: number } {
+  const words = new BigUint64Array(memory.buffer, memory.byteOffset + WORDS_AT + lane * WORDS * 8, WORDS);
+  const [begun, to, , floor] = Array.from(words, (_, i) => Number(Atomics.load(words, i))) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  const from = Math.max(begun - perLane, to - perLane, floor, 0);
+  return { from: Math.min(from, to), to };
+}

@@ -67,7 +67,7 @@ export interface StepLayout {
 /** Columns that batches make, and what add() takes beside fields. */
 const reserved = [
   ...['rewards', 'terminated', 'truncated', 'skip', 'discounts', 'steps', 'ids', 'weights', 'probabilities'],
-  ...['priorities', 'mask', 'learn', 'relabelled', 'nextAchieved', 'episodeStep', 'final', 'dones'],
+  ...['priorities', 'mask', 'learn', 'relabelled', 'nextAchieved', 'episodeStep', 'final', 'dones', 'lane'],
 ];
 
 export const capitalised = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);

@@ -2,16 +2,21 @@
  * Experience that has an order, in shared memory: each environment's steps in a ring of their own. The bytes and who may touch
  * them are drawn in native/rows/lanes.hpp; this file checks arguments, calls it and rings.
  */
+
+import type { LoadOptions } from '../buffer/data-set.ts';
 import type { Ledger } from '../buffer/ledger.ts';
 import { RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { closedError, rangeError, stateError, typeError } from '../errors.ts';
+import type { NamedTensors } from '../formats/tensors.ts';
 import { allocateShared, checkShared, LINE, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
-import { giveWord, nextClaim, takeWord } from '../wait/claim.ts';
-import { type LanesHandle, lanesAddon } from './lanes-addon.ts';
+import { nextClaim, takeWords } from '../wait/claim.ts';
+import { dumpSteps } from './dump.ts';
+import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { lanesLedger } from './ledger.ts';
+import { loadSteps } from './load.ts';
 import type { PrioritizedSampler } from './prioritized.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
@@ -23,7 +28,6 @@ import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, wi
 const BELLS = 8;
 /** before the bells: identity, waiting readers; a cache line each */
 const BELLS_AT = 2 * 64;
-const MAX_CAPACITY = MAX_DRAW_SIZE;
 
 const KIND = 'hotslot.TrajectoryBuffer';
 
@@ -106,7 +110,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }): TrajectoryBuffer<S> {
     checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter']);
     const { limiter = null } = options;
-    const capacity = checkCount('capacity', options.capacity, 2, MAX_CAPACITY);
+    const capacity = checkCount('capacity', options.capacity, 2, MAX_DRAW_SIZE);
     const lanes = checkCount('lanes', options.lanes, 1, 2 ** 20);
     if (capacity % lanes !== 0 || capacity / lanes < 2)
       throw rangeError(
@@ -117,17 +121,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const layout = stepLayout(options.fields);
     const perLane = capacity / lanes;
     const bytes = lanesAddon().lanesBytes(lanes, perLane, layout.placeBytes);
-    const place = allocateShared(
-      `a trajectory buffer of ${capacity} places × ${layout.placeBytes} bytes`,
-      bytes + roundUp((LINE + lanes) * 4, 8),
-      64,
-    );
-    lanesAddon().formatLanes(
-      new Float64Array(place.memory, place.offset, bytes / 8),
-      lanes,
-      perLane,
-      layout.placeBytes,
-    );
+    const what = `a trajectory buffer of ${capacity} places × ${layout.placeBytes} bytes`;
+    const place = allocateShared(what, bytes + roundUp((LINE + lanes) * 4, 8), 64);
+    const memory = new Float64Array(place.memory, place.offset, bytes / 8);
+    lanesAddon().formatLanes(memory, lanes, perLane, layout.placeBytes);
     const shared = { kind: KIND, ...place, capacity, lanes, layout, limiter: limiter?.share() ?? null } as const;
     return new TrajectoryBuffer<S>(OURS, Object.freeze(shared));
   }
@@ -176,13 +173,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const words = this.#claims;
     const at = (lane: number) => LINE + lane;
     const claim = nextClaim(words, 0);
-    for (let lane = firstLane; lane < firstLane + lanes; lane++) {
-      if (takeWord(words, at(lane), claim)) continue;
-      for (let taken = firstLane; taken < lane; taken++) giveWord(words, at(taken), claim);
-      throw stateError(
-        'BUSY',
-        `lane ${lane} of lanes ${firstLane} to ${firstLane + lanes - 1} has a writer that lives: close that one first`,
-      );
+    const taken = takeWords(words, at(firstLane), lanes, claim);
+    if (taken >= 0) {
+      const among = `lane ${taken - LINE} of lanes ${firstLane} to ${firstLane + lanes - 1}`;
+      throw stateError('BUSY', `${among} has a writer that lives: close that one first`);
     }
     const table = this.layout.fields.flatMap(({ offset, bytes, observation }) => [offset, bytes, observation ? 1 : 0]);
     return new TrajectoryWriter<S>(OURS, {
@@ -264,6 +258,22 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   ): void {
     this.#open();
     this.#reader.update(ids, priorities);
+  }
+
+  /**
+   * Adds the steps of an npz file, or of arrays as readNpz() gives them, by writers of its own; resolves to how many. Columns as
+   * dump() writes them, or D4RL's (docs/offline.md). Rejects before anything is added with RangeError, naming column or lane, with
+   * ERR_HOTSLOT_STATE_BUSY where a lane has a writer or the limiter says not yet.
+   */
+  async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
+    return this.#open() && loadSteps(this as unknown as TrajectoryBuffer, from, options);
+  }
+  /**
+   * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at all; resolves to how many steps.
+   * Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
+   */
+  async dump(path: string | URL): Promise<number> {
+    return this.#open() && dumpSteps(this, (lane) => spanOf(this.#memory, lane, this.laneCapacity), path);
   }
 
   /** Forgets all steps; ids go on. Episodes that run go on too, from their next step. */

@@ -27,6 +27,16 @@ export function takeWord(words: Int32Array, at: number, claim: number): boolean 
   return before === 0;
 }
 
+/** The same of `count` words from `first` on, all or none: −1, or the first that is taken. */
+export function takeWords(words: Int32Array, first: number, count: number, claim: number): number {
+  for (let at = first; at < first + count; at++) {
+    if (takeWord(words, at, claim)) continue;
+    for (let taken = first; taken < at; taken++) giveWord(words, taken, claim);
+    return at;
+  }
+  return -1;
+}
+
 /** `claim` → 0, in the thread that took it. Twice is fine. */
 export function giveWord(words: Int32Array, at: number, claim: number): void {
   if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;

@@ -1,9 +1,13 @@
 /** A training as a whole: it learns, stops where it should, and leaves nothing open, however it ends. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import CartPole from '../../examples/environments/cart-pole.ts';
 import { type CurvePoint, evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
 import { spacesOf } from '../../src/collect/spaces.ts';
 import { checkedTrain, trainPlan } from '../../src/collect/train-options.ts';
+import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
+import { inFolder } from '../formats/tensors.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -132,6 +136,31 @@ describe('collect/train', function () {
     const before = await train(training({ signal: AbortSignal.abort() }));
     expect(before).to.deep.include({ interrupted: true, meanReturn: null, curve: [], solved: false });
   });
+
+  it('what was collected goes into a file, rows and trajectories, unless its signal ended it', () =>
+    inFolder(
+      async (folder) => {
+        const file = (name: string) => join(folder, name);
+        const short = { steps: 600, evaluation: { confirm: 1 } };
+        const { steps } = await train(training({ ...short, dump: file('rows.npz') }));
+        const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
+        expect(await buffer.load(file('rows.npz'))).to.equal(Math.min(steps, 600));
+        const learner = { ...learners.dqn, gamma: 0.5 };
+        const ordered = { ...short, learner, nStep: 2, environmentOptions: { discrete: true } };
+        await train(training({ ...ordered, dump: pathToFileURL(file('steps.npz')) }));
+        const fields = { obs: { shape: [2], observation: true }, actions: { shape: [] } } as const;
+        const lanes = TrajectoryBuffer.create({ capacity: 2000, lanes: 2, fields });
+        expect(await lanes.load(file('steps.npz'))).to.be.within(400, 600);
+        await train(training({ ...short, dump: file('none.npz'), signal: AbortSignal.abort() }));
+        const nowhere = await rejection(train(training({ dump: file('no/folder.npz') })));
+        expect([nowhere.code, nowhere.message]).to.deep.equal(['ERR_HOTSLOT_UNAVAILABLE', nowhere.message]);
+        expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
+        expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
+          'dump must be a path or a file: URL, got 3',
+        );
+      },
+      ['rows.npz', 'steps.npz'],
+    ));
 
   it('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
     const count = words();

@@ -26,6 +26,7 @@ const kinds: Record<string, ['sac', Partial<SacOptions>] | ['td3', Partial<Td3Op
   'SAC at one temperature, three critics': ['sac', { critics: 3, temperature: 0.3, targetEvery: 2, rewardScale: 0.5 }],
   FastSAC: ['sac', { critic: atoms, layerNorm: true, activation: 'silu', criticObsDim: 5, maxGradNorm: 0.5 }],
   TD3: ['td3', { actionLow: -2, actionHigh: [1, 2] }],
+  'TD3+BC': ['td3', { actionLow: -2, actionHigh: [1, 2], behaviourCloning: {}, normaliser: { form: 'deviation' } }],
   FastTD3: ['td3', { critic: atoms, clippedDouble: true, targetActor: false, normaliser: { form: 'deviation' } }],
   'TD3 with layer norm and the mean of critics': ['td3', { layerNorm: true, actorValue: 'mean', normaliser: true }],
 };
@@ -220,6 +221,10 @@ describe('learner/actor-critic', () => {
     const cases: [string, () => unknown][] = [
       ["SacLearner: unknown option 'policyNoise'", sac({ policyNoise: 1 })],
       ["Td3Learner: unknown option 'temperature'", td3({ temperature: 1 })],
+      ["SacLearner: unknown option 'behaviourCloning'", sac({ behaviourCloning: {} })],
+      ["behaviourCloning: unknown option 'lambda'", td3({ behaviourCloning: { lambda: 1 } })],
+      ['behaviourCloning.alpha must be within [0, 1e+30], got -1', td3({ behaviourCloning: { alpha: -1 } })],
+      ['behaviourCloning takes an options object, got true', td3({ behaviourCloning: true })],
       ['batchSize', sac({ batchSize: 0 })],
       ['actionDim', td3({ actionDim: undefined })],
       ['actionLow[1] must be below actionHigh[1], got 1 and 1', sac({ actionLow: [0, 1] })],

@@ -1,5 +1,5 @@
 /** Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar critics or distributional ones. */
-import { checkFlag } from '../../checks.ts';
+import { checkFlag, checkKeys } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { checkWithin } from '../checks.ts';
@@ -21,9 +21,33 @@ export interface Td3Options extends ActorCriticOptions {
   noiseClip?: number;
   /** the next actions are a target actor's, which follows; false: the actor's own (FastTD3); default true */
   targetActor?: boolean;
+  /**
+   * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) − a)²) − λ · mean(Q(s, π(s))), with
+   * λ = alpha / mean(|Q(s, π(s))|) of the minibatch, through which no gradient goes. Actions count as they are in the batch. `alpha`
+   * is 2.5 unless said; 0 clones alone. Default: none of it
+   */
+  behaviourCloning?: { alpha?: number };
 }
 
-const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor'];
+const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviourCloning'];
+
+/** Of behaviour cloning, on the device. */
+interface Cloning {
+  /** [rows, actionDim]: the actor's actions less the batch's */
+  readonly apart: Floats;
+  /** the same: the gradient at the actor's actions */
+  readonly pull: Floats;
+  /** [1] each: alpha, λ, the mean square of what is apart */
+  readonly alpha: Floats;
+  readonly factor: Floats;
+  readonly error: Floats;
+}
+
+function cloningAlpha(options: Td3Options['behaviourCloning']): number | undefined {
+  if (options === undefined) return undefined;
+  checkKeys('behaviourCloning', options, ['alpha']);
+  return checkWithin('behaviourCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
+}
 
 export class Td3Learner extends ActorCritic {
   readonly scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
@@ -34,6 +58,7 @@ export class Td3Learner extends ActorCritic {
   /** [4, actionDim]: half widths, middles, lows, highs */
   readonly #box: readonly [scale: Floats, bias: Floats, low: Floats, high: Floats];
   readonly #smooth: Floats;
+  readonly #cloning: Cloning | undefined;
 
   /** Allocates everything on `device`; first values are written in order of device.currentStream. */
   constructor(device: Device, options: Td3Options) {
@@ -41,6 +66,7 @@ export class Td3Learner extends ActorCritic {
     checkWithin('policyNoise', policyNoise, 0, 1e30);
     checkWithin('noiseClip', noiseClip, 0, 1e30);
     checkFlag('targetActor', targetActor);
+    const alpha = cloningAlpha(options?.behaviourCloning);
     const scalar = (options?.critic?.kind ?? 'scalar') === 'scalar';
     const actorEvery = options?.actorEvery ?? 2;
     super('Td3Learner', device, options, {
@@ -67,6 +93,12 @@ export class Td3Learner extends ActorCritic {
     rows.write(Float32Array.of(...scale, ...bias, ...low, ...high));
     this.#box = [0, 1, 2, 3].map((i) => rows.view({ shape: [1, actionDim], offset: i * actionDim })) as never;
     this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
+    if (alpha !== undefined) {
+      const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+      const [apart, pull] = [allocate(batchSize, actionDim), allocate(batchSize, actionDim)];
+      const given = allocate(1).write(Float32Array.of(alpha));
+      this.#cloning = { apart, pull, alpha: given, factor: allocate(1), error: allocate(1) };
+    }
     this.#common = commonOf(this);
     beginWith(this, {
       events: ['actor.0'],
@@ -93,21 +125,42 @@ export class Td3Learner extends ActorCritic {
     ops.min(stream, into, smooth, high);
   }
 
-  /** Up the gradient of the mean value of its actions. */
+  /** Up the gradient of the mean value of its actions; with behaviour cloning also towards those of the batch. */
   #actorStep(stream: Stream, obs: Floats, { tell }: StepContext): void {
     const { actor, actorOptimiser: optimiser } = this;
     const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
     const [scale, bias] = this.#box;
+    const cloning = this.#cloning;
     const loss = numbers.view({ shape: [1], offset: 2 });
     const y = actor.forward(stream, online, obs, pass);
+    // The batch's, until the actor's are in their place.
+    if (cloning) ops.convert(stream, cloning.apart, actions);
     ops.mul(stream, actions, y, scale);
     ops.add(stream, actions, actions, bias);
-    ops.mul(stream, pass.outputGradient, pull(stream), scale);
+    if (cloning) ops.sub(stream, cloning.apart, actions, cloning.apart);
+    const pulled = pull(stream);
     ops.mean(stream, loss, critics.value.view({ shape: [this.batchSize] }));
     ops.neg(stream, loss, loss);
+    ops.mul(stream, pass.outputGradient, cloning ? this.#clone(stream, cloning, pulled, loss) : pulled, scale);
     actor.backward(stream, online, obs, pass, slopes);
     tell('actor.0', () => ({ loss, gradient, optimiser }));
     optimiser.step(stream, gradient);
+  }
+
+  /** Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both. */
+  #clone(stream: Stream, { apart, pull, alpha, factor, error }: Cloning, pulled: Floats, loss: Floats): Floats {
+    const { critics, column } = this.#common;
+    ops.abs(stream, column, critics.value);
+    ops.mean(stream, factor, column.view({ shape: [this.batchSize] }));
+    ops.div(stream, factor, alpha, factor);
+    ops.mul(stream, loss, loss, factor);
+    ops.square(stream, pull, apart);
+    ops.mean(stream, error, pull.view({ shape: [pull.size] }));
+    ops.add(stream, loss, loss, error);
+    ops.convert(stream, apart, apart, { scale: 2 / apart.size });
+    ops.mul(stream, pull, pulled, factor);
+    ops.add(stream, pull, pull, apart);
+    return pull;
   }
 
   #follow(stream: Stream, tau: number): void {

@@ -1,0 +1,247 @@
+/** Rows from files and back: the same bytes in the same order, D4RL's columns, and what is refused before a row is added. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { expect } from 'chai';
+import { exactly } from '../../src/buffer/exact.ts';
+import type { ArrayOf, DType } from '../../src/dtype.ts';
+import { type NamedTensors, readNpz, type TensorData, writeNpz } from '../../src/formats/index.ts';
+import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
+import { inFolder, tensor } from '../formats/tensors.ts';
+import { rejection } from '../rig/refusal.ts';
+import { transitions, withCritic } from './transitions.ts';
+
+const floats = (shape: number[], values: number[]): TensorData => ({
+  ...{ dtype: 'float32', shape, data: Float32Array.from(values) },
+});
+const bools = (...values: number[]): TensorData => ({
+  ...{ dtype: 'bool', shape: [values.length], data: Uint8Array.from(values) },
+});
+/** All rows, oldest first, field by field. */
+function rowsOf(buffer: ReplayBuffer): number[][] {
+  const { ptr, size, capacity } = buffer;
+  const indices = Uint32Array.from({ length: size }, (_, i) => (ptr - size + i) % capacity);
+  const all = buffer.gather(indices, new Float32Array((size * buffer.rowBytes) / 4));
+  return Array.from({ length: size }, (_, i) => [
+    ...all.subarray((i * all.length) / size, ((i + 1) * all.length) / size),
+  ]);
+}
+const small = (capacity = 10) => ReplayBuffer.offPolicy({ capacity, obsDim: 1, actionDim: 1 });
+/** Two episodes of D4RL: one that terminated and one that timed out, and the begin of a third. */
+const d4rl: NamedTensors = {
+  observations: floats([6, 1], [1, 2, 3, 4, 5, 6]),
+  actions: floats([6, 1], [10, 20, 30, 40, 50, 60]),
+  rewards: floats([6], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6].map(Math.fround)),
+  terminals: bools(0, 1, 0, 0, 0, 0),
+  timeouts: bools(0, 1, 0, 1, 0, 0),
+};
+
+describe('buffer/load', () => {
+  it('gives back what dump() wrote, in its order, also when the ring went round', () =>
+    inFolder(
+      async (folder) => {
+        const make = () => ReplayBuffer.offPolicy({ capacity: 7, obsDim: 3, actionDim: 2, criticDim: 4 });
+        const [first, second] = [make(), make()];
+        for (let i = 0; i < 5; i++) first.add(withCritic(2));
+        const path = join(folder, 'rows.npz');
+        expect(await first.dump(path)).to.equal(7);
+        const { obs, nextObs, ...more } = await readNpz(path);
+        expect([obs?.shape, nextObs?.shape, Object.keys(more)]).to.deep.equal([
+          ...[
+            [7, 3],
+            [7, 3],
+          ],
+          ['actions', 'rewards', 'dones', 'truncated', 'critic', 'nextCritic'],
+        ]);
+        expect(await second.load(pathToFileURL(path))).to.equal(7);
+        expect(rowsOf(second as ReplayBuffer)).to.deep.equal(rowsOf(first as ReplayBuffer));
+        const again = join(folder, 'again.npz');
+        await second.dump(again);
+        expect(await readNpz(again)).to.deep.equal(await readNpz(path));
+      },
+      ['again.npz', 'rows.npz'],
+    ));
+
+  it('keeps every dtype, and more rows than go at once', () =>
+    inFolder(async (folder) => {
+      const dtypes: DType[] = ['float16', 'int64', 'uint8', 'bool', 'float64', 'uint16'];
+      const fields = Object.fromEntries(dtypes.map((dtype) => [`a ${dtype}`, { shape: [3, 1], dtype }]));
+      const columns = Object.fromEntries(
+        Object.entries(fields).map(([key, { dtype }], i) => [key, tensor(dtype, [200_000, 3], i)]),
+      );
+      const made = ReplayBuffer.create({ capacity: 200_000, fields });
+      expect(await made.load(columns)).to.equal(200_000);
+      await made.dump(join(folder, 'x.npz'));
+      const found = await readNpz(join(folder, 'x.npz'));
+      for (const [key, { data }] of Object.entries(columns))
+        expect(Buffer.compare(Buffer.from(found[key]!.data.buffer), Buffer.from(data.buffer)), key).to.equal(0);
+      expect(found['a bool']!.shape).to.deep.equal([200_000, 3, 1]);
+    }));
+
+  it("D4RL's columns: ends from terminals and timeouts, next observations from the rows behind", async () => {
+    const buffer = small();
+    // The last of what timed out, and the file's last row, have no next observation.
+    expect(await buffer.load(d4rl)).to.equal(4);
+    const wanted = [
+      [1, 2, 10, 0.1, 0, 0],
+      [2, 2, 20, 0.2, 1, 0],
+      [3, 4, 30, 0.3, 0, 0],
+      [5, 6, 50, 0.5, 0, 0],
+    ];
+    expect(rowsOf(buffer as ReplayBuffer)).to.deep.equal(wanted.map((row) => row.map(Math.fround)));
+    const whole = small();
+    expect(await whole.load({ ...d4rl, next_observations: floats([6, 1], [7, 8, 9, 10, 11, 12]) })).to.equal(6);
+    expect(rowsOf(whole as ReplayBuffer).map(([, next, , , done, cut]) => [next, done, cut])).to.deep.equal([
+      ...[
+        [7, 0, 0],
+        [8, 1, 0],
+        [9, 0, 0],
+        [10, 1, 1],
+        [11, 0, 0],
+        [12, 0, 0],
+      ],
+    ]);
+  });
+
+  it('takes a part of the rows, other names, wider dtypes and columns without their ones', async () => {
+    const buffer = small(3);
+    const { observations, actions, ...rest } = d4rl;
+    const wide = (each: TensorData, shape: number[]): TensorData => ({
+      ...{ dtype: 'float64', shape, data: Float64Array.from(each.data as Float32Array) },
+    });
+    const given = {
+      ...rest,
+      state: wide(observations as TensorData, [6]),
+      actions: { dtype: 'int64', shape: [6, 1], data: BigInt64Array.from([10n, 20n, 30n, 40n, 50n, 60n]) } as const,
+      'infos/goal': tensor('float32', [2, 2]),
+    };
+    expect(await buffer.load(given, { columns: { obs: 'state' }, rows: { from: 2, to: 5 } })).to.equal(2);
+    expect(rowsOf(buffer as ReplayBuffer).map((row) => row.slice(0, 3))).to.deep.equal([
+      ...[
+        [3, 4, 30],
+        [5, 6, 50],
+      ],
+    ]);
+    expect(await buffer.load(given, { columns: { obs: 'state' }, rows: { to: 0 } })).to.equal(0);
+    expect(buffer.ptr).to.equal(2);
+  });
+
+  it('numbers stay what they are, or are refused: only float64 is rounded, to float32', () => {
+    const cases: [DType, ArrayOf<DType>, DType, number[] | bigint[] | number][] = [
+      ['float64', Float64Array.of(0.1, Number.NaN, Infinity), 'float32', [Math.fround(0.1), Number.NaN, Infinity]],
+      ['float64', Float64Array.of(1, 1e39), 'float32', 1],
+      ['float32', Float32Array.of(1, 0.5), 'float64', [1, 0.5]],
+      ['float32', Float32Array.of(1, -2), 'int8', [1, -2]],
+      ['float32', Float32Array.of(1, 0.5), 'int8', 1],
+      ['float32', Float32Array.of(Number.NaN), 'int32', 0],
+      ['int64', BigInt64Array.of(5n, -7n), 'int32', [5, -7]],
+      ['int64', BigInt64Array.of(0n, 2n ** 24n + 1n), 'float32', 1],
+      ['int64', BigInt64Array.of(2n ** 53n + 1n), 'float64', 0],
+      ['int64', BigInt64Array.of(3n, -1n), 'uint64', 1],
+      ['uint8', Uint8Array.of(0, 255), 'int64', [0n, 255n]],
+      ['float64', Float64Array.of(2, 0.5), 'int64', 1],
+      ['int16', Int16Array.of(1, 300), 'uint8', 1],
+      ['int16', Int16Array.of(0, 1, 2), 'bool', 2],
+      ['bool', Uint8Array.of(0, 1), 'float32', [0, 1]],
+      ['float32', Float32Array.of(1, 0.1), 'float16', 1],
+      ['float32', Float32Array.of(1, -0.5), 'float16', [0x3c00, 0xb800]],
+      ['float16', Uint16Array.of(0x3c00, 0xb800), 'bfloat16', [0x3f80, 0xbf00]],
+      ['uint64', BigUint64Array.of(2n ** 11n + 1n), 'float16', 0],
+    ];
+    for (const [from, data, to, wanted] of cases) {
+      const made = exactly(data, from, to);
+      expect('lost' in made ? made.lost : [...(made.data as Uint8Array)], `${from} to ${to}`).to.deep.equal(wanted);
+    }
+  });
+
+  it('says what is wrong with a column, and adds nothing', async () => {
+    const buffer = small();
+    const { actions, rewards, terminals, timeouts, ...without } = d4rl;
+    const cases: [string, unknown, object?][] = [
+      ["no column 'actions'; there are observations, terminals", { ...without, terminals }],
+      ["columns.obs names 'state', and there is none; there are observations", d4rl, { columns: { obs: 'state' } }],
+      ["load: columns: unknown option 'observations'", d4rl, { columns: { observations: 'obs' } }],
+      ["load: unknown option 'row'", d4rl, { row: 1 }],
+      ['load: rows.to must be a whole number of at least 3 and at most 6, got 7', d4rl, { rows: { from: 3, to: 7 } }],
+      [
+        "column 'observations' is [3,2]; for the field 'obs' it must be [rows, 1]",
+        { ...d4rl, observations: floats([3, 2], [1, 2, 3, 4, 5, 6]) },
+      ],
+      ["'observations' has 6 rows, 'actions' 5", { ...d4rl, actions: floats([5], [1, 2, 3, 4, 5]) }],
+      [
+        "column 'actions' is int64, the field 'actions' float32, which cannot hold the 16777217 in row 4",
+        { ...d4rl, actions: { dtype: 'int64', shape: [6], data: BigInt64Array.of(0n, 1n, 2n, 3n, 16777217n, 5n) } },
+      ],
+      [
+        "column 'terminals' is float32, the field 'terminals' bool, which cannot hold the 0.5 in row 1",
+        { ...d4rl, terminals: floats([6], [0, 0.5, 0, 0, 0, 0]) },
+      ],
+      ["no column 'timeouts' either", { ...without, actions, rewards, terminals }],
+      ["no column 'truncated'", { ...without, actions, rewards, dones: terminals }],
+      ["load: 'obs': dtype: unknown dtype undefined", { obs: new Float32Array(3) }],
+      ['load takes a path, a file: URL or an object of arrays as readNpz() gives it, got 7', 7],
+      ['load takes a path or a file: URL', new URL('http://localhost/x.npz')],
+      ['no such file', '/nowhere/at/all.npz'],
+    ];
+    for (const [says, from, options] of cases)
+      expect((await rejection(() => buffer.load(from as NamedTensors, options as object))).message, says).to.include(
+        says,
+      );
+    const tight = small(3);
+    const over = await rejection(tight.load(d4rl));
+    expect([over.code, over.message]).to.deep.equal([
+      ...[
+        'ERR_HOTSLOT_RANGE',
+        'load: 4 rows are more than the capacity of 3: pick some with rows: { from, to }, or make the buffer larger',
+      ],
+    ]);
+    expect([buffer.ptr, tight.ptr]).to.deep.equal([0, 0]);
+    expect((await rejection(buffer.dump('/nowhere/x.npz'))).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
+    expect((await rejection(buffer.dump(3 as never))).message).to.include('dump takes a path or a file: URL, got 3');
+    buffer.close();
+    expect((await rejection(buffer.load(d4rl))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+  });
+
+  it('counts rows as inserts, and says how to go on where a limiter gates add()', async () => {
+    const limit = { samplesPerInsert: 1, minSize: 1, errorBuffer: 2 };
+    const open = RateLimiter.create(limit);
+    const buffer = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 1, actionDim: 1, limiter: open });
+    await buffer.load(d4rl);
+    expect(open.inserts).to.equal(4);
+    const gate = RateLimiter.create({ ...limit, gateAdd: true });
+    const gated = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 1, actionDim: 1, limiter: gate });
+    const error = await rejection(gated.load(d4rl));
+    expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+    expect(error.message).to.match(
+      /gates add\(\).*no row was added\. For offline data make the buffer without a limiter/,
+    );
+    expect(gated.ptr).to.equal(0);
+    gate.countSamples(2);
+    expect(await gated.load(d4rl)).to.equal(4);
+  });
+
+  it('writes no file while rows are added, and leaves the one that is there', () =>
+    inFolder(
+      async (folder) => {
+        const buffer = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 3, actionDim: 2 });
+        buffer.add(transitions(4));
+        const path = join(folder, 'x.npz');
+        await writeNpz(path, { old: tensor('int8', [1]) });
+        const written = buffer.dump(path);
+        // It reads once code for files is there, and looks again behind each piece.
+        const gather = buffer.gather.bind(buffer);
+        buffer.gather = (indices, out) => {
+          buffer.add(transitions(1));
+          return gather(indices, out);
+        };
+        const error = await rejection(written);
+        expect([error.code, error.message]).to.deep.equal([
+          ...[
+            'ERR_HOTSLOT_STATE_BUSY',
+            'dump: 1 rows were added while it read; nothing was written. Stop who adds first',
+          ],
+        ]);
+        expect(Object.keys(await readNpz(path))).to.deep.equal(['old']);
+      },
+      ['x.npz'],
+    ));
+});
