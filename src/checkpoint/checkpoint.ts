@@ -7,6 +7,7 @@ import { EventEmitter } from 'eventemitter3';
 import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import { nowMs } from '../clock.ts';
 import { CollectorPool, holdPool } from '../collectors/collector-pool.ts';
+import type { HeldPool } from '../collectors/pool-hold.ts';
 import { closedError, stateError, unavailableError } from '../errors.ts';
 import { fillSafetensors } from '../formats/safetensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
@@ -194,29 +195,40 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
   }
 
-  /** Collectors first, then the pipeline: nothing moves while the parts are looked at. */
+  /**
+   * Nothing moves while the parts are looked at. A pool's collectors stand still first, beside a run that goes on meanwhile; a
+   * manual tick may wait for their rows, and is ended before.
+   */
   async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;
-    const pool = collectors instanceof CollectorPool ? await holdPool(collectors) : null;
-    if (pool?.late.length) {
-      const text = `collectors ${pool.late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
-      if (!this.emit('warning', text)) process.emitWarning(text, 'CheckpointWarning');
-    }
+    let pool: HeldPool | null = null;
+    const hold = async () => {
+      if (pool !== null || !(collectors instanceof CollectorPool)) return;
+      pool = await holdPool(collectors);
+      if (pool.late.length > 0) this.#warn(pool.late);
+    };
     let stillSeconds = 0;
     const look = async () => {
       const begin = nowMs();
       try {
+        await hold();
         return await take(this.#known, this.#folder, save, pool?.state);
       } finally {
         stillSeconds = (nowMs() - begin) / 1000;
       }
     };
     try {
+      if (pipeline && insideOf(pipeline).standstill.running) await hold();
       const taken = pipeline ? await insideOf(pipeline).standstill.use(look, { patient }) : await look();
       return { taken, stillSeconds };
     } finally {
-      pool?.release();
+      (pool as HeldPool | null)?.release();
     }
+  }
+
+  #warn(late: readonly number[]): void {
+    const text = `collectors ${late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
+    if (!this.emit('warning', text)) process.emitWarning(text, 'CheckpointWarning');
   }
 
   async #write(

@@ -29,17 +29,21 @@ export class Looks {
     this.#random = new Random(seed, STREAM);
   }
 
+  /** Takes up the newest weights, if there are others. */
+  take(): void {
+    if (this.#mailbox.published === this.#version) return;
+    const version = this.#mailbox.read(this.weights, this.#version);
+    if (version > 0) this.#version = version;
+    this.policy.load(this.weights);
+  }
+
   /** Of the newest weights, or once more of those before; null when there are none yet, and when the signal ended it. */
   async look(
     episodes: number,
     newest: boolean,
     signal: AbortSignal,
   ): Promise<Pick<Evaluation, 'meanReturn' | 'deviation'> | null> {
-    if (newest && this.#mailbox.published !== this.#version) {
-      const version = this.#mailbox.read(this.weights, this.#version);
-      if (version > 0) this.#version = version;
-      this.policy.load(this.weights);
-    }
+    if (newest) this.take();
     if (this.#version === 0) return null;
     const seed = this.#random.below(SEEDS);
     const how = { environments: this.#testers, policy: this.policy, stack: this.#stack, episodes, seed };

@@ -131,7 +131,16 @@ class Training {
     this.#goOn(kept.before);
     await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
     const ticks = plan.ticks - this.#ticks;
-    if (ticks <= 0) return this.#result(looks, null);
+    const dumped = async (result: TrainResult) => {
+      if (plan.dump === undefined || result.interrupted) return result;
+      await pool.close(); // nobody adds any more
+      await buffer.dump(plan.dump);
+      return result;
+    };
+    if (ticks <= 0) {
+      looks.take();
+      return dumped(this.#result(looks, null));
+    }
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
     const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));
@@ -147,15 +156,11 @@ class Training {
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
       this.#seconds = this.progress().seconds;
-      await kept.last();
       // What was confirmed is not judged again.
       if (solved === null && !plan.signal.aborted)
         await this.#look(looks, plan.evaluation.confirm, this.progress(), plan.signal);
-      const result = this.#result(looks, solved);
-      if (plan.dump === undefined || result.interrupted) return result;
-      await pool.close(); // nobody adds any more
-      await buffer.dump(plan.dump);
-      return result;
+      await kept.last();
+      return await dumped(this.#result(looks, solved));
     } finally {
       clearTimeout(timer);
       stop.abort();
