@@ -25,6 +25,7 @@ const names = [
   'transfer',
   'driver',
   'seen',
+  'monitor',
   'torch',
   'long',
 ] as const;
@@ -49,6 +50,7 @@ const seconds: Readonly<Record<Name, string>> = {
   transfer: '160 s',
   driver: 'seconds',
   seen: '2 s',
+  monitor: '100 s',
   torch: '60 s',
   long: '30 s',
 };
@@ -62,6 +64,7 @@ const processor: readonly Name[] = [
   'bridge',
   'ring',
   'gemm',
+  'monitor',
 ];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];

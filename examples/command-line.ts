@@ -43,8 +43,8 @@ function refusalIn(error: unknown): Error & { advice?: string } {
 
 export const flag = { type: 'boolean', default: false } as const;
 
-/** As node:util's parseArgs takes them; a flag has a default. */
-type Option = { type: 'string'; default?: string } | { type: 'boolean'; default: false };
+/** As node:util's parseArgs takes them; a flag has a default. `bare`: what an option says whose value may be left out. */
+type Option = { type: 'string'; default?: string; bare?: string } | { type: 'boolean'; default: false };
 type Values<T> = {
   [Name in keyof T]: T[Name] extends { type: 'boolean' }
     ? boolean
@@ -56,7 +56,7 @@ type Values<T> = {
 /** The options' values; null: --help was asked for. Throws UsageError for what there is none of, or is given twice. */
 export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> | null {
   const known: Record<string, Option & { short?: string }> = { ...options, help: { ...flag, short: 'h' } };
-  const { tokens } = parseArgs({ args: joined(args), options: known, strict: false, tokens: true });
+  const { tokens } = parseArgs({ args: joined(args, known), options: known, strict: false, tokens: true });
   const values: Record<string, string | boolean | undefined> = {};
   for (const token of tokens) {
     if (token.kind === 'positional') throw new UsageError(`there is no argument '${token.value}'`);
@@ -78,15 +78,25 @@ export function parseOptions<T extends Record<string, Option>>(args: readonly st
   ) as Values<T>;
 }
 
-/** A negative number is the value of the option before it, whose own check says what it must be. */
-function joined(args: readonly string[]): string[] {
+/**
+ * A negative number is the value of the option before it, whose own check says what it must be. An option whose value may be left
+ * out has what follows for its value only where that begins with a digit.
+ */
+function joined(args: readonly string[], options: Record<string, Option>): string[] {
   const all: string[] = [];
+  const bareOf = (arg: string): string | undefined => {
+    const name = arg.slice(2);
+    const option = arg.startsWith('--') && Object.hasOwn(options, name) ? options[name] : undefined;
+    return option?.type === 'string' ? option.bare : undefined;
+  };
   for (const arg of args) {
-    const before = all.at(-1);
-    if (/^-[\d.]/.test(arg) && before && /^--[^=]+$/.test(before)) all[all.length - 1] = `${before}=${arg}`;
+    const before = all.at(-1) ?? '';
+    const named = /^--[^=]+$/.test(before);
+    if (named && (/^-[\d.]/.test(arg) || (/^\d/.test(arg) && bareOf(before) !== undefined)))
+      all[all.length - 1] = `${before}=${arg}`;
     else all.push(arg);
   }
-  return all;
+  return all.map((arg) => (bareOf(arg) === undefined ? arg : `${arg}=${bareOf(arg)}`));
 }
 
 export function whole(name: string, text: string, least: number, most = Number.MAX_SAFE_INTEGER): number {

@@ -69,7 +69,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],
   'src/halo': ['src/device'],
-  'src/monitor': ['src/collectors', 'src/pipeline'],
+  'src/monitor': ['src/collectors', 'src/device', 'src/pipeline'],
   'src/formats': ['src/learner'],
   'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
   'src/collect': [

@@ -23,6 +23,7 @@ export async function runFree(training: Training, stop: AbortController): Promis
   training.curves?.listen({ collectors: pool });
   await training.keep(pool, () => null);
   if (training.firstTick >= maxTicks) return { solvedReturn: null, stages: null };
+  training.monitor?.watch({ collectors: pool });
   const { signal } = stop;
   const running = pipeline.run({ ticks: maxTicks - training.firstTick, signal, publishEvery: settings.publishEvery });
   const watching = evaluateUntilSolved(training, signal);

@@ -2,6 +2,7 @@
 
 import { showProgress } from '../../src/collect/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
+import { openMonitor, whileLooked } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { progressOf } from './report.ts';
 import { finalText, startObject, startText, summaryObject } from './text.ts';
@@ -9,7 +10,7 @@ import { Training } from './training.ts';
 
 const INTERRUPTED = 130;
 
-async function main({ training: options, json, quiet }: CommandLine): Promise<number> {
+async function main({ training: options, json, quiet, monitor: port }: CommandLine): Promise<number> {
   const interrupt = new AbortController();
   // Once: a second Ctrl-C ends the process as usual.
   const onInterrupt = () => interrupt.abort();
@@ -21,10 +22,18 @@ async function main({ training: options, json, quiet }: CommandLine): Promise<nu
   });
   using device = deviceNamed(options.device);
   await using training = await Training.open({ ...options, device: device.name });
+  if (port !== undefined) {
+    const { pipeline } = training.parts;
+    const { monitor, text } = await openMonitor({ pipeline, title: `CartPole, seed ${options.seed}` }, port);
+    training.monitor = monitor;
+    // Beside what a program may read.
+    console.error(text);
+  }
   if (!quiet) console.log(json ? JSON.stringify(startObject(training)) : startText(training));
   const outcome = await showProgress(training.run(interrupt.signal), quiet ? {} : progressOf(training, json));
-  process.off('SIGINT', onInterrupt);
   console.log(json ? JSON.stringify(summaryObject(outcome, training)) : finalText(outcome, training, quiet));
+  if (training.monitor) await whileLooked(training.monitor, interrupt.signal);
+  process.off('SIGINT', onInterrupt);
   if (outcome.interrupted) return INTERRUPTED;
   return outcome.solved ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 /** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
 import type { Placement } from '../../src/index.ts';
 import { checkpointOf, checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+import { monitorOption, monitorPort } from '../monitor.ts';
 import { defaults, type Replay, replays } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
 
@@ -23,6 +24,7 @@ usage: npm start -- [options]
   --every TIME        how often, such as 1s or 5min (default 60s), and at the end
   --resume FOLDER     go on from the checkpoint there, and save there again; from
                       the beginning where there is none
+  --monitor [PORT]    serve a live page on this machine (default port 7660)
   --lock-step         collect and learn in turns in one thread (needs placement inline, which it implies)
   --json              one JSON object per line, the last one the summary
   --quiet             nothing but the summary
@@ -47,6 +49,8 @@ const isReplay = (text: string): text is Replay => (replays as readonly string[]
 export interface CommandLine {
   json: boolean;
   quiet: boolean;
+  /** of the live page: null for any, undefined for none */
+  monitor: number | null | undefined;
   training: TrainingOptions;
 }
 
@@ -66,6 +70,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     checkpoint: text,
     every: text,
     resume: text,
+    monitor: monitorOption,
     'lock-step': flag,
     json: flag,
     quiet: flag,
@@ -95,5 +100,5 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   };
   if (log === '') throw new UsageError("--log must name a folder, got ''");
   checkWritable('trace', trace, UsageError);
-  return { json, quiet, training };
+  return { json, quiet, monitor: monitorPort(values.monitor), training };
 }

@@ -1,6 +1,6 @@
 /** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
 import { Checkpoint, type CheckpointParts, type RestoredCheckpoint, type Summary, type Tick } from '../../src/index.ts';
-import { type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
+import { type Monitor, type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
 import { Refused } from '../command-line.ts';
 import { Evaluator, type EvaluatorState } from './evaluator.ts';
 import { runFree } from './free-run.ts';
@@ -89,6 +89,8 @@ export class Training implements AsyncDisposable {
   readonly curves: TensorBoardWriter | null;
   /** where this run goes on from; null where it begins */
   readonly restored: RestoredCheckpoint | null;
+  /** the live page, where somebody opened one: it is closed with this */
+  monitor: Monitor | null = null;
   /** set by the loop that collects */
   collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
   #checkpoint: Checkpoint | null = null;
@@ -138,6 +140,7 @@ export class Training implements AsyncDisposable {
     const extra = (): Extra => ({ evaluator: this.evaluator.state(), driver: driver() });
     const { folder, every } = checkpoint;
     this.#checkpoint = await asked(() => Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every }));
+    this.monitor?.watch({ checkpoint: this.#checkpoint });
   }
   /** Saves once more, while the collectors are still there. */
   async keepLast(): Promise<void> {
@@ -172,7 +175,8 @@ export class Training implements AsyncDisposable {
     const solved = await this.evaluator.look(meanReturn);
     const { last } = this.evaluator;
     // One that was cut short says only what it could have reached.
-    if (last?.whole && this.evaluator.count > count) this.curves?.scalar('evaluation/return', last.meanReturn, steps);
+    if (last?.whole && this.evaluator.count > count)
+      for (const shown of [this.curves, this.monitor]) shown?.scalar('evaluation/return', last.meanReturn, steps);
     return solved;
   }
 
@@ -210,6 +214,7 @@ export class Training implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#checkpoint?.close();
     await this.parts[Symbol.asyncDispose]();
+    await this.monitor?.close();
     // A disk that refused has been told of, as a warning.
     await this.curves?.close().catch(() => {});
   }

@@ -1,19 +1,32 @@
 /** Trains DQN, TD3 or SAC on an environment of the examples, by one call of train(). */
-import { train } from '../../src/collect/index.ts';
+import { type TrainParts, train } from '../../src/collect/index.ts';
+import type { Monitor } from '../../src/monitor/index.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
+import { openMonitor, whileLooked } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
 async function main(commandLine: CommandLine): Promise<number> {
-  const { name, task, algorithm, preset, checkpoint, seed, device, json, quiet } = commandLine;
+  const { name, task, algorithm, preset, checkpoint, seed, device, monitor: port, json, quiet } = commandLine;
   deviceNamed(device).close();
   const say = (line: string) => process.stdout.write(`${line}\n`);
   if (!json && !quiet) say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
+  const signal = interruption();
+  let monitor: Monitor | null = null;
+  const onOpen = async (parts: TrainParts) => {
+    if (port === undefined) return;
+    const opened = await openMonitor({ ...parts, title: `${algorithm} on ${task.id}, seed ${seed}` }, port);
+    monitor = opened.monitor;
+    console.error(opened.text);
+  };
   const result = await train({
     ...preset,
     ...{ environment: task.module, environmentOptions: task.options, goal: task.goal, seed, device },
-    ...{ signal: interruption(), display: !json && !quiet },
+    ...{ signal, display: !json && !quiet, onOpen },
     ...(checkpoint && { checkpoint }),
-    ...(json && !quiet ? { onPoint: (point) => say(JSON.stringify(point)) } : {}),
+    onPoint: (point) => {
+      monitor?.scalar('evaluation/return', point.meanReturn, point.steps);
+      if (json && !quiet) say(JSON.stringify(point));
+    },
   });
   const { solved, meanReturn, steps, updates, seconds, curve } = result;
   if (json) {
@@ -34,6 +47,8 @@ async function main(commandLine: CommandLine): Promise<number> {
     say(`${name} ${how} ${seconds.toFixed(1)} s: ${worth}`);
     say(`${count(steps)} environment steps, ${count(updates)} updates`);
   }
+  if (monitor) await whileLooked(monitor, signal);
+  await (monitor as Monitor | null)?.close();
   return solved ? 0 : result.interrupted ? 130 : 1;
 }
 

@@ -1,5 +1,6 @@
 /** The command line of the example: an environment, an algorithm, and how long. */
 import { checkpointOf, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+import { monitorOption, monitorPort } from '../monitor.ts';
 import { type Algorithm, type Preset, type Task, tasks } from './presets.ts';
 
 const names = Object.keys(tasks);
@@ -22,6 +23,7 @@ ${list}
   --checkpoint FOLDER save it there, at its end too; where there is a checkpoint
                       already, go on from it
   --every TIME        how often, such as 10s or 5min (default 60s)
+  --monitor [PORT]    serve a live page on this machine (default port 7660)
   --json              one JSON object per line: each look at the weights, and at
                       last { solved, meanReturn, steps, seconds, … }
   --quiet             nothing but the summary
@@ -38,6 +40,8 @@ export interface CommandLine {
   checkpoint: { folder: string; every?: string } | undefined;
   seed: number;
   device: string;
+  /** of the live page: null for any, undefined for none */
+  monitor: number | null | undefined;
   json: boolean;
   quiet: boolean;
 }
@@ -54,6 +58,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     'max-seconds': text,
     checkpoint: text,
     every: text,
+    monitor: monitorOption,
     json: flag,
     quiet: flag,
   });
@@ -71,6 +76,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const most = values['max-seconds'];
   return {
     ...{ name, task, algorithm, device, checkpoint, json, quiet, seed: whole('seed', seed, 0) },
+    monitor: monitorPort(values.monitor),
     preset: {
       ...preset,
       ...(steps !== undefined && { steps: whole('steps', steps, least) }),

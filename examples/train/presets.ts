@@ -5,7 +5,10 @@
 import type { TrainOptions } from '../../src/collect/index.ts';
 
 export type Algorithm = 'dqn' | 'td3' | 'sac' | 'fast-td3' | 'fast-sac';
-export type Preset = Omit<TrainOptions, 'environment' | 'device' | 'seed' | 'signal' | 'display' | 'onPoint'>;
+export type Preset = Omit<
+  TrainOptions,
+  'environment' | 'device' | 'seed' | 'signal' | 'display' | 'onPoint' | 'onOpen'
+>;
 
 export interface Task {
   /** as Gymnasium calls it */

@@ -10,5 +10,6 @@ export type { GymnasiumOptions } from './gymnasium/options.ts';
 export { type Display, showProgress } from './live-display.ts';
 export type { Box, BoxActions, Discrete, DiscreteActions, ObservationDType, Spaces } from './spaces.ts';
 export { type TrainResult, train } from './train.ts';
-export type { CurvePoint, TrainOptions } from './train-options.ts';
+export type { TrainOptions } from './train-options.ts';
+export type { CurvePoint, TrainParts } from './train-told.ts';
 export { type PolicyContext, type VectorCollectorOptions, vectorCollector } from './vector-collector.ts';

@@ -7,7 +7,8 @@ import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { AnyLearner } from './algorithms.ts';
-import type { CurvePoint, TrainOptions } from './train-options.ts';
+import type { TrainOptions } from './train-options.ts';
+import type { CurvePoint } from './train-told.ts';
 
 /** What is counted from the beginning of the first run. */
 export interface TrainCounts {
@@ -50,11 +51,12 @@ export class TrainCheckpoint implements AsyncDisposable {
     this.before = restored && counted ? { ...counted, ticks: restored.tick + 1 } : null;
   }
 
-  /** From here on it is saved. */
-  async begin(collectors: CollectorPool, counts: () => Omit<TrainCounts, 'ticks'>): Promise<void> {
-    if (this.#where === null) return;
+  /** From here on it is saved; null where it is not. */
+  async begin(collectors: CollectorPool, counts: () => Omit<TrainCounts, 'ticks'>): Promise<Checkpoint | null> {
+    if (this.#where === null) return null;
     const { folder, every = '60 s' } = this.#where;
     this.#checkpoint = await Checkpoint.open(folder, { ...this.#parts, collectors, extra: counts, every });
+    return this.#checkpoint;
   }
 
   /** Once more, while the collectors are still there. */

@@ -10,33 +10,7 @@ import { checkSignal } from '../wait/wait.ts';
 import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
 import { checkExplore, type Explore } from './explore.ts';
 import type { Spaces } from './spaces.ts';
-
-/** A look at the newest weights. */
-export interface CurvePoint {
-  /** environment steps of all collectors so far, and gradient steps of the learner */
-  readonly steps: number;
-  readonly updates: number;
-  readonly seconds: number;
-  /** of so many greedy episodes: mean and standard deviation of their returns */
-  readonly episodes: number;
-  readonly meanReturn: number;
-  readonly deviation: number;
-}
-
-/** How a training stands. */
-export interface TrainProgress {
-  readonly steps: number;
-  readonly updates: number;
-  readonly seconds: number;
-  readonly episodes: number;
-  /** of the last episodes of each collector, which explore; NaN before the first */
-  readonly meanReturn: number;
-  /** the learner's, smoothed over some fifty ticks */
-  readonly scalars: Readonly<Record<string, number>>;
-  /** the last look */
-  readonly point: CurvePoint | null;
-  readonly waitingFor: string;
-}
+import type { CurvePoint, TrainParts } from './train-told.ts';
 
 export interface TrainOptions {
   /** module whose default export is the environment's class, or a function that makes one; each thread loads it */
@@ -97,6 +71,8 @@ export interface TrainOptions {
   display?: boolean;
   /** told of each look */
   onPoint?: (point: CurvePoint) => void;
+  /** given the parts before they run, and waited for: such as what serves a live page of them */
+  onOpen?: (parts: TrainParts) => unknown;
 }
 
 export interface TrainPlan
@@ -137,7 +113,7 @@ const keys = [
     'explore',
     'noise',
   ],
-  ...['evaluation', 'checkpoint', 'dump', 'signal', 'display', 'onPoint'],
+  ...['evaluation', 'checkpoint', 'dump', 'signal', 'display', 'onPoint', 'onOpen'],
 ];
 
 /** Without what is undefined: that is not given. */
@@ -151,7 +127,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   const options = { ...defined(given) };
   for (const name of ['learner', 'explore', 'evaluation'] as const)
     if (typeof options[name] === 'object' && options[name] !== null) options[name] = defined(options[name]) as never;
-  const { environment, signal, onPoint, goal, seconds, updatesPerStep = 1, noise = 0.1, learner } = options;
+  const { environment, signal, goal, seconds, updatesPerStep = 1, noise = 0.1, learner } = options;
   if (options.noise !== undefined && (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3')
     throw typeError('noise is of td3: sac explores by its own deviations, dqn by explore.epsilon');
   if (!(environment instanceof URL))
@@ -184,8 +160,9 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   checkFlag('prioritized', options.prioritized ?? false);
   checkFlag('display', options.display ?? false);
   checkSignal(signal);
-  if (onPoint !== undefined && typeof onPoint !== 'function')
-    throw typeError(`onPoint must be a function, got ${shown(onPoint)}`);
+  for (const name of ['onPoint', 'onOpen'] as const)
+    if (options[name] !== undefined && typeof options[name] !== 'function')
+      throw typeError(`${name} must be a function, got ${shown(options[name])}`);
   const { evaluation = {}, checkpoint } = options;
   if (checkpoint !== undefined) checkKeys('checkpoint', checkpoint, ['folder', 'every']);
   if (checkpoint?.every !== undefined) parseEvery(checkpoint.every);
@@ -267,7 +244,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
       noise: 0.1,
       display: false,
     },
-    ...{ signal: new AbortController().signal, onPoint: () => {} },
+    ...{ signal: new AbortController().signal, onPoint: () => {}, onOpen: () => {} },
     ...options,
     ...{
       seed,

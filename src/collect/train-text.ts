@@ -1,5 +1,6 @@
 /** How a training looks on a terminal, and in a file. */
-import type { TrainPlan, TrainProgress } from './train-options.ts';
+import type { TrainPlan } from './train-options.ts';
+import type { TrainProgress } from './train-told.ts';
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 /** Three digits that count. */

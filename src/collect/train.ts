@@ -20,16 +20,10 @@ import { Looks } from './looks.ts';
 import { ObservationRows } from './observation-rows.ts';
 import { openTesters } from './testers.ts';
 import { TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
-import {
-  type CurvePoint,
-  checkedTrain,
-  type TrainOptions,
-  type TrainPlan,
-  type TrainProgress,
-  trainPlan,
-} from './train-options.ts';
+import { checkedTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
 import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
 import { liveLines, plainLine } from './train-text.ts';
+import type { CurvePoint, TrainProgress } from './train-told.ts';
 
 export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */
@@ -129,7 +123,7 @@ class Training {
     if (pool === null) return this.#result(looks, null);
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
-    await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
+    const checkpoint = await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
     const ticks = plan.ticks - this.#ticks;
     const dumped = async (result: TrainResult) => {
       if (plan.dump === undefined || result.interrupted) return result;
@@ -141,6 +135,9 @@ class Training {
       looks.take();
       return dumped(this.#result(looks, null));
     }
+    const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
+    await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
+    this.#goOn(kept.before);
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
     const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));

@@ -23,7 +23,7 @@ import { CONTROL_WORDS, HOLD, OPENER_BELL, READY, STOP } from './control-words.t
 import { episodesOf } from './episodes.ts';
 import { checkResume, type HeldPool, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
-import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
+import { type CollectorStatistics, type Episode, StatisticsPages, type WorkerStatistics } from './statistics.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A stopped collector has this long to come back from collect() before its thread is terminated. */
@@ -35,6 +35,10 @@ const PATIENCE_MS = 10_000;
 export let threadsOf: (pool: CollectorPool) => readonly Worker[];
 /** For checkpoints: collectors say where they are, and those that do stand still until release(). */
 export let holdPool: (pool: CollectorPool) => Promise<HeldPool>;
+/** Statistics of each worker, for the monitor; not exported from the package. */
+export let workersOf: (pool: CollectorPool) => WorkerStatistics[];
+/** What it failed with, for the monitor; null while it did not. Not exported from the package. */
+export let failureOf: (pool: CollectorPool) => Error | null;
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -64,6 +68,8 @@ export class CollectorPool implements AsyncDisposable {
   static {
     threadsOf = (pool) => pool.#pool.threads;
     holdPool = (pool) => pool.#hold.take();
+    workersOf = (pool) => pool.#statistics.each();
+    failureOf = (pool) => pool.#failure;
   }
 
   /**

@@ -62,6 +62,16 @@ export interface SavedPage {
   readonly ended: number;
 }
 
+/** One worker's part of them. */
+export interface WorkerStatistics {
+  steps: number;
+  episodes: number;
+  waits: number;
+  version: number;
+  /** milliseconds that the collect() under way has taken; 0: none is */
+  busyMs: number;
+}
+
 export class StatisticsPages {
   readonly #share: StatisticsShare;
   readonly #pages: Float64Array[];
@@ -130,6 +140,15 @@ export class StatisticsPages {
   /** Of each worker, when the collect() under way began; 0 for none. */
   since(): number[] {
     return this.#pages.map((page) => page[SINCE] as number);
+  }
+
+  /** Worker by worker. */
+  each(): WorkerStatistics[] {
+    return this.#pages.map((page, worker) => ({
+      ...{ steps: page[STEPS] as number, episodes: this.ended(worker), waits: page[WAITS] as number },
+      version: page[VERSION] as number,
+      busyMs: (page[SINCE] as number) > 0 ? Math.max(0, nowMs() - (page[SINCE] as number)) : 0,
+    }));
   }
 
   /** The pen of one worker; its thread only. */

@@ -46,6 +46,16 @@ export interface PipelineEvents<S extends string = string> {
   close: [];
 }
 
+/** What was told besides ticks. */
+export interface Said {
+  /** milliseconds since 1970 */
+  at: number;
+  kind: 'warning' | 'restart';
+  text: string;
+}
+/** Of these the latest are kept, for who looks later. */
+const SAID = 50;
+
 /** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
 const SAMPLE = 256;
 
@@ -55,6 +65,8 @@ export class History {
   /** null without a trace */
   readonly #trace: Recorded | null;
   #scalarNames: readonly string[] = [];
+  /** what was told lately, oldest first */
+  readonly said: Said[] = [];
   readonly #oddTold = { scalars: false, weights: false };
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
@@ -78,20 +90,30 @@ export class History {
   }
 
   restarted(roles: readonly Role[], reason: Error): void {
+    this.#note('restart', `the thread of ${roles.join(', ')} was replaced: ${reason.message}`);
     channels.restart.publish({ pipeline: this.#emitter, roles, reason });
     this.#emitter.emit('restart', roles, reason);
   }
 
   /** A warning that nobody listens for is the process's. */
   warn(text: string): void {
-    if (!this.#emitter.emit('warning', text)) process.emitWarning(text, 'PipelineWarning');
+    if (!this.warning(text)) process.emitWarning(text, 'PipelineWarning');
+  }
+  /** One that is only for who listens; true when somebody did. */
+  warning(text: string): boolean {
+    this.#note('warning', text);
+    return this.#emitter.emit('warning', text);
+  }
+  #note(kind: Said['kind'], text: string): void {
+    this.said.push({ at: Date.now(), kind, text });
+    if (this.said.length > SAID) this.said.shift();
   }
 
   /** The last ticks, the trace's end, and that the pipeline is closed. */
   async close(): Promise<void> {
     this.tell(null);
     const failed = await this.#trace?.finish();
-    if (failed) this.#emitter.emit('warning', `the trace is incomplete: ${failed.message}`);
+    if (failed) this.warning(`the trace is incomplete: ${failed.message}`);
     // A listener that throws must not make closing fail.
     queueMicrotask(() => this.#emitter.emit('close'));
   }

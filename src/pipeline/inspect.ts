@@ -1,10 +1,31 @@
 /** A pipeline's state in words, for a person to read. */
+import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
+import type { ActorThreads } from './actor-threads.ts';
+import type { History } from './history.ts';
+import type { CheckedOptions } from './options.ts';
+import type { PipelineParts } from './parts.ts';
+import type { Positions } from './position.ts';
+import type { Slots } from './slots.ts';
 import type { BatchSource } from './source.ts';
+import type { Standstill } from './standstill.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
+
+/** What a pipeline is made of, for who looks inside. */
+export interface Inside {
+  threads: ActorThreads | null;
+  slots: Slots;
+  buffer: ReplayBuffer;
+  parts: PipelineParts;
+  history: History;
+  options: CheckedOptions;
+  /** for checkpoints */
+  standstill: Standstill;
+  positions: Positions;
+}
 
 export interface SlotNow {
   state: string;

@@ -13,32 +13,23 @@ import type { BatchFields } from '../trajectories/samples.ts';
 import type { StepFields } from '../trajectories/schema.ts';
 import type { View } from '../trajectories/views.ts';
 import { checkSignal, type WaitOptions } from '../wait/wait.ts';
-import type { ActorThreads } from './actor-threads.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
-import { type SlotNow, slotsNow, waitingFor } from './inspect.ts';
+import { type Inside, type SlotNow, slotsNow, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { ManualCalls } from './manual-calls.ts';
 import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
 import { Positions } from './position.ts';
-import type { Batch, Slots } from './slots.ts';
+import type { Batch } from './slots.ts';
 import { Standstill } from './standstill.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
-/** Its parts, for tests that end its threads or hold its streams; not exported from the package. */
-export let insideOf: (pipeline: ReplayPipeline) => {
-  threads: ActorThreads | null;
-  slots: Slots;
-  buffer: ReplayBuffer;
-  /** for checkpoints */
-  standstill: Standstill;
-  positions: Positions;
-  parts: PipelineParts;
-};
+/** Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its streams; not exported from the package. */
+export let insideOf: (pipeline: ReplayPipeline) => Inside;
 
 /** `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers. */
 export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
@@ -57,11 +48,11 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   static {
     insideOf = (pipeline) => {
-      const { threads, slots } = pipeline.#parts;
-      const buffer = pipeline.#options.source.buffer as ReplayBuffer;
+      const [parts, history, options] = [pipeline.#parts, pipeline.#history, pipeline.#options];
+      const buffer = options.source.buffer as ReplayBuffer;
       const standstill = pipeline.#standstill;
-      const positions = new Positions(pipeline.#parts, pipeline.#manual, standstill, pipeline.#options);
-      return { threads, slots, buffer, standstill, positions, parts: pipeline.#parts };
+      const positions = new Positions(parts, pipeline.#manual, standstill, options);
+      return { threads: parts.threads, slots: parts.slots, buffer, parts, history, options, standstill, positions };
     };
   }
 
@@ -77,7 +68,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       await pipeline.#parts.threads?.start();
       options.signal?.throwIfAborted();
       // After the caller had a chance to listen.
-      setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.emit('warning', warning)));
+      setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.#history.warning(warning)));
     } catch (error) {
       await pipeline.close();
       throw error;
@@ -94,7 +85,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       this.#parts = new PipelineParts(options, {
         error: (failure) => this.emit('error', failure),
         restart: (roles, reason) => this.#history.restarted(roles, reason),
-        warning: (message) => void this.emit('warning', message),
+        warning: (message) => void this.#history.warning(message),
       });
     } catch (error) {
       void trace?.finish();

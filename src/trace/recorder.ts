@@ -1,18 +1,20 @@
 /**
- * Writes finished ticks as a Chrome/Perfetto trace: a track per actor, one for the copy stream and one for the learner's. It
- * reads only what the journal recorded.
+ * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go: a track per actor, one for the copy stream and
+ * one for the learner's. It reads only what the journal recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 
-interface Facts {
+/** What a trace says of the transfer. */
+export interface TraceFacts {
   hostPinned: boolean;
   directPinnedShared: boolean;
   h2dSubmitter: string;
 }
-interface Shape {
+/** What it says of the rows. */
+export interface TraceShape {
   source: { bytes: number; names: readonly string[] };
   baseSeed: number;
 }
@@ -26,38 +28,33 @@ export interface Recorded {
 const tracks = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
 type Track = (typeof tracks)[number];
 
-export class TraceRecorder {
-  /** null once finished */
-  #file: WriteStream | null = null;
-  #last = -1;
+/** Makes the text of a trace, whole once ended. */
+export class TraceWriter {
+  readonly #write: (text: string) => unknown;
   readonly #deviceEvents: boolean;
-  #failed: Error | null = null;
+  #last = -1;
 
-  constructor({ file, deviceEvents }: { file: string; deviceEvents: boolean }) {
+  constructor(write: (text: string) => unknown, deviceEvents: boolean) {
+    this.#write = write;
     this.#deviceEvents = deviceEvents;
-    // Opened at once: a path that cannot be written is refused at the door.
-    this.#file = createWriteStream(file, { fd: openSync(file, 'w') });
-    this.#file.on('error', (error) => {
-      this.#failed ??= error;
-    });
-    this.#file.write('{"displayTimeUnit":"ms","traceEvents":[\n');
-    this.#file.write('{"ph":"M","pid":1,"name":"process_name","args":{"name":"hotslot"}}');
+    write('{"displayTimeUnit":"ms","traceEvents":[\n');
+    write('{"ph":"M","pid":1,"name":"process_name","args":{"name":"hotslot"}}');
     for (const [i, name] of tracks.entries()) {
-      this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
-      this.#file.write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
+      write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
+      write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
     }
   }
 
-  /** The recorder of one pipeline's entries. */
-  of(facts: Facts, shape: Shape): Recorded {
-    return { add: (entry: JournalEntry) => this.add(entry, facts, shape), finish: () => this.finish() };
+  /** `missed`: ticks that went by and are not in it; told where there are any. */
+  end(missed = 0): void {
+    this.#write(missed > 0 ? `\n],"otherData":{"missed":${missed}}}\n` : '\n]}\n');
   }
 
-  add({ record, slot }: JournalEntry, facts: Facts, shape: Shape): void {
+  add({ record, slot }: JournalEntry, facts: TraceFacts, shape: TraceShape): void {
     const at = (field: number) => record[field] as number;
     const sequence = at(Field.sequence);
     // A successor of a dead poll actor may have journalled the same tick again.
-    if (!this.#file || sequence === this.#last) return;
+    if (sequence === this.#last) return;
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
@@ -93,18 +90,6 @@ export class TraceRecorder {
     this.#span('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
   }
 
-  /** Ends the file; resolves with the reason when it could not be written whole, else null. */
-  async finish(): Promise<Error | null> {
-    const file = this.#file;
-    if (!file) return this.#failed;
-    this.#file = null;
-    if (!this.#failed) {
-      file.end('\n]}\n');
-      await once(file, 'close').catch(() => {});
-    }
-    return this.#failed;
-  }
-
   /** As long as the device's own events say; it ends when poll saw it done, which is a little late. */
   #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
     if (ms >= 0) this.#span(track, name, seenMs - ms, seenMs, args);
@@ -114,8 +99,48 @@ export class TraceRecorder {
     const ts = (beginMs * 1000).toFixed(3);
     const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
     const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
-    this.#file?.write(
+    this.#write(
       `,\n{${shape},"pid":1,"tid":${tracks.indexOf(track) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
     );
+  }
+}
+
+export class TraceRecorder {
+  /** null once finished */
+  #file: WriteStream | null = null;
+  #failed: Error | null = null;
+  readonly #writer: TraceWriter;
+
+  constructor({ file, deviceEvents }: { file: string; deviceEvents: boolean }) {
+    // Opened at once: a path that cannot be written is refused at the door.
+    const stream = createWriteStream(file, { fd: openSync(file, 'w') });
+    stream.on('error', (error) => {
+      this.#failed ??= error;
+    });
+    this.#file = stream;
+    this.#writer = new TraceWriter((text) => stream.write(text), deviceEvents);
+  }
+
+  /** The recorder of one pipeline's entries. */
+  of(facts: TraceFacts, shape: TraceShape): Recorded {
+    return {
+      add: (entry) => {
+        if (this.#file) this.#writer.add(entry, facts, shape);
+      },
+      finish: () => this.finish(),
+    };
+  }
+
+  /** Ends the file; resolves with the reason when it could not be written whole, else null. */
+  async finish(): Promise<Error | null> {
+    const file = this.#file;
+    if (!file) return this.#failed;
+    this.#file = null;
+    if (!this.#failed) {
+      this.#writer.end();
+      file.end();
+      await once(file, 'close').catch(() => {});
+    }
+    return this.#failed;
   }
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import CartPole from '../../examples/environments/cart-pole.ts';
-import { type CurvePoint, evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
+import { type CurvePoint, evaluate, type TrainOptions, type TrainParts, train } from '../../src/collect/index.ts';
 import { spacesOf } from '../../src/collect/spaces.ts';
 import { checkedTrain, trainPlan } from '../../src/collect/train-options.ts';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
@@ -161,6 +161,35 @@ describe('collect/train', function () {
       },
       ['rows.npz', 'steps.npz'],
     ));
+  it('gives its parts before they run, and waits for who takes them; what that throws ends it', async () => {
+    const count = words();
+    const seen: unknown[] = [];
+    let parts: TrainParts | undefined;
+    const onOpen = async (given: TrainParts) => {
+      parts = given;
+      seen.push(given.pipeline.inspect().finished, given.collectors.workers);
+      await new Promise(setImmediate);
+      seen.push(given.pipeline.inspect().finished);
+    };
+    const { updates } = await train(training({ steps: 1000, onOpen }));
+    expect(seen).to.deep.equal([0, 1, 0]);
+    expect([updates, parts?.pipeline.inspect().finished]).to.deep.equal([800, 800]);
+    const broken = train(
+      training(
+        {
+          onOpen: () => {
+            throw new Error('no port today');
+          },
+        },
+        count,
+      ),
+    );
+    expect((await rejection(broken)).message).to.equal('no port today');
+    expect(count[0]).to.equal(count[1]);
+    expect((await rejection(train(training({ onOpen: 3 as never })))).message).to.equal(
+      'onOpen must be a function, got 3',
+    );
+  });
 
   it('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
     const count = words();
@@ -187,10 +216,9 @@ describe('collect/train', function () {
     const planned = (change: object) => trainPlan(checkedTrain({ ...base, ...change } as TrainOptions), spaces);
     const plain = planned({});
     const nothing = Object.fromEntries(
-      ['seconds', 'goal', 'signal', 'onPoint', 'device', 'noise', 'minibatches', 'capacity', 'explore'].map((name) => [
-        name,
-        undefined,
-      ]),
+      ['seconds', 'goal', 'signal', 'onPoint', 'onOpen', 'device', 'noise', 'minibatches', 'capacity', 'explore'].map(
+        (name) => [name, undefined],
+      ),
     );
     const same = planned({ ...nothing, device: undefined, evaluation: { ...base.evaluation, confirm: undefined } });
     expect(same.evaluation).to.deep.equal({ ...plain.evaluation, confirm: 100 });

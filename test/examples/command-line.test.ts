@@ -1,6 +1,7 @@
 /** How an example ends: refusals are one sentence and an exit code, anything else is a fault with its stack. */
 import { expect } from 'chai';
-import { parseOptions, Refused, runExample, UsageError } from '../../examples/command-line.ts';
+import { flag, parseOptions, Refused, runExample, UsageError } from '../../examples/command-line.ts';
+import { monitorPort } from '../../examples/monitor.ts';
 
 /** What an example that ends with this error writes to stderr, and its exit code. */
 async function ending(error: unknown) {
@@ -50,5 +51,22 @@ describe('examples/command-line', () => {
     expect(() => parseOptions(['--m', '1'], options)).to.throw(UsageError, "unknown option '--m'");
     expect(() => parseOptions(['n'], options)).to.throw(UsageError, "there is no argument 'n'");
     expect(parseOptions(['-h'], options)).to.equal(null);
+  });
+
+  it('an option whose value may be left out takes what begins with a digit, and nothing else', () => {
+    const options = { at: { type: 'string', bare: '' }, n: { type: 'string' }, quiet: flag } as const;
+    const at = (...args: string[]) => parseOptions(args, options)?.at;
+    expect(at()).to.equal(undefined);
+    expect([at('--at'), at('--at', '--quiet'), at('--at', '--n', '3')]).to.deep.equal(['', '', '']);
+    expect([at('--at', '80'), at('--at=80'), at('--at', '80', '--quiet'), at('--at=x')]).to.deep.equal([
+      '80',
+      '80',
+      '80',
+      'x',
+    ]);
+    expect(() => at('--at', 'x')).to.throw(UsageError, "there is no argument 'x'");
+    expect(() => at('--at', '--at', '1')).to.throw(UsageError, '--at is given twice');
+    expect(monitorPort('')).to.equal(null);
+    expect(() => monitorPort('70000')).to.throw(UsageError, '--monitor must be a whole number from 0 to 65535');
   });
 });

@@ -100,6 +100,7 @@ describeAll('package/installed', function () {
       'CHANGELOG.md',
       'docs/pipeline.md',
       'prebuilds/binding.gyp',
+      'src/monitor/page/page.html',
     ])
       expect(listed).to.include(wanted);
     for (const arch of ['x64', 'arm64'])

@@ -28,7 +28,7 @@ import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
 import { Adam, convert, DqnLearner, Mlp, MlpPolicy, SacPolicy } from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
-import { tensorBoard } from 'hotslot/monitor';
+import { type Monitor, serveMonitor, tensorBoard, type WatchedCheckpoint } from 'hotslot/monitor';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
 import type collector from './collector.js';
 import { fields, type stepping } from './collector.js';
@@ -204,6 +204,15 @@ export async function train(limiter: RateLimiter | undefined): Promise<void> {
   board.listen({ pipeline: board });
   // @ts-expect-error no such option
   tensorBoard('runs', { max: 1 });
+  const checkpoint = null as unknown as WatchedCheckpoint;
+  const monitor: Monitor = await serveMonitor({ pipeline: captured, checkpoint, title: 'x' }, { port: 0, host: '::1' });
+  const where: string = monitor.url;
+  monitor.scalar('evaluation/return', monitor.clients + monitor.port + where.length, 1);
+  // @ts-expect-error a pipeline is needed
+  await serveMonitor({});
+  // @ts-expect-error no such option
+  await serveMonitor({ pipeline: captured }, { adress: 'x' });
+  await monitor.close();
   const anyPipeline: ReplayPipeline = captured;
   await anyPipeline.close();
 

@@ -1,0 +1,39 @@
+/** What train() tells while it goes on. */
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import type { CollectorPool } from '../collectors/collector-pool.ts';
+import type { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+
+/** A look at the newest weights. */
+export interface CurvePoint {
+  /** environment steps of all collectors so far, and gradient steps of the learner */
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  /** of so many greedy episodes: mean and standard deviation of their returns */
+  readonly episodes: number;
+  readonly meanReturn: number;
+  readonly deviation: number;
+}
+
+/** How a training stands. */
+export interface TrainProgress {
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  readonly episodes: number;
+  /** of the last episodes of each collector, which explore; NaN before the first */
+  readonly meanReturn: number;
+  /** the learner's, smoothed over some fifty ticks */
+  readonly scalars: Readonly<Record<string, number>>;
+  /** the last look */
+  readonly point: CurvePoint | null;
+  readonly waitingFor: string;
+}
+
+/** What a training is made of, for who wants to watch it; it is closed with the training. */
+export interface TrainParts {
+  readonly pipeline: ReplayPipeline;
+  readonly collectors: CollectorPool;
+  /** where `checkpoint` asks for one */
+  readonly checkpoint?: Checkpoint;
+}

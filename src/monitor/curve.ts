@@ -1,0 +1,55 @@
+/** A curve of the live page: as many points at most, however long it gets. */
+
+/** Seconds since the monitor opened, the step, the value: null where it is NaN or infinite. */
+export type Point = readonly [seconds: number, step: number, value: number | null];
+
+/** Points of a curve, at most; then two become one, and from there on twice as many numbers make a point. */
+export const MOST_POINTS = 600;
+
+export class Curve {
+  #points: Point[] = [];
+  /** numbers that make a point */
+  #stride = 1;
+  #sum = 0;
+  #count = 0;
+  /** how often points were made fewer */
+  #thinned = 0;
+  /** the latest number, as it was given */
+  latest = Number.NaN;
+
+  get points(): readonly Point[] {
+    return this.#points;
+  }
+  /** Grows when points that were told are no more: they have to be told anew. */
+  get thinned(): number {
+    return this.#thinned;
+  }
+
+  add(seconds: number, step: number, value: number): void {
+    this.latest = value;
+    this.#sum += value;
+    if (++this.#count < this.#stride) return;
+    const mean = this.#sum / this.#count;
+    [this.#sum, this.#count] = [0, 0];
+    this.#points.push([rounded(seconds), step, Number.isFinite(mean) ? rounded(mean) : null]);
+    if (this.#points.length === MOST_POINTS) this.#thin();
+  }
+
+  /** The first point stays: a curve begins where it began. */
+  #thin(): void {
+    const [first, ...rest] = this.#points as [Point, ...Point[]];
+    const kept: Point[] = [first];
+    for (let i = 1; i < rest.length; i += 2) kept.push(between(rest[i - 1] as Point, rest[i] as Point));
+    if (rest.length % 2 === 1) kept.push(rest.at(-1) as Point);
+    this.#points = kept;
+    this.#stride *= 2;
+    this.#thinned++;
+  }
+}
+
+function between([, , a]: Point, [seconds, step, b]: Point): Point {
+  return [seconds, step, a === null || b === null ? (a ?? b) : rounded((a + b) / 2)];
+}
+
+/** Six digits are more than a screen shows. */
+const rounded = (value: number) => Number(value.toPrecision(6));

@@ -1,0 +1,93 @@
+/** How it stands as Prometheus reads it: the text exposition format, version 0.0.4. */
+import type { Curve } from './curve.ts';
+import type { Now } from './sampling.ts';
+
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+type Labels = Readonly<Record<string, string | number>>;
+type Sample = readonly [labels: Labels, value: number];
+
+const escaped = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+const quoted = (text: string) => `"${escaped(text).replaceAll('"', '\\"')}"`;
+const number = (value: number) =>
+  Number.isFinite(value) ? `${value}` : Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf';
+
+class Text {
+  text = '';
+
+  /** Nothing of a metric without samples. */
+  put(kind: 'counter' | 'gauge', name: string, help: string, samples: readonly Sample[]): this {
+    if (samples.length === 0) return this;
+    this.text += `# HELP hotslot_${name} ${escaped(help)}\n# TYPE hotslot_${name} ${kind}\n`;
+    for (const [labels, value] of samples) {
+      const pairs = Object.entries(labels).map(([label, of]) => `${label}=${quoted(`${of}`)}`);
+      this.text += `hotslot_${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${number(value)}\n`;
+    }
+    return this;
+  }
+  one(kind: 'counter' | 'gauge', name: string, help: string, value: number | null | undefined): this {
+    return this.put(kind, name, help, value === null || value === undefined ? [] : [[{}, value]]);
+  }
+}
+
+const states = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
+
+export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients: number): string {
+  const { slots, stages, buffer, collectors, devices, checkpoint } = now;
+  const out = new Text();
+  out
+    .one('counter', 'ticks_total', 'Ticks that the pipeline has finished.', now.finished)
+    .one('gauge', 'running', '1 while the pipeline is in a run of its own.', Number(now.state === 'running'))
+    .one('gauge', 'failed', '1 once the pipeline has failed.', Number(now.state === 'failed'))
+    .one('gauge', 'weights_version', 'Version of the weights that was published last.', now.version)
+    .put('gauge', 'waiting', 'What the next batch waits for.', now.waitingFor ? [[{ for: now.waitingFor }, 1]] : [])
+    .put(
+      ...(['gauge', 'slots', 'Slots of the ring by their state.'] as const),
+      states.map((state) => [{ state }, slots.filter((slot) => slot.state === state).length]),
+    )
+    .put(
+      ...(['gauge', 'stage_seconds', 'Times of the stages of the newest ticks.'] as const),
+      Object.entries(stages ?? {}).flatMap(([stage, { p50, p90 }]): Sample[] => [
+        [{ stage, quantile: '0.5' }, p50],
+        [{ stage, quantile: '0.9' }, p90],
+      ]),
+    )
+    .one('gauge', 'buffer_size', 'Rows, or steps, that the buffer holds.', buffer?.size)
+    .one('gauge', 'buffer_capacity', 'Rows, or steps, that the buffer can hold.', buffer?.capacity)
+    .put(
+      ...(['gauge', 'scalar', 'The latest number of each curve.'] as const),
+      [...curves].filter(([tag]) => !tag.startsWith('speed/')).map(([tag, { latest }]) => [{ tag }, latest]),
+    );
+  const workers = collectors?.workers ?? [];
+  const each = (of: (worker: (typeof workers)[number]) => number) =>
+    workers.map((worker, i): Sample => [{ worker: i }, of(worker)]);
+  const memory = devices.flatMap(({ name, memory }) => (memory ? [{ device: name, ...memory }] : []));
+  const [save] = checkpoint?.saved ?? [];
+  return out
+    .put(
+      ...(['counter', 'collector_steps_total', 'Environment steps.'] as const),
+      each(({ steps }) => steps),
+    )
+    .put(
+      ...(['counter', 'collector_episodes_total', 'Episodes that ended.'] as const),
+      each(({ episodes }) => episodes),
+    )
+    .put(
+      ...(['counter', 'collector_waits_total', 'Times that a collector waited for the limiter.'] as const),
+      each(({ waits }) => waits),
+    )
+    .put(
+      ...(['gauge', 'device_memory_bytes', 'Memory of the device.'] as const),
+      memory.map(({ device, total }) => [{ device }, total]),
+    )
+    .put(
+      ...(['gauge', 'device_memory_free_bytes', 'Memory of the device that is free.'] as const),
+      memory.map(({ device, free }) => [{ device }, free]),
+    )
+    .one('counter', 'checkpoints_total', 'Checkpoints written while the monitor was open.', checkpoint?.count)
+    .one('counter', 'checkpoint_errors_total', 'Checkpoints that failed meanwhile.', checkpoint?.errors)
+    .one('gauge', 'checkpoint_bytes', 'Size of the latest checkpoint.', save?.bytes)
+    .one('gauge', 'checkpoint_seconds', 'Time that the latest checkpoint took.', save?.seconds)
+    .one('gauge', 'checkpoint_timestamp_seconds', 'When the latest checkpoint was written.', save && save.at / 1000)
+    .one('gauge', 'monitor_clients', 'Pages that look at this pipeline.', clients).text;
+}

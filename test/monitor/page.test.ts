@@ -1,0 +1,182 @@
+/** The live page in a browser, where there is one: Debian's Chromium, told what to do by playwright-core. */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import type { Browser, Page } from 'playwright-core';
+import { serveMonitor } from '../../src/monitor/index.ts';
+import { closeAll } from '../pipeline/fixture.ts';
+import { describeAll } from '../rig/setting.ts';
+import { atEnd, counting, endAll, running, served } from './serving.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const executablePath = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
+
+describeAll('monitor/page', function () {
+  this.timeout(120_000);
+  let browser: Browser;
+
+  before(async function () {
+    if (!executablePath) {
+      console.log('      skipped: no Chromium here; on Debian: apt-get install chromium-headless-shell');
+      this.skip();
+    }
+    const { chromium } = await import('playwright-core');
+    browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  });
+  after(() => browser?.close());
+  afterEach(async () => {
+    await endAll();
+    await closeAll();
+  });
+
+  /** Everything that the browser complained of. */
+  async function opened(
+    url: string,
+    options: Parameters<Browser['newPage']>[0] = {},
+  ): Promise<{ page: Page; wrong: string[] }> {
+    const page = await browser.newPage(options);
+    const wrong: string[] = [];
+    page.on('pageerror', (error) => wrong.push(error.message));
+    page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
+    page.on('request', (request) => request.url().startsWith(url) || wrong.push(`asked for ${request.url()}`));
+    atEnd(() => page.close());
+    await page.goto(url);
+    await live(page);
+    return { page, wrong };
+  }
+  const live = (page: Page) => page.waitForSelector('body[data-connection=live]');
+  const lost = (page: Page) => page.waitForSelector('body[data-connection=lost]');
+  const latest = async (page: Page, tag: string) => {
+    const label = await page.getAttribute(`[data-tag="${tag}"] canvas`, 'aria-label');
+    return Number(/at step ([\d,]+)/.exec(label ?? '')?.[1]?.replaceAll(',', ''));
+  };
+  const grows = async (page: Page, tag: string) => {
+    await page.waitForSelector(`[data-tag="${tag}"] canvas`);
+    const before = await latest(page, tag);
+    await page.waitForFunction(
+      ([tag, before]) => {
+        // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+        const { document } = globalThis as any;
+        const label = document.querySelector(`[data-tag="${tag}"] canvas`).getAttribute('aria-label');
+        return Number(/at step ([\d,]+)/.exec(label)?.[1]?.replaceAll(',', '')) > Number(before);
+      },
+      [tag, before] as const,
+    );
+  };
+
+  it('curves grow while it runs, words are those of the pipeline, a reload heals', async () => {
+    const made = await counting();
+    const { url } = await served({ pipeline: made, title: 'Watched' });
+    const { page, wrong } = await opened(url);
+    expect(await page.title()).to.equal('Watched · Hotslot');
+    expect(await page.isVisible('#no-curves')).to.equal(true);
+    expect(await page.textContent('#waiting-for')).to.equal(made.waitingFor());
+    const stop = running(made);
+    await grows(page, 'train/count');
+    await grows(page, 'speed/updates_per_second');
+    expect(await page.textContent('#state')).to.equal('running');
+    expect(await page.locator('#slots li').count()).to.equal(4);
+    expect(await page.locator('#stages .bar').count()).to.equal(8);
+    // It changes all the time while it runs: what the page says is what the pipeline says at such a moment.
+    const words = new Set<string>();
+    for (let shown = ''; !words.has(shown); shown = (await page.textContent('#waiting-for')) ?? '')
+      for (let i = 0; i < 100; i++) words.add(await turn(made.waitingFor()));
+    const before = await latest(page, 'train/count');
+    await page.reload();
+    await live(page);
+    await grows(page, 'train/count');
+    expect(await latest(page, 'train/count')).to.be.above(before);
+    await stop();
+    await page.waitForSelector('#state[data-state=idle]');
+    await page.waitForFunction(
+      // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+      (text) => (globalThis as any).document.getElementById('waiting-for').textContent === text,
+      made.waitingFor(),
+    );
+    expect(wrong).to.deep.equal([]);
+  });
+
+  it('says that the connection is lost, and heals when there is a server at its address again', async () => {
+    const made = await counting();
+    running(made);
+    const first = await served({ pipeline: made, title: 'First' });
+    const { page } = await opened(first.url);
+    await grows(page, 'train/count');
+    await first.close();
+    await lost(page);
+    expect(await page.textContent('#connection')).to.match(/closed; waiting for it to come back/);
+    const other = await counting();
+    running(other);
+    const second = await serveMonitor({ pipeline: other, title: 'Second' }, { port: first.port });
+    atEnd(() => second.close());
+    await live(page);
+    expect(await page.textContent('#title')).to.equal('Second');
+    await grows(page, 'train/count');
+  });
+
+  it('is reached by keyboard alone, fits from a phone to a wide screen, light and dark', async () => {
+    const made = await counting();
+    const stop = running(made);
+    const { url } = await served({ pipeline: made });
+    const backs = new Set<string>();
+    for (const width of [360, 400, 768, 1024, 1600])
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const { page, wrong } = await opened(url, { viewport: { width, height: 800 }, colorScheme });
+        await page.waitForSelector('[data-tag="train/count"] canvas');
+        const [scroll, back] = await page.evaluate(() => {
+          // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+          const { document, getComputedStyle } = globalThis as any;
+          return [document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor];
+        });
+        expect(scroll, `${width}`).to.be.at.most(width);
+        backs.add(back);
+        expect(wrong).to.deep.equal([]);
+        await page.close();
+      }
+    expect(backs.size).to.equal(2);
+    const { page } = await opened(url);
+    await grows(page, 'train/count');
+    await stop();
+    // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+    const focused = () => page.evaluate(() => (globalThis as any).document.activeElement.outerHTML.slice(0, 60));
+    const order: string[] = [];
+    for (let i = 0; i < 5; i++) {
+      await page.keyboard.press('Tab');
+      order.push(await focused());
+    }
+    expect(order[0]).to.include('class="skip"');
+    expect(order[1]).to.include('id="trace"');
+    expect(order[2]).to.include('href="/metrics"');
+    expect(order.slice(3).every((each) => each.startsWith('<canvas tabindex="0" role="img"'))).to.equal(true);
+    await page.focus('[data-tag="train/count"] canvas');
+    await page.keyboard.press('Home');
+    expect(await page.textContent('[data-tag="train/count"] figcaption span')).to.match(
+      /^[\d.k]+ at step [\d,]+, [\d.]+ s$/,
+    );
+    await page.keyboard.press('Escape');
+    expect(await page.textContent('[data-tag="train/count"] figcaption span')).to.match(/^[\d.kM]+$/);
+  });
+
+  it('downloads a trace', async () => {
+    const made = await counting();
+    running(made);
+    const { url } = await served({ pipeline: made });
+    const { page } = await opened(url);
+    const coming = page.waitForEvent('download');
+    await page.click('#trace');
+    const download = await coming;
+    expect(download.suggestedFilename()).to.equal('hotslot.trace.json');
+  });
+
+  it('its scripts are sound for the type checker', () => {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', 'src/monitor/page'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(status, stdout).to.equal(0);
+  });
+});
