@@ -27,6 +27,7 @@ const names = [
   'seen',
   'monitor',
   'torch',
+  'checkpoint',
   'long',
 ] as const;
 type Name = (typeof names)[number];
@@ -52,6 +53,7 @@ const seconds: Readonly<Record<Name, string>> = {
   seen: '2 s',
   monitor: '100 s',
   torch: '60 s',
+  checkpoint: '240 s',
   long: '30 s',
 };
 /** Without a device of their own. */
@@ -68,12 +70,15 @@ const processor: readonly Name[] = [
 ];
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
+/** Only when they are named. */
+const named: readonly Name[] = ['torch', 'checkpoint', 'long'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch' (it needs python3-torch) and not 'long': ${processor.join(', ')} for the processor,
+by default, what the device has to do with, but not 'torch' (it needs python3-torch), not 'long', and not
+'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --record writes the figures to bench/results/<device>.json.
 Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the
@@ -106,7 +111,7 @@ function options(): CommandLine {
     if (unknown !== undefined) throw new Error(`there is no benchmark '${unknown}'`);
     const { name: device, family } = openDevice(values.device);
     const others = family === 'host' ? accelerator : processor;
-    const usual = names.filter((name) => name !== 'long' && name !== 'torch' && !others.includes(name));
+    const usual = names.filter((name) => !named.includes(name) && !others.includes(name));
     const no = values.record ? refusal(device) : null;
     if (no !== null) throw new Error(no);
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');

@@ -28,6 +28,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #folder: Folder;
   readonly #run: string;
   #lineage: Lineage | null;
+  /** files of those before, where it is not known whether the newest manifest's name is on the disk */
+  #doubted: ReadonlySet<string> = new Set();
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
   #next: Promise<SavedCheckpoint> | null = null;
@@ -160,7 +162,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       .catch(() => {})
       .then(() => {
         this.#saving = mine;
-        this.#next = null;
+        // Another may be queued behind this one already.
+        if (this.#next === mine) this.#next = null;
         return this.#save(patient);
       })
       .finally(() => {
@@ -180,18 +183,27 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       const { manifest, segments, bytes } = await this.#write(save, taken);
       this.#lineage = { manifest, segments };
       remember(this.#known, this.#lineage);
+      this.#doubted = new Set([...this.#doubted, ...filesOf(before?.manifest)]);
+      await this.#folder.flush();
+      this.#doubted = new Set();
       const saved = { save, tick: taken.tick, bytes, seconds: (nowMs() - begin) / 1000, stillSeconds };
       this.emit('saved', saved);
       return saved;
     } catch (error) {
       const { code, message } = error as { code?: string; message: string };
       if (code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
-      const still = before ? `; the checkpoint of tick ${before.manifest.tick} is as it was` : '';
+      const placed = this.#lineage !== before;
+      const still = placed
+        ? '; it is there, but a loss of power may bring back what was there before: save again'
+        : before
+          ? `; the checkpoint of tick ${before.manifest.tick} is as it was`
+          : '';
       throw unavailableError(`saving into '${this.folder}' failed: ${message}${still}`, undefined, error);
     } finally {
       this.#saves = save;
       // Of a save that failed, what it wrote; of one that did not, what only the one before needed.
-      await this.#folder.clean(filesOf(this.#lineage?.manifest)).catch(() => {});
+      const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
+      await this.#folder.clean(keep).catch(() => {});
     }
   }
 

@@ -82,19 +82,34 @@ export class Folder {
     this.#lock = null;
   }
 
-  /** Writes a file as a whole. Its bytes are on the disk when this resolves, its name when the manifest is written behind it. */
+  /**
+   * Writes a file as a whole; what is put is summed at once, and written behind what was put before. Its bytes are on the disk when
+   * this resolves, its name when the manifest is written behind it; the manifest's, when flush() resolves.
+   */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
     let [bytes, sum] = [0, 0];
+    let last = Promise.resolve();
     const counted = (put: Put) =>
-      fill(async (part) => {
+      fill((part) => {
         bytes += part.length;
         sum = crc32(part, sum);
-        await put(part);
+        // In order, for who puts the next before the last is through.
+        last = last.then(() => put(part));
+        last.catch(() => {}); // told to who awaits it
+        return last;
       });
     const path = join(this.path, file);
-    if (file === MANIFEST) await flushFolder(this.path);
-    await writeWhole(`'${path}'`, path, counted, { named: file === MANIFEST });
+    if (file === MANIFEST) await this.flush();
+    await writeWhole(`'${path}'`, path, counted, { named: false });
     return { file, bytes, crc32: sum };
+  }
+
+  async flush(): Promise<void> {
+    try {
+      await flushFolder(this.path);
+    } catch (error) {
+      throw unavailableError(`'${this.path}' cannot be flushed: ${(error as Error).message}`, undefined, error);
+    }
   }
 
   /** Throws unless the file is as it was written. `use` sees the bytes first, in order, of a file of the right length. */
@@ -103,10 +118,19 @@ export class Folder {
     let sum = 0;
     await reading(`'${path}'`, path, async ({ size, read }: Reading) => {
       if (size !== bytes) throw rangeError(`'${path}' is damaged: it has ${size} bytes, ${bytes} were written`);
-      const piece = new Uint8Array(Math.min(PIECE, size));
-      for (let at = 0; at < size; at += piece.length) {
-        const part = piece.subarray(0, Math.min(piece.length, size - at));
-        await read(part, at);
+      const pieces = [0, 1].map(() => new Uint8Array(Math.min(PIECE, size)));
+      const begin = (at: number) => {
+        const part = pieces[(at / PIECE) % 2]!.subarray(0, Math.max(0, size - at));
+        const done = read(part, at);
+        done.catch(() => {}); // told when it is awaited
+        return { part, done };
+      };
+      // The system reads the next piece while this one is summed and used.
+      let next = begin(0);
+      for (let at = 0; at < size; at += PIECE) {
+        const { part, done } = next;
+        await done;
+        next = begin(at + PIECE);
         sum = crc32(part, sum);
         use(part);
       }

@@ -74,12 +74,13 @@ export async function give(known: KnownParts, manifest: Manifest, folder: Folder
   const kept = await plainOf(folder, manifest);
   const lanes = arrays.lanes?.data as LaneStates | undefined;
   const segments = ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
-  // The learner may refuse, and then leaves all as it was; nothing behind it can.
+  // The learner may refuse, and so may collectors, and then the parts can still be restored into; nothing behind them can.
   if (learner && learned) {
     await learner.loadState(learned);
     // Read back: what was enqueued is done, whatever stream the first update is on.
     await learner.state();
   }
+  if (collectors && parts.collectors) await (collectors as CheckpointCollectors).loadState(kept.collectors);
   if (ledger && lanes) ledger.restore(lanes);
   const binding = insideOfBinding(known);
   if (binding && tree && buffer && 'lanes' in buffer) {
@@ -95,7 +96,6 @@ export async function give(known: KnownParts, manifest: Manifest, folder: Folder
   if (mailbox && arrays.weights)
     versionsOf(mailbox).restore(parts.mailbox!.version as number, arrays.weights.data as Float32Array);
   if (pipeline) await resume(known, manifest, arrays);
-  if (collectors && parts.collectors) await (collectors as CheckpointCollectors).loadState(kept.collectors);
   return { collectors: kept.collectors, extra: kept.extra, segments };
 }
 

@@ -1,6 +1,7 @@
 /** The one file that says what a checkpoint is: written last, beside, and put in the place of the one before. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { shown } from '../checks.ts';
 import { rangeError, unavailableError } from '../errors.ts';
 import { crc32 } from '../formats/crc32.ts';
 import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
@@ -60,7 +61,9 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
     throw rangeError(`'${path}' is damaged: it is not the JSON that was written`);
   }
   if (whole?.format !== FORMAT) throw rangeError(`'${path}' is not the manifest of a checkpoint`);
-  if (typeof whole.version !== 'number' || whole.version > VERSION)
+  if (!Number.isSafeInteger(whole.version) || (whole.version as number) < 1)
+    throw rangeError(`'${path}' is damaged: no format has the number ${shown(whole.version)}`);
+  if ((whole.version as number) > VERSION)
     throw rangeError(
       `'${folder.path}' was written by a newer Hotslot, in format ${whole.version}: this one reads up to ${VERSION}; update Hotslot`,
     );

@@ -6,7 +6,7 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import type { LaneStates, Ledger } from '../buffer/ledger.ts';
-import { rangeError } from '../errors.ts';
+import { rangeError, unavailableError } from '../errors.ts';
 import type { Put } from '../formats/files.ts';
 import type { FileFacts, Folder } from './folder.ts';
 
@@ -14,6 +14,8 @@ import type { FileFacts, Folder } from './folder.ts';
 const MOST = 1 << 26;
 /** bytes that are copied and written at once */
 const PIECE = 1 << 20;
+/** a save that has written its ring so often, and was overtaken each time, gives up */
+const MOST_LAPS = 16;
 /** more small ones than this, and they are written again as one */
 const SMALL_ONES = 64;
 /** a file is small below this, and below this share of all */
@@ -40,10 +42,14 @@ export interface Written {
 export class Segments {
   readonly #ledger: Ledger;
   readonly #segments: readonly Segment[];
+  /** one is filled while the other is written */
+  readonly #pieces: readonly [Uint8Array, Uint8Array];
 
   constructor(ledger: Ledger, segments: readonly Segment[] = []) {
     this.#ledger = ledger;
     this.#segments = segments;
+    const piece = () => new Uint8Array(Math.max(1, Math.floor(PIECE / ledger.placeBytes)) * ledger.placeBytes);
+    this.#pieces = [piece(), piece()];
   }
 
   /** Writes what is not on the disk yet of what the lanes were. */
@@ -56,27 +62,43 @@ export class Segments {
     const last = kept.at(-1);
     for (let lane = 0; last && lane < lanes; lane++)
       begin[lane] = Math.max(from[lane] as number, last.to[lane] as number);
-    const fresh: Segment[] = [];
+    const files: Promise<Segment>[] = [];
+    let written = 0;
+    // The disk takes a file while the next is filled.
     const write = async (ranges: Ranges) => {
-      for (const part of this.#parts(ranges))
-        fresh.push(await this.#write(folder, `segment-${save}.${fresh.length}.rows`, part, from));
+      for (const planned of this.#parts(ranges)) {
+        const part = this.#left(planned, from);
+        if (part === null) continue;
+        const { filled, flushed } = this.#write(folder, `segment-${save}.${files.length}.rows`, part, from);
+        files.push(flushed);
+        written += (part.to[0] as number) - (part.from[0] as number);
+        await filled;
+        await files.at(-2);
+      }
     };
-    await write({ from: begin, to });
-    // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the new one.
     const end = to[0] as number;
-    while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
-      const target = (from[0] as number) + perLane;
-      while ((this.#ledger.states()[1] as number) < target) await setTimeout(1);
-      const beyond = { from: to.slice(), to: Float64Array.of(target) };
-      to[0] = target;
-      await write(beyond);
+    try {
+      await write({ from: begin, to });
+      // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the new one.
+      while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
+        const target = (from[0] as number) + perLane;
+        if (written > MOST_LAPS * perLane)
+          throw unavailableError('rows are overwritten faster than they can be written to the disk');
+        while ((this.#ledger.states()[1] as number) < target) await setTimeout(1);
+        const beyond = { from: to.slice(), to: Float64Array.of(target) };
+        to[0] = target;
+        await write(beyond);
+      }
+    } finally {
+      await Promise.allSettled(files); // of a save that failed nothing is written behind its back
     }
+    const fresh = await Promise.all(files);
     for (let lane = 0; lane < lanes; lane++) {
       states[lane * numbers] = Math.min(from[lane] as number, to[lane] as number);
       states[lane * numbers + 1] = to[lane] as number;
     }
     return {
-      segments: [...kept, ...fresh],
+      segments: [...kept, ...fresh].filter((segment) => holdsSome(segment, from)),
       states,
       bytes: fresh.reduce((sum, { bytes }) => sum + bytes, 0),
       beyond: full ? (to[0] as number) - end : 0,
@@ -85,7 +107,7 @@ export class Segments {
 
   /** Those that still hold something, but for small ones when there are many: they are written anew. */
   #kept(from: Float64Array): Segment[] {
-    const kept = this.#segments.filter(({ to }) => to.some((end, lane) => end > (from[lane] as number)));
+    const kept = this.#segments.filter((segment) => holdsSome(segment, from));
     const all = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     const small = Math.max(SMALL, all * SMALL_SHARE);
     let first = kept.length;
@@ -106,37 +128,57 @@ export class Segments {
     return Array.from({ length: count }, (_, i) => ({ from: cut(i / count), to: cut((i + 1) / count) }));
   }
 
-  /** Raises `lowest` to what is whole, where writers overtook. */
-  async #write(folder: Folder, file: string, { from, to }: Ranges, lowest: Float64Array): Promise<Segment> {
+  /** Without what writers went over already, to which `lowest` is raised; null where nothing is left. */
+  #left({ from, to }: Ranges, lowest: Float64Array): Ranges | null {
+    const left = from.map((begin, lane) => {
+      const end = to[lane] as number;
+      const whole = Math.min(this.#ledger.read(lane, begin, 0, new Uint8Array(0)), end);
+      if (whole > begin) lowest[lane] = Math.max(lowest[lane] as number, whole);
+      return Math.max(begin, whole);
+    });
+    return holdsSome({ to }, left) ? { from: left, to } : null;
+  }
+
+  /** Raises `lowest` to what is whole, where writers overtook: it is so, and the pieces are free, when the file is filled. */
+  #write(
+    folder: Folder,
+    file: string,
+    { from, to }: Ranges,
+    lowest: Float64Array,
+  ): { filled: Promise<unknown>; flushed: Promise<Segment> } {
     const { lanes } = this.#ledger;
-    const facts = await folder.write(file, async (put) => {
+    let filled = () => {};
+    const full = new Promise<void>((resolve) => (filled = resolve));
+    const flushed = folder.write(file, async (put) => {
       await put(bytesOf(from));
       await put(bytesOf(to));
-      const piece = this.#piece();
-      for (let lane = 0; lane < lanes; lane++) await this.#writeLane(put, { from, to, lane, lowest, piece });
+      for (let lane = 0; lane < lanes; lane++) await this.#writeLane(put, { from, to, lane, lowest });
+      filled();
     });
-    return { ...facts, from, to };
+    const segment = flushed.then((facts) => ({ ...facts, from, to }));
+    return { filled: Promise.race([full, segment]), flushed: segment };
   }
 
   async #writeLane(
     put: Put,
-    { from, to, lane, lowest, piece }: Ranges & { lane: number; lowest: Float64Array; piece: Uint8Array },
+    { from, to, lane, lowest }: Ranges & { lane: number; lowest: Float64Array },
   ): Promise<void> {
     const { placeBytes } = this.#ledger;
+    let [piece, other] = this.#pieces;
     const atOnce = Math.floor(piece.length / placeBytes);
     const end = to[lane] as number;
+    let before: Promise<void> | undefined;
     for (let place = from[lane] as number; place < end; place += atOnce) {
       const count = Math.min(atOnce, end - place);
       const part = piece.subarray(0, count * placeBytes);
       const whole = this.#ledger.read(lane, place, count, part);
       if (whole > place) lowest[lane] = Math.max(lowest[lane] as number, Math.min(whole, place + count));
-      await put(part);
+      const written = put(part);
+      await before;
+      before = written;
+      [piece, other] = [other, piece];
     }
-  }
-
-  #piece(): Uint8Array {
-    const { placeBytes } = this.#ledger;
-    return new Uint8Array(Math.max(1, Math.floor(PIECE / placeBytes)) * placeBytes);
+    await before;
   }
 }
 
@@ -250,5 +292,8 @@ class SegmentReader {
 function column(states: LaneStates, numbers: number, which: number): Float64Array {
   return Float64Array.from({ length: states.length / numbers }, (_, lane) => states[lane * numbers + which] as number);
 }
+/** Whether it reaches beyond these places in any lane. */
+const holdsSome = ({ to }: { to: Float64Array }, from: Float64Array): boolean =>
+  to.some((end, lane) => end > (from[lane] as number));
 const bytesOf = (numbers: Float64Array): Uint8Array =>
   new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);

@@ -37,6 +37,7 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
   const files: FileFacts[] = [];
   // All of this in one turn of the caller's thread: it may go on with something else at the first await.
   const state = learner?.state();
+  if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
   let tick = -1;
   const position = pipeline && insideOf(pipeline).positions.take();
   if (position) {
@@ -93,8 +94,9 @@ const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({ dtype,
 
 /** What is no promise is looked at at once: its arrays may be the caller's, which goes on. */
 async function serialised(kept: readonly (readonly [string, unknown])[]): Promise<Uint8Array | null> {
-  const each = kept.map(([name, value]) => [name, isPromise(value) ? value.then(bytesOf(name)) : bytesOf(name)(value)]);
-  const bytes = await Promise.all(each.map(async ([name, given]) => [name, await given] as const));
+  const bytes = await Promise.all(
+    kept.map(async ([name, value]) => [name, bytesOf(name)(isPromise(value) ? await value : value)] as const),
+  );
   return bytes.length === 0 ? null : serialize(Object.fromEntries(bytes));
 }
 

@@ -82,6 +82,7 @@ export class Positions {
 
   /** Throws unless the pipeline is as it was opened. */
   checkFresh(): void {
+    this.#parts.checkRunning();
     if (this.#parts.ring.next > 0 || this.#manual.lastTick >= 0)
       throw stateError(
         'BUSY',

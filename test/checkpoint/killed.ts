@@ -3,11 +3,10 @@
  * in another process, ends with the bits of one that nobody disturbed. For the host, and for every family's driver.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Checkpoint } from '../../src/index.ts';
+import { withFastFolder } from '../rig/fast-folder.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const MAIN = 'dist/examples/cartpole-dqn/main.js';
@@ -69,15 +68,9 @@ export class Example {
   }
 }
 
-/** A folder of its own, which goes again. */
-export async function withFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), 'hotslot-checkpoint-'));
-  try {
-    return await use(join(folder, 'run'));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+/** The path of a folder that is not there yet. */
+export const withFolder = <T>(use: (folder: string) => Promise<T>): Promise<T> =>
+  withFastFolder((folder) => use(join(folder, 'run')));
 
 /** Killed `kills` times, each about 100 ticks later, and then on to its end, beside a run that was left alone. */
 export async function killedAndWhole(example: Example, kills: number): Promise<[killed: Ran, whole: Ran]> {

@@ -5,6 +5,7 @@
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
 #include <thread>
 
+#include "lanes_ranges.hpp"
 #include "lanes_stress.hpp"
 
 using namespace lanes_stress;
@@ -27,15 +28,6 @@ ViewRule windows(ViewRule::Edges edges, uint32_t burn_in, uint32_t length, uint3
   return rule;
 }
 
-struct Buffer {
-  Shape shape;
-  Memory memory;
-  Lanes lanes;
-  explicit Buffer(const Shape& of) : shape(of), memory(lanes_bytes(of.lanes, of.per_lane, of.place_bytes())) {
-    format_lanes(memory.data, of.lanes, of.per_lane, of.place_bytes());
-    lanes = open_lanes(memory.data, memory.bytes);
-  }
-};
 struct Tree {
   Memory memory;
   Tree(const Buffer& buffer, double alpha) : memory(tree_bytes(leaves(buffer), buffer.shape.lanes)) {
@@ -263,6 +255,9 @@ int main(int argc, char** argv) {
   death();
   uncounted();
   successors();
+  kept_lanes();
+  ranges({1, 4, 3}, ms / 2);
+  ranges({3, 64, 16}, ms / 2);
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
   for (const uint64_t per_lane : {16, 700}) {
     same_lists(per_lane, transitions(3, 4), ms);

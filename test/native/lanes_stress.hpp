@@ -41,6 +41,16 @@ struct Shape {
   uint64_t per_lane, words;
   uint32_t place_bytes() const { return static_cast<uint32_t>((words + 1) * 8); }
 };
+struct Buffer {
+  Shape shape;
+  Memory memory;
+  Lanes lanes;
+  explicit Buffer(const Shape& of) : shape(of), memory(lanes_bytes(of.lanes, of.per_lane, of.place_bytes())) {
+    format_lanes(memory.data, of.lanes, of.per_lane, of.place_bytes());
+    lanes = open_lanes(memory.data, memory.bytes);
+  }
+};
+
 inline float reward_of(uint64_t place) { return static_cast<float>(place % 8); }
 inline void observe(uint64_t* to, uint64_t words, uint64_t lane, uint64_t place, uint64_t step) {
   to[0] = (lane << 48) + place + 1;

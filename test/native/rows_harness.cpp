@@ -2,69 +2,14 @@
 // threads, and every copy loop against a plain one. Says what is wrong and returns 1. From the project root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/all.cpp
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
-#include <cstdlib>
-#include <memory>
-#include <thread>
-#include <vector>
-
-#include "check.hpp"
 #include "rows/copy.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
-#include "rows/rows.hpp"
-#include "rows/sampler.hpp"
-#include "wait/bell.hpp"
+#include "rows_stress.hpp"
 
-using namespace hotslot::rows;
-using hotslot::now_ns;
+using namespace rows_stress;
 
 namespace {
-
-uint64_t mix(uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdull;
-  x ^= x >> 33;
-  return x * 0xc4ceb9fe1a85ec53ull;
-}
-
-// Word k of the row with this id; the first word is the id itself, never 0.
-void fill(uint64_t* row, uint64_t id, uint64_t words) {
-  row[0] = id;
-  for (uint64_t k = 1; k < words; ++k) row[k] = mix(id * 31 + k);
-}
-bool whole(const uint64_t* row, uint64_t words) {
-  if (row[0] == 0) return false;
-  for (uint64_t k = 1; k < words; ++k) {
-    if (row[k] != mix(row[0] * 31 + k)) return false;
-  }
-  return true;
-}
-
-struct Memory {
-  uint64_t bytes;
-  uint8_t* data;
-  Memory(uint64_t capacity, uint32_t row_bytes) : bytes((bytes_needed(capacity, row_bytes) + 63) / 64 * 64) {
-    data = static_cast<uint8_t*>(std::aligned_alloc(64, bytes));
-    std::memset(data, 0, bytes);
-    format(data, static_cast<uint32_t>(capacity), row_bytes);
-  }
-  ~Memory() { std::free(data); }
-};
-
-// The writer's rows as two fields, so that a row is never written by one copy.
-void write_rows(const Source& source, uint64_t writer, uint64_t first, uint64_t rows) {
-  const uint64_t words = source.row_bytes / 8;
-  std::vector<uint64_t> packed(rows * words), heads(rows), tails(rows * (words - 1));
-  for (uint64_t r = 0; r < rows; ++r) {
-    fill(&packed[r * words], (writer << 40) + first + r + 1, words);
-    heads[r] = packed[r * words];
-    for (uint64_t k = 1; k < words; ++k) tails[r * (words - 1) + k - 1] = packed[r * words + k];
-  }
-  const Field fields[] = {
-      {reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8},
-      {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8)}};
-  add(source, fields, 2, nullptr, rows);
-}
 
 // Until every writer is done: gathers random rows with both kinds of stores and checks each.
 void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t seed, uint64_t* gathered) {
@@ -269,6 +214,11 @@ int main() {
   torture(64, 172 / 8 * 8, 17, 200);
   torture(1000, 64, 300, 200);
   torture(uint64_t{1} << 16, 64, 8, 150);
+  ranges({1, 16, 1}, 1, 50);
+  ranges({7, 64, 1}, 1, 100);
+  ranges({64, 168, 17}, 1, 100);
+  ranges({1000, 64, 300}, 3, 100);
+  kept_rows();
   weights(300);
   limits();
   return failures > 0;

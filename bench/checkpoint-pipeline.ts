@@ -1,0 +1,192 @@
+/** What a pipeline notices of saves in the background: processor time per tick, and how long it stands still. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Checkpoint, openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
+import { DqnLearner } from '../src/learner/index.ts';
+import { insideOf } from '../src/pipeline/replay-pipeline.ts';
+import { Field } from '../src/ring/slot.ts';
+import { type Benchmark, median, middle, percentile } from './harness.ts';
+
+const CAPACITY = 100_000;
+const OBS_DIM = 20;
+/** that come between two saves */
+const FRESH = 4096;
+const EVERY_MS = 200;
+
+const TASKS = '/proc/self/task';
+/** ns that a thread of this process has run; 0 of one that is over */
+function ranFor(thread: string): number {
+  try {
+    return Number(readFileSync(`${TASKS}/${thread}/schedstat`, 'utf8').split(' ')[0]);
+  } catch {
+    return 0;
+  }
+}
+
+interface Rig {
+  buffer: ReplayBuffer;
+  pipeline: ReplayPipeline;
+  checkpoint: Checkpoint;
+  addRows(): void;
+  /** calls `seen` when it stands still for a save */
+  whenStill(seen: () => void): void;
+  /** ns of the pipeline's threads and the device's */
+  ran(): number;
+}
+
+interface Setting {
+  device: string;
+  folder: string;
+  learns: boolean;
+}
+
+async function inRig({ device: name, folder, learns }: Setting, use: (rig: Rig) => Promise<void>): Promise<void> {
+  // The threads that files are written by are there from here on, so that they are not taken for the pipeline's.
+  await Promise.all(Array.from({ length: 16 }, () => stat(folder)));
+  const others = new Set(readdirSync(TASKS));
+  const device = openDevice(name);
+  const buffer = ReplayBuffer.offPolicy({ capacity: CAPACITY, obsDim: OBS_DIM, actionDim: 1 });
+  const batch = {
+    obs: new Float32Array(FRESH * OBS_DIM).map((_, i) => Math.sin(i)),
+    nextObs: new Float32Array(FRESH * OBS_DIM).map((_, i) => Math.cos(i)),
+    actions: new Float32Array(FRESH).map((_, i) => i % 4),
+    rewards: new Float32Array(FRESH).map((_, i) => Math.sin(3 * i)),
+    dones: new Float32Array(FRESH),
+    truncated: new Float32Array(FRESH),
+  };
+  const addRows = () => void buffer.add(batch);
+  while (buffer.ptr < CAPACITY) addRows();
+  const sizes = { obsDim: OBS_DIM, actions: 4, hidden: [64, 64], batchSize: 64, seed: 1 };
+  const learner = learns ? new DqnLearner(device, sizes) : null;
+  await learner?.ready;
+  // The least journal that holds the ticks of a save.
+  const options = { buffer, device: name, sampleCount: learns ? 64 : 256, journal: 2 ** 16 };
+  const pipeline = (await ReplayPipeline.open(options)) as unknown as ReplayPipeline;
+  pipeline.capture((given, { stream, out }) => {
+    if (learner) learner.update(stream, given as never, out);
+    else stream.copy(out.view({ shape: [1] }), given.rewards!.view({ shape: [1] }));
+  });
+  let still = () => {};
+  const extra = () => still();
+  const parts = { buffer, pipeline, extra, ...(learner ? { learner } : {}) } as never;
+  const checkpoint = await Checkpoint.open(join(folder, learns ? 'learns' : 'ticks'), parts);
+  await pipeline.run({ ticks: 2000 });
+  await checkpoint.save();
+  const threads = readdirSync(TASKS).filter((thread) => !others.has(thread));
+  const whenStill = (seen: () => void) => {
+    still = seen;
+  };
+  try {
+    const ran = () => threads.reduce((sum, thread) => sum + ranFor(thread), 0);
+    await use({ buffer, pipeline, checkpoint, addRows, whenStill, ran });
+  } finally {
+    await checkpoint.close();
+    await pipeline.close();
+    learner?.close();
+    buffer.close();
+  }
+}
+
+/** ns of processor time per tick while rows come, with saves of them or without. */
+async function perTick({ pipeline, checkpoint, addRows, ran }: Rig, ms: number, saves: boolean): Promise<number> {
+  const over = new AbortController();
+  const running = pipeline.run({ signal: over.signal });
+  const [before, first] = [ran(), pipeline.inspect().finished];
+  for (let turn = 0; turn < ms / EVERY_MS; turn++) {
+    const turned = wait(EVERY_MS);
+    addRows();
+    if (saves) await checkpoint.save();
+    await turned;
+  }
+  const each = (ran() - before) / (pipeline.inspect().finished - first);
+  over.abort();
+  await running;
+  return each;
+}
+
+/** Milliseconds of one save while the pipeline runs. */
+interface Seen {
+  /** from the call until nothing moved */
+  drain: number;
+  /** until all was looked at */
+  still: number;
+  /** the longest time between the ends of two ticks */
+  gap: number;
+  /** the same in as long a time before, without a save */
+  usual: number;
+}
+
+async function watched({ pipeline, checkpoint, addRows, whenStill }: Rig, count: number): Promise<Seen[]> {
+  const { journal } = insideOf(pipeline).parts.ring;
+  let read = journal.head;
+  const longestGap = () => {
+    let [last, longest] = [0, 0];
+    read = journal.read(read, ({ record }) => {
+      const at = record[Field.doneAt] as number;
+      if (last > 0) longest = Math.max(longest, at - last);
+      last = at;
+    }).next;
+    return longest;
+  };
+  const seen: Seen[] = [];
+  const over = new AbortController();
+  const running = pipeline.run({ signal: over.signal });
+  let took = 20;
+  for (let save = 0; save < count; save++) {
+    addRows();
+    longestGap();
+    await wait(took);
+    const usual = longestGap();
+    const begin = performance.now();
+    let drain = 0;
+    whenStill(() => {
+      drain = performance.now() - begin;
+    });
+    const { stillSeconds } = await checkpoint.save();
+    took = performance.now() - begin;
+    seen.push({ drain, still: stillSeconds * 1000, gap: longestGap(), usual });
+  }
+  over.abort();
+  await running;
+  return seen;
+}
+
+export async function reportPipelines(
+  report: Parameters<Benchmark>[0],
+  { device, quick, folder }: { device: string; quick: boolean; folder: string },
+): Promise<void> {
+  for (const learns of [true, false]) {
+    const update = learns ? 'DQN, 64 rows, 20-64-64-4' : 'ticks of one copy, 256 rows';
+    await inRig({ device, folder, learns }, async (rig) => {
+      const ms = quick ? 400 : 1000;
+      const [saving, alone]: [number[], number[]] = [[], []];
+      for (let pair = -1; pair < (quick ? 3 : 20); pair++) {
+        const order = pair % 2 === 0 ? [true, false] : [false, true];
+        for (const saves of order) {
+          const each = await perTick(rig, ms, saves);
+          if (pair >= 0) (saves ? saving : alone).push(each);
+        }
+      }
+      const what = `${update}, a save of ${FRESH} rows every ${EVERY_MS} ms; none`;
+      report({
+        ...{ case: what, metric: 'processor time per tick', unit: 'µs', baseline: median(alone) / 1000 },
+        ...middle(saving, (ns) => ns / 1000),
+      });
+      const ratios = saving.map((ns, i) => ns / (alone[i] as number));
+      report({ case: what, metric: 'the pairs, one by other', unit: '×', ...middle(ratios) });
+      const seen = await watched(rig, quick ? 20 : 200);
+      const all = (of: keyof Seen) => seen.map((each) => each[of]);
+      for (const [metric, of] of [
+        ['drained after', 'drain'],
+        ['stood still for', 'still'],
+        ['between ticks, save', 'gap'],
+        ['between ticks, none', 'usual'],
+      ] as const) {
+        report({ case: `${update}, a save`, metric, unit: 'ms', ...middle(all(of)) });
+        report({ case: `${update}, a save`, metric: `${metric} p99`, unit: 'ms', value: percentile(all(of), 0.99) });
+      }
+    });
+  }
+}

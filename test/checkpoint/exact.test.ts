@@ -1,0 +1,245 @@
+/** Saves change nothing of a run, and a run that goes on from any of them is the same, bit for bit: ticks, draws, priorities. */
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { Checkpoint, type SavedCheckpoint, type Tensor, type Tick } from '../../src/index.ts';
+import { SPREAD } from '../pipeline/fixture.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { SETTING, setting } from '../rig/setting.ts';
+import {
+  change,
+  changed,
+  closeAll,
+  inFolder,
+  type Kind,
+  make,
+  manualTick,
+  type Options,
+  ROWS,
+  type Run,
+} from './rig.ts';
+
+/** Runs, and ticks of each. */
+const PIECES = setting({ short: 2, all: 30 });
+const TICKS = setting({ short: 100, all: 400 });
+const ADDED = 60;
+
+interface Told {
+  tick: number;
+  seen: number;
+}
+const listen = ({ pipeline }: Run): Told[] => {
+  const told: Told[] = [];
+  pipeline.on('tick', ({ tickId: tick, scalars }: Tick) => void told.push({ tick, seen: scalars.seen as number }));
+  return told;
+};
+
+/** Another pipeline's threads end only with it: priorities are all applied when it is closed. */
+async function ended(run: Run): Promise<string> {
+  const device = await run.learner.state();
+  await run.pipeline.close();
+  return JSON.stringify([JSON.parse(await run.print()), [...device.seen.data]]);
+}
+
+const placements: Record<string, Options['pipeline']> = setting({
+  short: { inline: {}, threads: { placement: 'auto' } },
+  all: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD }, deep: { depth: 7 } },
+});
+const kinds: [name: string, kind: Kind, options?: Options][] = [
+  ['rows', 'rows'],
+  ['trajectories, uniform', 'uniform'],
+  ['trajectories, by priorities', 'steps', { sampling: { alpha: 0.6 }, view: { nStep: 3, gamma: 0.9 } }],
+  ['trajectories, by priorities of a batch', 'steps', { sampling: { normalise: 'batch' } }],
+];
+
+describe('checkpoint: exactness', function () {
+  this.timeout(setting({ short: 30_000, all: 300_000 }));
+  afterEach(closeAll);
+  /** saves of runs of threads that fell into one */
+  let within = 0;
+  after(() => expect(within).to.be.greaterThan(0));
+
+  for (const [name, kind, options] of kinds)
+    for (const [place, pipeline] of Object.entries(placements)) {
+      // Threads cost a while to start: a short run has those that ask most.
+      if (SETTING === 'short' && place === 'threads' && name !== 'trajectories, by priorities') continue;
+      const opened = () => make(kind, { ...options, pipeline });
+
+      it(`${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`, () =>
+        inFolder(async (folder) => {
+          const run = await opened();
+          run.add(ADDED);
+          const told = listen(run);
+          const checkpoint = await Checkpoint.open(join(folder, 'now'), run.parts);
+          const saves: SavedCheckpoint[] = [];
+          const copies: { at: string; tick: number }[] = [];
+          checkpoint.on('saved', (saved) => {
+            // As it lies there now.
+            const at = join(folder, `copy-${saved.save}`);
+            cpSync(join(folder, 'now'), at, { recursive: true });
+            saves.push(saved);
+            copies.push({ at, tick: saved.tick });
+          });
+          // Ahead of a run, from its first tick, and from a turn of the event loop that falls anywhere in it.
+          for (let piece = 0; piece < PIECES; piece++) {
+            const save = () => checkpoint.save();
+            const first = new Promise<unknown>((resolve) => run.pipeline.once('tick', () => resolve(save())));
+            const asked = [first, piece % 2 === 0 ? save() : new Promise(setImmediate).then(save)];
+            await run.pipeline.run({ ticks: TICKS });
+            await Promise.all(asked);
+          }
+          await checkpoint.save();
+          await checkpoint.close();
+          const ticks = PIECES * TICKS;
+          expect(saves.at(-1)?.tick).to.equal(ticks - 1);
+          if (place !== 'inline') within += saves.filter(({ tick }) => (tick + 1) % TICKS !== 0).length;
+
+          const plain = await opened();
+          plain.add(ADDED);
+          const want = listen(plain);
+          await plain.pipeline.run({ ticks });
+          const wanted = await ended(plain);
+          expect(want).to.have.length(ticks);
+          expect(told).to.deep.equal(want);
+          expect(await ended(run)).to.equal(wanted);
+
+          const [few, each] = [
+            setting({ short: 3, all: 12 }),
+            Math.ceil(copies.length / setting({ short: 3, all: 12 })),
+          ];
+          for (const { at, tick } of copies.filter((_, i) => i % each === 0).slice(0, few)) {
+            const again = await opened();
+            const found = await Checkpoint.restore(at, again.parts);
+            expect(found).to.deep.include({ tick, extra: { updates: 0 } });
+            const rest = listen(again);
+            if (tick + 1 < ticks) await again.pipeline.run({ ticks: ticks - tick - 1 });
+            expect(rest, `from tick ${tick}`).to.deep.equal(want.slice(tick + 1));
+            expect(await ended(again), `from tick ${tick}`).to.equal(wanted);
+          }
+        }));
+    }
+
+  for (const [name, kind, options] of kinds.slice(0, 3))
+    it(`${name}: manual ticks with steps and saves in between, with a tick prepared and with none`, () =>
+      inFolder(async (folder) => {
+        const [before, total] = [7, 16];
+        const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
+          for (let tick = from; tick < to; tick++) {
+            if (tick % 3 === 0) run.add(2);
+            run.pipeline.startPrepare(tick, ROWS);
+            if (saving && tick % 2 === 0) await saving.save();
+            await manualTick(run, tick);
+            if (saving && tick % 3 === 1) await saving.save();
+          }
+        };
+        const plain = await make(kind, options);
+        plain.add(40);
+        await act(plain, 0, total);
+        // A tick that was prepared has its batch, whatever came behind it.
+        const prepared = await make(kind, options);
+        prepared.add(40);
+        const checkpoint = await Checkpoint.open(folder, prepared.parts);
+        await act(prepared, 0, before, checkpoint);
+        prepared.add(before % 3 === 0 ? 2 : 0);
+        prepared.pipeline.startPrepare(before, ROWS);
+        await prepared.pipeline.waitUntilReady(before, ROWS);
+        const saved = await checkpoint.save();
+        await checkpoint.close();
+        expect(saved.tick).to.equal(before - 1);
+        const again = await make(kind, options);
+        const back = await Checkpoint.restore(folder, again.parts);
+        expect(back?.tick).to.equal(before - 1);
+        expect(again.limiter.samples).to.equal(before * ROWS);
+        // Rows that come in between are not in it.
+        const bytes = async (run: Run) => {
+          const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<Record<string, Tensor>>;
+          const each = Object.entries(batch).filter(([key]) => key !== 'priorities');
+          return Promise.all(each.map(async ([key, tensor]) => [key, [...(await tensor.toArray())]]));
+        };
+        const busy = refusal(() => void again.pipeline.startPrepare(before - 1, ROWS));
+        expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+        expect(await rejection(again.pipeline.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+        for (const run of [prepared, again]) run.add(3);
+        expect(await bytes(again)).to.deep.equal(await bytes(prepared));
+        for (const run of [prepared, again]) {
+          await manualTick(run, before);
+          await act(run, before + 1, total);
+        }
+        expect(await ended(again)).to.equal(await ended(prepared));
+        expect(await ended(plain)).to.be.a('string');
+      }));
+
+  it('a manual loop with saves is the one without', () =>
+    inFolder(async (folder) => {
+      const ends: string[] = [];
+      for (const every of [undefined, '10 ms']) {
+        const run = await make('steps', {});
+        run.add(40);
+        const checkpoint = await Checkpoint.open(join(folder, String(every)), {
+          ...run.parts,
+          ...(every ? { every } : {}),
+        });
+        let saves = 0;
+        const errors: Error[] = [];
+        checkpoint.on('saved', () => void saves++).on('error', (error) => void errors.push(error));
+        let tick = 0;
+        for (; tick < 30; tick++) {
+          if (tick % 3 === 0) run.add(1);
+          await manualTick(run, tick);
+        }
+        // The clock is the machine's: the saves come on while the loop turns, and it waits for some.
+        for (; every && saves < 3; await new Promise(setImmediate));
+        for (; tick < 40; tick++) await manualTick(run, tick);
+        await checkpoint.close();
+        expect(errors).to.deep.equal([]);
+        ends.push(await ended(run));
+      }
+      expect(ends[1]).to.equal(ends[0]);
+    }));
+
+  it('a hot tick is saved by nobody: save() says so, `every` waits for its end', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      const checkpoint = await Checkpoint.open(folder, run.parts);
+      await run.pipeline.sampleLargeBatch(4, ROWS);
+      const error = await rejection(checkpoint.save());
+      expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+      expect(error.message).to.equal('tick 4 is hot: save between afterTick() and the next sample');
+      run.pipeline.afterTick();
+      expect(await checkpoint.save()).to.include({ tick: 4 });
+      await checkpoint.close();
+      const patient = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
+      await run.pipeline.sampleLargeBatch(5, ROWS);
+      // It is about to save when it looks at what it keeps; it has not come to that.
+      const first = new Promise<SavedCheckpoint>((resolve) => patient.once('saved', resolve));
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      expect((await Checkpoint.inspect(folder))?.save).to.equal(2);
+      run.pipeline.afterTick();
+      expect((await first).tick).to.equal(5);
+      await patient.close();
+    }));
+
+  it('sampleLargeBatch() and run() wait while it is saved', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      let look = () => {};
+      const parts = { ...run.parts, extra: () => new Promise<number>((resolve) => (look = () => resolve(1))) };
+      const checkpoint = await Checkpoint.open(folder, parts);
+      for (const begin of [() => run.pipeline.sampleLargeBatch(4, ROWS), () => run.pipeline.run({ ticks: 2 })]) {
+        look = () => {};
+        const idle = look;
+        const saving = checkpoint.save();
+        while (look === idle) await new Promise(setImmediate);
+        let done = false;
+        const waiting = begin().finally(() => (done = true));
+        for (let i = 0; i < 50; i++) await new Promise(setImmediate);
+        expect(done).to.equal(false);
+        look();
+        await saving;
+        await waiting;
+        run.pipeline.afterTick();
+      }
+      await checkpoint.close();
+      await change(run, 3);
+    }));
+});

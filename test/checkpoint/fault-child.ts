@@ -1,0 +1,94 @@
+/**
+ * The process that faults strike: saves a run, changes it, and saves it again with a fault ahead. Arguments: a folder, the kind of
+ * run, and for a process that is to die "MODE:N". Otherwise it goes through every call that can fail, each in a folder of its own,
+ * and prints what became of each.
+ */
+import { unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { Checkpoint } from '../../src/index.ts';
+import { change, changed, filesIn, type Kind, namedIn, restored } from './rig.ts';
+
+/** How a call that failed ended. */
+export interface Failed {
+  mode: string;
+  at: number;
+  /** code and message of what save() rejected with; null when it resolved */
+  error: { code: string; message: string } | null;
+  /** the checkpoint before is as it was, byte for byte */
+  untouched: boolean;
+  /** files that no manifest names */
+  left: string[];
+  restored: string;
+  /** a later save */
+  later: { left: string[]; restored: string };
+}
+
+const [folder = '', kind = 'rows', fault, stride = '1', first = '0'] = process.argv.slice(2) as [
+  string,
+  Kind,
+  string,
+  string,
+];
+
+/** Tells the shim; whether it had struck. */
+function tell(words: string): boolean {
+  try {
+    unlinkSync(`fault:${words}`);
+  } catch (error) {
+    return (error as { code: string }).code === 'EEXIST';
+  }
+  throw new Error('the shim is not there');
+}
+
+async function fails(mode: string, at: number): Promise<Failed | null> {
+  const mine = join(folder, `${mode}-${at}`);
+  const run = await changed(kind, 1);
+  const checkpoint = await Checkpoint.open(mine, run.parts);
+  await checkpoint.save();
+  const before = filesIn(mine);
+  await change(run, 2);
+  tell(`${mode}:${at}`);
+  const error = await checkpoint.save().then(
+    () => null,
+    ({ code, message }: { code: string; message: string }) => ({ code, message }),
+  );
+  const struck = tell('over');
+  const after = filesIn(mine);
+  const untouched = Object.entries(before).every(([name, sum]) => after[name] === sum);
+  const stray = async () => {
+    const named = await namedIn(mine);
+    return Object.keys(filesIn(mine)).filter((name) => !named.includes(name));
+  };
+  const left = await stray();
+  await checkpoint.close();
+  const found = await restored(kind, mine);
+  await found.run.close();
+  const again = await Checkpoint.open(mine, run.parts).catch(() => null);
+  await again?.save();
+  await again?.close();
+  const then = await restored(kind, mine);
+  await Promise.all([run.close(), then.run.close()]);
+  const later = { left: await stray(), restored: then.print };
+  return struck ? { mode, at, error, untouched, left, restored: found.print, later } : null;
+}
+
+if (fault?.includes(':')) {
+  const run = await changed(kind, 1);
+  const checkpoint = await Checkpoint.open(folder, run.parts);
+  await checkpoint.save();
+  await change(run, 2);
+  tell(fault);
+  await checkpoint.save();
+  tell('over');
+  await checkpoint.close();
+  await run.close();
+} else {
+  const told: Failed[] = [];
+  for (const mode of ['fail-io', 'fail-full', 'fail-read-only'])
+    for (let at = Number(first); ; at += Number(stride)) {
+      const failed = await fails(mode, at);
+      if (!failed) break;
+      told.push(failed);
+    }
+  console.log(JSON.stringify(told));
+}

@@ -1,0 +1,153 @@
+/**
+ * Saves that are cut short at every call that changes a file: by the end of the process, and of what was not flushed, and by calls
+ * that fail. What is there afterwards is the whole checkpoint before, or the whole new one.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { Checkpoint } from '../../src/index.ts';
+import { setting } from '../rig/setting.ts';
+import type { Failed } from './fault-child.ts';
+import { change, changed, closeAll, filesIn, inFolder, type Kind, namedIn, restored } from './rig.ts';
+
+const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', import.meta.url));
+const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
+const KINDS = setting<Kind[]>({ short: ['steps'], all: ['rows', 'steps'] });
+/** Of the calls of a save that can fail, every so manyth, from one on. */
+const STRIDE = setting({ short: 17, all: 1 });
+const FIRST = setting({ short: '6', all: '0' });
+/** How a process dies, and at which call; at each in turn where none is named. */
+const DEATHS = setting<[mode: string, at: number | null][]>({
+  short: [
+    ['kill-half', 2],
+    ['kill-others', 24],
+  ],
+  all: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'].map((mode) => [mode, null]),
+});
+
+interface Ended {
+  signal: string | null;
+  code: number | null;
+  output: string;
+  errors: string;
+}
+
+describe('checkpoint: faults', function () {
+  this.timeout(setting({ short: 60_000, all: 600_000 }));
+  let shim: { path: string; folder: string };
+  /** what a run is after none, one, two, three changes */
+  const prints: Partial<Record<Kind, string[]>> = {};
+
+  before(async function () {
+    if (process.platform !== 'linux') return this.skip();
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
+    shim = { path: join(folder, 'fault_shim.so'), folder };
+    const compiler = process.env.CC ?? 'gcc';
+    const built = spawnSync(compiler, ['-O1', '-shared', '-fPIC', '-o', shim.path, SOURCE, '-ldl'], {
+      encoding: 'utf8',
+    });
+    if (built.error) {
+      console.log(`      faults are not tested: ${compiler} is not installed`);
+      return this.skip();
+    }
+    expect(built.status, built.stderr).to.equal(0);
+    for (const kind of KINDS) {
+      prints[kind] = [];
+      for (const times of [0, 1, 2, 3]) prints[kind].push(await (await changed(kind, times)).print());
+      expect(new Set(prints[kind]).size, 'changes that show').to.equal(4);
+    }
+    await closeAll();
+  });
+  after(() => {
+    if (shim) rmSync(shim.folder, { recursive: true, force: true });
+  });
+  afterEach(closeAll);
+
+  function child(folder: string, ...args: string[]): Promise<Ended> {
+    const env = { ...process.env, LD_PRELOAD: shim.path, FAULT_FOLDER: folder };
+    return new Promise((resolve) => {
+      const made = spawn(process.execPath, [CHILD, folder, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+      let [output, errors] = ['', ''];
+      made.stdout.on('data', (text) => (output += text));
+      made.stderr.on('data', (text) => (errors += text));
+      made.on('close', (code, signal) => resolve({ signal, code, output, errors }));
+    });
+  }
+
+  /** Which of the two states is there; then a save behind it, and back. */
+  async function goesOn(kind: Kind, folder: string, at: string): Promise<number> {
+    const { run, print } = await restored(kind, folder);
+    const found = prints[kind]!.indexOf(print);
+    expect([1, 2], at).to.include(found);
+    await change(run, found + 1);
+    const checkpoint = await Checkpoint.open(folder, run.parts);
+    await checkpoint.save();
+    await checkpoint.close();
+    expect(Object.keys(filesIn(folder)), at).to.deep.equal(await namedIn(folder));
+    const again = await restored(kind, folder);
+    expect(prints[kind]!.indexOf(again.print), at).to.equal(found + 1);
+    await closeAll();
+    return found;
+  }
+
+  for (const kind of KINDS) {
+    for (const [mode, only] of DEATHS) {
+      it(`${kind}: a process that dies (${mode}) leaves a whole checkpoint`, async () => {
+        const found: number[] = [];
+        for (let at = only ?? 0, over = false; !over; at++) {
+          await inFolder(async (folder) => {
+            const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`);
+            over = signal === null;
+            if (over) return expect(code, errors).to.equal(0);
+            expect(signal).to.equal('SIGKILL');
+            found.push(await goesOn(kind, folder, `${mode} at call ${at}`));
+            over = only !== null;
+          });
+        }
+        expect(found.length).to.be.at.least(setting({ short: 1, all: mode === 'kill-half' ? 5 : 20 }));
+        // The new one is there from one call on.
+        expect(found, mode).to.deep.equal([...found].sort());
+        if (only === null && mode !== 'kill-half') expect(new Set(found)).to.deep.equal(new Set([1, 2]));
+      });
+    }
+
+    it(`${kind}: a call that fails leaves the checkpoint before, and a later save works`, async () => {
+      const [, first, second] = prints[kind]!;
+      const { code, output, errors } = await inFolder((folder) => child(folder, kind, 'errors', String(STRIDE), FIRST));
+      expect(code, errors).to.equal(0);
+      const all = JSON.parse(output) as Failed[];
+      expect(new Set(all.map(({ mode }) => mode)).size).to.equal(3);
+      expect(all.length).to.be.at.least(setting({ short: 4, all: 50 }));
+      let doubts = 0;
+      const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC', 'fail-read-only': 'EROFS' };
+      for (const { mode, at, error, untouched, left, restored: print, later } of all) {
+        const what = `${mode} at call ${at}`;
+        if (error === null) {
+          // It is saved: what could not be removed is for the next time.
+          expect(print, what).to.equal(second);
+        } else {
+          expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+          expect(error.message, what)
+            .to.match(/^saving into '.*' failed: /)
+            .and.to.include(words[mode as keyof typeof words]);
+          expect(error.message, what).to.not.include('\n');
+          if (error.message.includes('a loss of power')) {
+            // Whichever of the two manifests comes back, its files are there.
+            doubts++;
+            expect([print, left.length > 0], what).to.deep.equal([second, true]);
+          } else {
+            expect(error.message, what).to.match(/; the checkpoint of tick 3 is as it was$/);
+            expect([untouched, print], what).to.deep.equal([true, first]);
+            // Of a folder that nothing can be removed from, what was written stays until the next time.
+            if (mode !== 'fail-read-only') expect(left, what).to.deep.equal([]);
+          }
+        }
+        expect(later, what).to.deep.equal({ left: [], restored: second });
+      }
+      if (STRIDE === 1) expect(doubts, 'flushes behind the manifest that failed').to.equal(2);
+    });
+  }
+});
