@@ -207,15 +207,12 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
   }
 
-  /**
-   * Nothing moves while the parts are looked at. A pool's collectors stand still first, beside a run that goes on meanwhile; a
-   * manual tick may wait for their rows, and is ended before.
-   */
+  /** Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves while the parts are looked at. */
   async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;
     let pool: HeldPool | null = null;
-    const hold = async () => {
-      if (pool !== null || !(collectors instanceof CollectorPool)) return;
+    const others = async () => {
+      if (!(collectors instanceof CollectorPool)) return;
       pool = await holdPool(collectors);
       if (pool.late.length > 0) this.#warn(pool.late);
     };
@@ -223,15 +220,14 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const look = async () => {
       const begin = nowMs();
       try {
-        await hold();
         return await take(this.#known, this.#folder, save, pool?.state);
       } finally {
         stillSeconds = (nowMs() - begin) / 1000;
       }
     };
     try {
-      if (pipeline && insideOf(pipeline).standstill.running) await hold();
-      const taken = pipeline ? await insideOf(pipeline).standstill.use(look, { patient }) : await look();
+      if (!pipeline) await others();
+      const taken = await (pipeline ? insideOf(pipeline).standstill.use(look, { patient, others }) : look());
       return { taken, stillSeconds };
     } finally {
       (pool as HeldPool | null)?.release();

@@ -16,7 +16,8 @@ import { factsOf, learnerFacts, samplerOf } from './facts.ts';
 import type { Folder } from './folder.ts';
 import { differences, type Manifest, parts as partNames } from './manifest.ts';
 import type { CheckpointCollectors, KnownParts } from './parts.ts';
-import { loadSegments, type Segment } from './segments.ts';
+import { loadSegments } from './segment-reader.ts';
+import type { Segment } from './segments.ts';
 
 /** Throws, naming all of them, where parts are not what the checkpoint's were. */
 export async function checkFit(known: KnownParts, manifest: Manifest, folder: Folder): Promise<void> {

@@ -77,19 +77,28 @@ export class Standstill {
   /**
    * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for its afterTick(); otherwise it
    * throws ERR_HOTSLOT_STATE_TICK, because a caller that awaits this could not come to that call.
+   * `others` stops those that add rows: not before a tick that waits for some has them, and no other begins behind it.
    */
-  use<T>(work: () => Promise<T>, { patient }: { patient: boolean }): Promise<T> {
-    const mine = this.#turn.then(() => this.#use(work, patient));
+  use<T>(work: () => Promise<T>, options: { patient: boolean; others?: () => Promise<void> }): Promise<T> {
+    const mine = this.#turn.then(() => this.#use(work, options));
     this.#turn = mine.catch(() => {});
     return mine;
   }
 
-  async #use<T>(work: () => Promise<T>, patient: boolean): Promise<T> {
+  async #use<T>(
+    work: () => Promise<T>,
+    { patient, others }: { patient: boolean; others?: () => Promise<void> },
+  ): Promise<T> {
     const { hot } = this.#manual;
     if (hot && !patient)
       throw stateError('TICK', `tick ${hot.tick} is hot: save between afterTick() and the next sample`);
     this.#standing = true;
     try {
+      if (others) {
+        await this.#parts.until(() => this.#running || !this.#waits);
+        this.#manual.hold();
+        await others();
+      }
       await this.#stop();
       this.#manual.hold();
       return await work();
@@ -116,10 +125,16 @@ export class Standstill {
     }
   }
 
+  /** A manual tick was asked for and has no batch yet. */
+  get #waits(): boolean {
+    const { pending } = this.#manual;
+    return pending !== null && !this.#manual.ready(pending);
+  }
+
   /** Nothing is under way but a manual tick that waits for its caller. */
   get #quiet(): boolean {
     const { hot, pending } = this.#manual;
-    if (hot || (pending && !this.#manual.ready(pending))) return false;
+    if (hot || this.#waits) return false;
     const { ring } = this.#parts;
     for (let slot = 0; slot < ring.depth; slot++)
       if (slot !== pending?.slot && ring.state(slot) !== SlotState.Free) return false;

@@ -6,7 +6,7 @@
 import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint } from '../../src/index.ts';
-import { change, changed, filesIn, type Kind, namedIn, restored } from './rig.ts';
+import { change, changed, filesIn, type Kind, make, namedIn, restored } from './rig.ts';
 
 /** How a call that failed ended. */
 export interface Failed {
@@ -72,7 +72,20 @@ async function fails(mode: string, at: number): Promise<Failed | null> {
   return struck ? { mode, at, error, untouched, left, restored: found.print, later } : null;
 }
 
-if (fault?.includes(':')) {
+if (fault === 'read-only') {
+  const run = await changed(kind, 1);
+  const checkpoint = await Checkpoint.open(folder, run.parts);
+  await checkpoint.save();
+  await checkpoint.close();
+  const fresh = await make(kind);
+  tell('fail-read-only:0');
+  const error = await Checkpoint.open(folder, run.parts).catch(({ code, message }) => ({ code, message }));
+  // Reading asks for nothing.
+  await Checkpoint.restore(folder, fresh.parts);
+  tell('over');
+  console.log(JSON.stringify({ error, restored: await fresh.print() }));
+  await Promise.all([run.close(), fresh.close()]);
+} else if (fault?.includes(':')) {
   const run = await changed(kind, 1);
   const checkpoint = await Checkpoint.open(folder, run.parts);
   await checkpoint.save();

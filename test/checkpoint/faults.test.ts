@@ -114,6 +114,15 @@ describe('checkpoint: faults', function () {
       });
     }
 
+    it(`${kind}: a folder that cannot be written is read, and not saved into`, () =>
+      inFolder(async (folder) => {
+        const { code, output, errors } = await child(folder, kind, 'read-only');
+        expect(code, errors).to.equal(0);
+        const message = `'${folder}' cannot be locked for saving: Read-only file system`;
+        const error = { code: 'ERR_HOTSLOT_UNAVAILABLE', message };
+        expect(JSON.parse(output)).to.deep.equal({ error, restored: prints[kind]![1] });
+      }));
+
     it(`${kind}: a call that fails leaves the checkpoint before, and a later save works`, async () => {
       const [, first, second] = prints[kind]!;
       const { code, output, errors } = await inFolder((folder) => child(folder, kind, 'errors', String(STRIDE), FIRST));

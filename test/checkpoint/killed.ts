@@ -72,12 +72,13 @@ export class Example {
 export const withFolder = <T>(use: (folder: string) => Promise<T>): Promise<T> =>
   withFastFolder((folder) => use(join(folder, 'run')));
 
-/** Killed `kills` times, each about 100 ticks later, and then on to its end, beside a run that was left alone. */
-export async function killedAndWhole(example: Example, kills: number): Promise<[killed: Ran, whole: Ran]> {
+/** Killed `kills` times, each some ticks later, and then on to its end, beside a run that was left alone. */
+export async function killedAndWhole(example: Example, kills: number, more = 200): Promise<[killed: Ran, whole: Ran]> {
   return withFolder(async (folder) => {
     let saved = -1;
-    for (let kill = 0; kill < kills; kill++) saved = await example.killedBehind(saved + 100, folder);
-    const ticks = String(saved + 1 + 200);
-    return [await example.run('--ticks', ticks, '--resume', folder), await example.run('--ticks', ticks)];
+    for (let kill = 0; kill < kills; kill++) saved = await example.killedBehind(saved + more / 2, folder);
+    const ticks = String(saved + 1 + more);
+    // Beside each other: a process takes longer to begin than to train.
+    return Promise.all([example.run('--ticks', ticks, '--resume', folder), example.run('--ticks', ticks)]);
   });
 }

@@ -11,12 +11,14 @@ const ways = {
 };
 
 describe('checkpoint/resume', () => {
+  const kills = setting({ short: 1, all: 4, long: 30 });
+  const more = setting({ short: 60, all: 200 });
   for (const [way, args] of Object.entries(ways))
     (way === 'uniform' ? itAll : it)(
       `a killed lock-step run ends with the bits of one that was left alone (${way})`,
       async function () {
         this.timeout(120_000);
-        const [killed, whole] = await killedAndWhole(new Example(args), setting({ short: 1, all: 4, long: 30 }));
+        const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
         // Times differ, and the loss is smoothed since the process began.
         const { weights, ticks, steps, episodes } = killed;
         expect({ weights, ticks, steps, episodes }).to.deep.equal({

@@ -1,0 +1,179 @@
+/** Pools that are saved: no row of a collector is lost or doubled, whoever waits for whom, and those that cannot be asked. */
+import { expect } from 'chai';
+import {
+  Checkpoint,
+  type CheckpointOptions,
+  CollectorPool,
+  RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+} from '../../src/index.ts';
+import { rejection } from '../rig/refusal.ts';
+import { itAll, setting } from '../rig/setting.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
+import type numbers from './numbers-collector.ts';
+import type { NumbersOptions } from './numbers-collector.ts';
+import { filesIn, inFolder } from './rig.ts';
+
+const entry = new URL('./numbers-collector.js', import.meta.url);
+const WORKERS = 2;
+const fields = { value: { shape: [2] } } as const;
+
+const open: { close(): unknown }[] = [];
+const keep = <T extends { close(): unknown }>(made: T): T => {
+  open.push(made);
+  return made;
+};
+
+/** Adds are gated: at most 30 rows until some are sampled. */
+function made(gateAdd = true) {
+  const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 20, gateAdd });
+  return { limiter, buffer: ReplayBuffer.create({ capacity: 200_000, fields, limiter }) };
+}
+async function pooled(
+  buffer: ReplayBuffer<{ value: 'float32' }, { value: Float32Array }>,
+  states: NumbersOptions['states'],
+  resume?: unknown,
+) {
+  const words = new Int32Array(new SharedArrayBuffer(8));
+  const options = { states, words };
+  const pool = await CollectorPool.open<typeof numbers>({ entry, buffer, workers: WORKERS, options, resume });
+  return { words, pool: keep(pool) };
+}
+/** How many rows of each worker there are; each worker's numbers follow each other from 0 on. */
+function counted(buffer: ReplayBuffer<{ value: 'float32' }, { value: Float32Array }>): number[] {
+  const { size } = buffer;
+  const values = buffer.gather(
+    Uint32Array.from({ length: size }, (_, i) => i),
+    new Float32Array(2 * size),
+  );
+  const next = Array<number>(WORKERS).fill(0);
+  for (let i = 0; i < size; i++) {
+    const worker = values[2 * i]!;
+    expect(values[2 * i + 1], `row ${i}, of worker ${worker}`).to.equal(next[worker]);
+    next[worker]!++;
+  }
+  return next;
+}
+async function saved(folder: string, parts: CheckpointOptions, warnings: string[] = []): Promise<void> {
+  const checkpoint = await Checkpoint.open(folder, parts);
+  checkpoint.on('warning', (text) => void warnings.push(text));
+  try {
+    await checkpoint.save();
+  } finally {
+    await checkpoint.close();
+  }
+}
+
+describe('checkpoint: pools', () => {
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse()) await each.close();
+  });
+
+  for (const gates of setting({ short: [true], all: [true, false] }))
+    it(`no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`, () =>
+      inFolder(async (folder) => {
+        const { limiter, buffer } = made(gates);
+        const { pool } = await pooled(buffer, 'number');
+        await until('both have rows', () => buffer.ptr >= 30);
+        if (gates) await until('both wait', () => pool.statistics().waits >= WORKERS);
+        await saved(folder, { buffer, collectors: pool });
+        const at = gates ? buffer.ptr : 0;
+        // The one that was saved goes on.
+        limiter.countSamples(gates ? 40 : 1);
+        await until('it goes on', () => buffer.ptr > at + 30);
+        await pool.close();
+        counted(buffer);
+
+        const again = made(gates);
+        const back = await Checkpoint.restore(folder, { buffer: again.buffer });
+        const { ptr } = again.buffer;
+        if (gates) expect([ptr, again.limiter.inserts]).to.deep.equal([30, 30]);
+        const { pool: second } = await pooled(again.buffer, 'number', back?.collectors);
+        // Steps are counted when they are made: one of each may wait to be added.
+        expect(second.statistics().steps).to.be.at.least(ptr);
+        again.limiter.countSamples(gates ? 70 : 1);
+        await until('the restored one goes on', () => again.buffer.ptr >= ptr + 70);
+        await second.close();
+        const counts = counted(again.buffer);
+        expect(counts[0]! + counts[1]!).to.equal(again.buffer.ptr);
+        const { steps } = second.statistics();
+        expect(steps - (counts[0]! + counts[1]!)).to.be.within(0, WORKERS);
+      }));
+
+  it('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
+    inFolder(async (folder) => {
+      const { limiter, buffer } = made();
+      const { pool } = await pooled(buffer, 'number');
+      const pipeline = keep(await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 8, placement: 'inline' }));
+      await until('both wait', () => buffer.ptr === 30 && pool.statistics().waits >= WORKERS);
+      const checkpoint = await Checkpoint.open(folder, { buffer, collectors: pool, pipeline });
+      for (let tick = 0; tick < 6; tick++) {
+        // Room for them is made by this very tick.
+        pipeline.startPrepare(tick, 8, buffer.ptr + 3);
+        const { tick: at } = await checkpoint.save();
+        expect(at).to.equal(tick - 1);
+        await pipeline.sampleLargeBatch(tick, 8);
+        pipeline.afterTick();
+        await until('both wait again', () => buffer.ptr === 30 + 8 * (tick + 1));
+      }
+      await checkpoint.close();
+      await pool.close();
+      counted(buffer);
+      expect(limiter.samples).to.equal(48);
+    }));
+
+  it('collectors that say nothing of themselves are left alone, and begin anew', () =>
+    inFolder(async (folder) => {
+      const { buffer } = made();
+      const { pool } = await pooled(buffer, 'none');
+      await until('both wait', () => pool.statistics().waits >= WORKERS);
+      const before = pool.statistics();
+      await saved(folder, { buffer, collectors: pool });
+      await pool.close();
+      const again = made();
+      const back = await Checkpoint.restore(folder, { buffer: again.buffer });
+      const { pool: second } = await pooled(again.buffer, 'none', back?.collectors);
+      expect(second.statistics().steps).to.be.at.least(before.steps);
+      again.limiter.countSamples(50);
+      await until('it goes on', () => again.buffer.ptr >= 60);
+    }));
+
+  it('a collector whose state() throws: nothing is saved, and the pool goes on', () =>
+    inFolder(async (folder) => {
+      const { buffer, limiter } = made();
+      await saved(folder, { buffer });
+      const files = filesIn(folder);
+      const { pool } = await pooled(buffer, 'throws');
+      await until('rows', () => buffer.ptr >= 30);
+      for (let i = 0; i < 2; i++) {
+        const error = await rejection(saved(folder, { buffer, collectors: pool }));
+        expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+        expect(error.message).to.match(
+          /collector [01] cannot say where it is: no environment can be kept; the checkpoint of/,
+        );
+        expect(filesIn(folder)).to.deep.equal(files);
+        const { ptr } = buffer;
+        limiter.countSamples(10);
+        await until('it goes on', () => buffer.ptr > ptr);
+      }
+    }));
+
+  itAll('a collector that does not come back is left out, and named', () =>
+    inFolder(async (folder) => {
+      const { buffer } = made();
+      const { pool, words } = await pooled(buffer, 'stuck');
+      await until('it is stuck', () => Atomics.load(words, 0) === 1 && buffer.ptr >= 25);
+      const warnings: string[] = [];
+      await saved(folder, { buffer, collectors: pool }, warnings);
+      expect(warnings).to.have.length(1);
+      expect(warnings[0]).to.match(/^collectors 0 did not come back from collect\(\)/);
+      Atomics.store(words, 1, 1);
+      Atomics.notify(words, 1);
+      await until('it is back', () => pool.statistics().steps > 25 && buffer.ptr >= 30);
+      await saved(folder, { buffer, collectors: pool }, warnings);
+      expect(warnings).to.have.length(1);
+    }),
+  );
+});

@@ -1,0 +1,7 @@
+/** Another process that restores a folder: says what is there. */
+import { type Kind, restored } from './rig.ts';
+
+const [kind, folder] = process.argv.slice(2) as [Kind, string];
+const { run, print } = await restored(kind, folder);
+console.log(print);
+await run.close();

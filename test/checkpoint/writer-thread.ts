@@ -1,0 +1,5 @@
+/** The thread of a telling writer. */
+import { givenTask, perform } from '../rig/test-thread.ts';
+import { type WriterTask, write } from './telling-writer.ts';
+
+await perform(() => write(givenTask<WriterTask>()));
