@@ -1,6 +1,6 @@
 /** The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names any more. */
 import { mkdir, readdir, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { keptAddon, type LockHandle } from '../buffer/kept-addon.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import { crc32 } from '../formats/crc32.ts';
@@ -60,7 +60,9 @@ export class Folder {
 
   async make(): Promise<void> {
     try {
-      await mkdir(this.path, { recursive: true });
+      const made = await mkdir(this.path, { recursive: true });
+      // A name that a loss of power takes would take everything in it.
+      if (made !== undefined) await flushFolder(dirname(made));
     } catch (error) {
       throw unavailableError(`'${this.path}' cannot be made: ${(error as Error).message}`, undefined, error);
     }

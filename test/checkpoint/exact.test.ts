@@ -6,7 +6,7 @@ import { Checkpoint, type SavedCheckpoint, type Tensor, type Tick } from '../../
 import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { SPREAD } from '../pipeline/fixture.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { SETTING, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import {
   change,
@@ -60,7 +60,8 @@ describe('checkpoint: exactness', function () {
   afterEach(closeAll);
   /** saves of runs of threads that fell into one */
   let within = 0;
-  after(() => expect(within).to.be.greaterThan(0));
+  // A short run has too few of them to be sure of one.
+  after(() => SETTING === 'short' || expect(within).to.be.greaterThan(0));
 
   for (const [name, kind, options] of kinds)
     for (const [place, pipeline] of Object.entries(placements)) {
