@@ -33,8 +33,9 @@ export function startText(training: Training): string {
   const { seed, device, placement, lockStep, replay, nStep } = startObject(training);
   const turns = lockStep ? ', lock-step' : '';
   const drawn = needsOrder(training.options.settings) ? `, ${replay} replay of ${nStep}-step rows` : '';
-  const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}`;
-  const { resume } = training.options;
+  const { resume, checkpoint } = training.options;
+  const kept = checkpoint ? `\nsaved in ${checkpoint.folder} every ${checkpoint.every} and at the end` : '';
+  const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}${kept}`;
   if (resume === undefined) return begins;
   const { restored, firstTick } = training;
   const from = restored ? `goes on behind tick ${firstTick - 1}, saved ${restored.time}` : 'holds no checkpoint yet';
@@ -123,11 +124,13 @@ export function finalText(outcome: Outcome, { manifest, options }: Training, bri
     finalReturn === null
       ? 'no weights were published yet'
       : `mean return ${finalReturn.toFixed(1)} over 100 greedy episodes`;
+  const { checkpoint } = options;
   const how = solved ? 'solved in' : interrupted ? 'interrupted after' : 'not solved in';
   const updates = whole(ticks * options.settings.minibatches);
   const sentence =
     `${how} ${seconds.toFixed(1)} s on ${manifest.device}: ${result}\n` +
-    `${whole(steps)} environment steps, ${whole(ticks)} ticks, ${updates} updates`;
+    `${whole(steps)} environment steps, ${whole(ticks)} ticks, ${updates} updates` +
+    (checkpoint ? `\nsaved: --resume ${checkpoint.folder} goes on from here` : '');
   if (brief || stages === null) return sentence;
   const cell = (us: number) => (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} µs`).padStart(11);
   const rows = Object.entries(stages).map(

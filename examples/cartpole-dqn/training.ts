@@ -69,6 +69,17 @@ interface Extra {
 
 const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({ buffer, learner, pipeline, mailbox });
 
+/** Before anything is made: a folder that has another run is not saved over. */
+async function refuseOther({ checkpoint, resume }: TrainingOptions): Promise<void> {
+  if (!checkpoint || checkpoint.folder === resume) return;
+  const there = await asked(() => Checkpoint.inspect(checkpoint.folder));
+  if (there === null) return;
+  const { folder } = checkpoint;
+  throw new Refused(
+    `${folder} holds the checkpoint of another run, at tick ${there.tick}: --resume ${folder} goes on with it, or name another folder`,
+  );
+}
+
 /** What does not fit a folder that the user named is a sentence, and no fault of the example. */
 async function asked<T>(act: () => Promise<T>): Promise<T> {
   try {
@@ -101,6 +112,7 @@ export class Training implements AsyncDisposable {
 
   static async open(options: TrainingOptions): Promise<Training> {
     const placement = options.lockStep ? 'inline' : options.placement;
+    await refuseOther(options);
     const parts = await openParts({ ...options, placement, limited: !options.lockStep });
     try {
       const { resume } = options;

@@ -3,10 +3,10 @@ import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
 import { insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
-import { insideOfTrajectories, type TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { specOf } from '../trajectories/views.ts';
 import type { PlainRecord } from './manifest.ts';
-import type { KnownParts } from './parts.ts';
+import { type KnownParts, samplerOf } from './parts.ts';
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value)) as PlainRecord;
 const kindOf = (dtype: string, shape: readonly number[]) => `${dtype}[${shape.join('×')}]`;
@@ -20,12 +20,6 @@ export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecor
     ...(ofRows ? {} : { lanes: buffer.lanes }),
     fields: Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, kindOf(dtype, shape)])),
   };
-}
-
-/** By whose priorities the buffer's steps are drawn; null where by nobody's. */
-export function samplerOf(buffer: KnownParts['buffer']): PrioritizedSampler | null {
-  if (buffer === undefined || buffer instanceof ReplayBuffer) return null;
-  return insideOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
 }
 
 export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {

@@ -12,10 +12,10 @@ import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
 import { restoreTree } from '../trajectories/ledger.ts';
 import { insideOfSampler } from '../trajectories/prioritized.ts';
-import { factsOf, learnerFacts, samplerOf } from './facts.ts';
+import { factsOf, learnerFacts } from './facts.ts';
 import type { Folder } from './folder.ts';
 import { differences, type Manifest, parts as partNames } from './manifest.ts';
-import type { CheckpointCollectors, KnownParts } from './parts.ts';
+import { type CheckpointCollectors, type KnownParts, samplerOf } from './parts.ts';
 import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
 

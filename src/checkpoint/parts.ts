@@ -5,9 +5,10 @@ import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkKeys, shown } from '../checks.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
-import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { insideOf, ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
 import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 
 /** A learner of hotslot/learner, or one of your own: everything that its later updates depend on, and back. */
@@ -51,6 +52,12 @@ export interface KnownParts {
   readonly ledger: Ledger | null;
 }
 
+/** By whose priorities the buffer's steps are drawn; null where by nobody's. */
+export function samplerOf(buffer: CheckpointParts['buffer'] | undefined): PrioritizedSampler | null {
+  if (buffer === undefined || buffer instanceof ReplayBuffer) return null;
+  return insideOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
+}
+
 export function checkParts(what: string, given: object): KnownParts {
   const { every: _, ...rest } = given as CheckpointParts & { every?: unknown };
   checkKeys(what, rest, ['buffer', 'learner', 'pipeline', 'limiter', 'mailbox', 'collectors', 'extra']);
@@ -78,6 +85,14 @@ export function checkParts(what: string, given: object): KnownParts {
   const limiter = rest.limiter ?? buffer?.limiter ?? undefined;
   if (rest.limiter && buffer?.limiter && rest.limiter.share().memory !== buffer.limiter.share().memory)
     throw rangeError(`${what}: the limiter is not the buffer's`);
+  if (buffer && pipeline && insideOf(pipeline).buffer.share().memory !== buffer.share().memory)
+    throw rangeError(`${what}: the pipeline draws from another buffer`);
+  const sampler = samplerOf(buffer);
+  if (sampler && !pipeline && insideOfSampler(sampler).running)
+    throw stateError(
+      'RUNNING',
+      `${what}: a pipeline draws by this buffer's priorities: name it too, so that it stands still`,
+    );
   const ledger =
     buffer === undefined
       ? null

@@ -8,10 +8,10 @@ import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
 import { treeParts } from '../trajectories/ledger.ts';
 import { insideOfSampler } from '../trajectories/prioritized.ts';
-import { factsOf, learnerFacts, samplerOf } from './facts.ts';
+import { factsOf, learnerFacts } from './facts.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import type { PartFacts, PartName } from './manifest.ts';
-import type { KnownParts } from './parts.ts';
+import { type KnownParts, samplerOf } from './parts.ts';
 
 export interface Taken {
   readonly parts: Partial<Record<PartName, PartFacts>>;
@@ -77,20 +77,24 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
     const sampler = samplerOf(buffer);
     const binding = sampler && insideOfSampler(sampler).binding;
     if (binding && 'lanes' in buffer) {
-      const tree = treeParts(binding.tree, binding.leaves, buffer.lanes);
-      const { largest, stale, odd } = tree;
-      parts.buffer = { is: facts.buffer!, largest, stale, odd };
-      // Every tick changes it, and a copy would double it.
-      const held = { leaves: tensor('float64', tree.leaves), known: tensor('uint64', tree.known) };
+      const { leaves, known: reached, ...told } = treeParts(binding.tree, binding.leaves, buffer.lanes);
+      parts.buffer = { is: facts.buffer!, ...told };
+      // Its pipeline stands still, and a copy would double it. Drawn by hand it may change while it is written.
+      const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];
+      const held = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
       files.push(await folder.write(`priorities-${save}.safetensors`, fillSafetensors('save', held)));
     } else parts.buffer = { is: facts.buffer! };
   }
-  const learned = state === undefined ? null : await state;
+  const learned = state === undefined ? null : copied(await state);
   if (learner && learned) parts.learner = { is: learnerFacts(learner, learned) };
   return { parts, tick, lanes, arrays, learner: learned, plain: await plain, files };
 }
 
 const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({ dtype, shape: [data.length], data });
+
+/** They are written while the learner goes on, and may be what it works on. */
+const copied = (tensors: NamedTensors): NamedTensors =>
+  Object.fromEntries(Object.entries(tensors).map(([name, { data, ...is }]) => [name, { ...is, data: data.slice() }]));
 
 /** What is no promise is looked at at once: its arrays may be the caller's, which goes on. */
 async function serialised(kept: readonly (readonly [string, unknown])[]): Promise<Uint8Array | null> {

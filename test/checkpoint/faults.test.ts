@@ -42,7 +42,6 @@ describe('checkpoint: faults', function () {
   const prints: Partial<Record<Kind, string[]>> = {};
 
   before(async function () {
-    if (process.platform !== 'linux') return this.skip();
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
     shim = { path: join(folder, 'fault_shim.so'), folder };
     const compiler = process.env.CC ?? 'gcc';
@@ -51,7 +50,7 @@ describe('checkpoint: faults', function () {
     });
     if (built.error) {
       console.log(`      faults are not tested: ${compiler} is not installed`);
-      return this.skip();
+      this.skip(); // as was just said
     }
     expect(built.status, built.stderr).to.equal(0);
     for (const kind of KINDS) {

@@ -23,6 +23,54 @@ describe('checkpoint: what is kept', function () {
   this.timeout(setting({ short: 30_000, all: 120_000 }));
   afterEach(closeAll);
 
+  it('a save is of one moment, though a learner works on the arrays that it gave and priorities are set by hand', () =>
+    inFolder(async (folder) => {
+      const data = new Float32Array(1 << 20);
+      const learner = {
+        state: () => ({ data: { dtype: 'float32', shape: [data.length], data } }) as const,
+        loadState() {},
+      };
+      const opened = () => {
+        const fields = { obs: { shape: [1], observation: true } } as const;
+        const buffer = TrajectoryBuffer.create({ capacity: 1 << 16, lanes: 1 << 10, fields });
+        const sampler = prioritized({ alpha: 1, epsilon: 0 });
+        const view = buffer.transitions();
+        const ids = () => buffer.drawableIds(view);
+        const draw = () => buffer.sample({ view, sampler, seed: 0, count: 1 });
+        return { buffer, sampler, ids, draw };
+      };
+      const { buffer, ids, draw } = opened();
+      const lanes = 1 << 10;
+      const none = new Uint8Array(lanes);
+      const obs = new Float32Array(lanes);
+      const writer = buffer.writer();
+      for (let i = 0; i < 60; i++) writer.add({ obs, rewards: obs, terminated: none, truncated: none });
+      draw();
+      const all = ids();
+      const checkpoint = await Checkpoint.open(folder, { buffer, learner });
+      let [saved, value] = [false, 1];
+      const saving = checkpoint.save().finally(() => {
+        saved = true;
+      });
+      for (; !saved; value++, await new Promise(setImmediate)) {
+        data.fill(value);
+        buffer.updatePriorities(all, new Float32Array(all.length).fill(value));
+      }
+      await saving;
+      await checkpoint.close();
+      const again = opened();
+      expect(() => again.draw()).to.throw('no step is drawable');
+      const found = new Set<number>();
+      const loadState = ({ data: loaded }: Record<string, { data: ArrayLike<unknown> }>) => {
+        for (const each of loaded!.data as Float32Array) found.add(each);
+      };
+      await Checkpoint.restore(folder, { buffer: again.buffer, learner: { ...learner, loadState } });
+      expect(found.size, 'arrays of one moment').to.equal(1);
+      const leaves = again.sampler.inspect().leaves.filter((leaf) => leaf > 0);
+      expect(leaves).to.have.length(all.length);
+      expect(new Set(leaves).size, 'priorities of one moment').to.equal(1);
+    }));
+
   it('rings that are wrapped many times over, saved on the way and in another process restored', () =>
     inFolder(async (folder) => {
       for (const kind of ['rows', 'steps'] as const) {

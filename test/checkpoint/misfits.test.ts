@@ -1,4 +1,5 @@
 /** Parts that are not those that were saved: each difference is named, nothing is changed, and the parts can still be used. */
+import { readdirSync } from 'node:fs';
 import { expect } from 'chai';
 import { Checkpoint, type CheckpointOptions, CollectorPool, ReplayBuffer } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -127,6 +128,22 @@ describe('checkpoint: parts that do not fit', () => {
       const back = await Checkpoint.restore(folder, { ...few, mailbox: mailbox!, extra });
       expect(back).to.deep.include({ save: 1, tick: 3, collectors: undefined, extra: undefined });
       expect(contents(few.buffer!)).to.deep.equal(contents(run.parts.buffer!));
+    }));
+
+  it('a pipeline of another buffer, and priorities whose pipeline was not named', () =>
+    inFolder(async (folder) => {
+      const [one, other] = [await make('steps'), await make('steps')];
+      const { pipeline, buffer } = one.parts as Required<CheckpointOptions>;
+      const elsewhere = other.parts.buffer as typeof buffer;
+      expect((await rejection(Checkpoint.open(folder, { pipeline, buffer: elsewhere }))).message).to.equal(
+        'Checkpoint.open: the pipeline draws from another buffer',
+      );
+      const alone = await rejection(Checkpoint.open(folder, { buffer }));
+      expect([alone.code, alone.message]).to.deep.equal([
+        'ERR_HOTSLOT_STATE_RUNNING',
+        "Checkpoint.open: a pipeline draws by this buffer's priorities: name it too, so that it stands still",
+      ]);
+      expect(readdirSync(folder)).to.deep.equal([]);
     }));
 
   it('parts that were used already', () =>
