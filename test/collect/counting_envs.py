@@ -131,6 +131,12 @@ def broken(how):
     return Broken(Counting.made - 1, how)
 
 
+def parting(seconds):
+    os.closerange(3, 64)
+    time.sleep(seconds)
+    os._exit(7)
+
+
 def odd_spaces(what):
     made = Counting(0)
     if what == "dict":

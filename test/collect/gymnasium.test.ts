@@ -196,6 +196,20 @@ describe('collect/gymnasium', function () {
     );
   });
 
+  it('a pipe that ends before its process: the process is waited for, though nothing else keeps us', () => {
+    const script = `
+      import { counted } from ${JSON.stringify(new URL('./bridged.js', import.meta.url).href)};
+      await counted({ entry: 'counting_envs:parting' }).open({ count: 1, options: { seconds: 0.3 } }).catch((error) => console.log(error.message));`;
+    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect([status, stdout]).to.deep.equal([
+      ...[0, 'counting_envs:parting: its Python ended before its environments were there, with exit code 7\n'],
+    ]);
+  });
+
+  itAll('and one that does not end then is ended', () =>
+    failing(opened('parting', { seconds: 1000 }), /its Python closed the pipes to Hotslot, and did not end$/),
+  );
+
   itAll('one that does not end when it is closed is killed', async () => {
     await (await opened('broken', { how: 'lingers' })).close();
   });

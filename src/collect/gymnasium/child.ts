@@ -84,12 +84,14 @@ export class Child {
     for (let had = 0, pause = 1; ; pause = Math.min(2 * pause, SLICE_MS)) {
       const some = answered(childAddon().readChild(this.#handle, bytes, had, 0));
       if (some < 0) {
-        const code = await this.#exit.catch((error) => {
+        const code = await this.#ended(ENDING_MS).catch((error) => {
           throw unavailableError(
             `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
           );
         });
         const printed = this.#words();
+        if (code === undefined)
+          throw new Error(`${name}: its Python closed the pipes to Hotslot, and did not end${said(printed)}`);
         if (code === REFUSED) throw unavailableError(`${name}: ${printed.split('\n').at(-1)}`);
         throw new Error(
           `${name}: its Python ended before its environments were there, with exit code ${code}${said(printed)}`,
@@ -131,10 +133,11 @@ export class Child {
     if (!this.#open) return;
     this.#open = false;
     childAddon().endWriting(this.#handle);
-    const code = await this.#ended(ENDING_MS);
+    const ended = () => this.#ended(ENDING_MS).catch(() => null);
+    const code = await ended();
     if (code === undefined) {
       this.#process.kill('SIGKILL');
-      await this.#ended(ENDING_MS);
+      await ended();
     }
     const printed = this.#words();
     childAddon().closeChild(this.#handle);
@@ -144,13 +147,15 @@ export class Child {
     throw new Error(`${this.#plan.name}: closing its environments failed, with exit code ${code}${said(printed)}`);
   }
 
-  /** undefined: not yet, after so long. */
+  /** undefined: not yet, after so long. Rejects when it could not be started. Its timer keeps this process, as the other one does not. */
   async #ended(milliseconds: number): Promise<number | null | undefined> {
     const stop = new AbortController();
     const late = wait(milliseconds, undefined, { signal: stop.signal }).catch(() => undefined);
-    const code = await Promise.race([this.#exit.catch(() => null), late]);
-    stop.abort();
-    return code;
+    try {
+      return await Promise.race([this.#exit, late]);
+    } finally {
+      stop.abort();
+    }
   }
 
   #gone(): void {
