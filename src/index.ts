@@ -20,6 +20,7 @@ export type {
 } from './buffer/fields.ts';
 export { type GoalRewardOptions, goalReward } from './buffer/goal-reward.ts';
 export type { FieldLayout, PackLayout } from './buffer/pack-layout.ts';
+export type { Mark } from './buffer/packed.ts';
 export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './buffer/rate-limiter.ts';
 export { ReplayBuffer, type SharedReplayBuffer } from './buffer/replay-buffer.ts';
 export { type Sample, type SampleOptions, uniformIndices } from './buffer/sampler.ts';

@@ -72,6 +72,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/monitor': ['src/collectors', 'src/device', 'src/pipeline'],
   'src/formats': ['src/learner'],
   'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
+  'src/remote': ['src/buffer', 'src/collectors', 'src/trajectories', 'src/formats/crc32.ts'],
   'src/collect': [
     ...[
       'src/buffer',

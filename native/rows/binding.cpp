@@ -8,6 +8,7 @@
 #include "rows/held.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
+#include "rows/mark.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 
@@ -74,6 +75,22 @@ Napi::Value add_rows(Info info) {
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
   if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);
+  return Napi::Number::New(env, static_cast<double>(rows));
+}
+
+// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says not yet. The rows lie
+// one after the other as gather() packs them; `words[index]` becomes `value` behind their commit, also of no rows.
+Napi::Value add_packed_rows(Info info) {
+  const napi_env env = info.Env();
+  Buffer& buffer = held<Buffer>(info, 0);
+  const uint64_t rows = whole(info, 2);
+  const Field field{require_bytes(info, 1, rows * buffer.source.row_bytes).data, nullptr, 0, buffer.source.row_bytes};
+  const Mark mark = mark_of(info, 4);
+  Limiter* limiter = rows > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
+  if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
+  add(buffer.source, &field, 1, nullptr, rows);
+  if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);
+  mark.move();
   return Napi::Number::New(env, static_cast<double>(rows));
 }
 
@@ -215,6 +232,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports["openBuffer"] = Napi::Function::New(env, open_buffer);
   exports["ptr"] = Napi::Function::New(env, ptr);
   exports["addRows"] = Napi::Function::New(env, add_rows);
+  exports["addPackedRows"] = Napi::Function::New(env, add_packed_rows);
   exports["gatherRows"] = Napi::Function::New(env, gather_rows);
   exports["sampleRows"] = Napi::Function::New(env, sample_rows);
   exports["drawIndices"] = Napi::Function::New(env, draw_indices);

@@ -7,7 +7,7 @@ import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
-import { allocateShared, checkShared, roundUp } from '../shared-memory.ts';
+import { allocateShared, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import type { LoadOptions } from './data-set.ts';
 import type {
@@ -23,34 +23,18 @@ import type {
 import { keptAddon } from './kept-addon.ts';
 import { type Ledger, rowsLedger } from './ledger.ts';
 import { dumpRows, loadRows } from './load.ts';
-import { offPolicyLayout, type PackLayout, rowStride, schemaLayout } from './pack-layout.ts';
-import { insideOfLimiter, RateLimiter, type SharedRateLimiter } from './rate-limiter.ts';
+import { offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import { checkPacked, type Mark } from './packed.ts';
+import { insideOfLimiter, RateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { MAX_DRAW_SIZE, type Sample, type SampleOptions, seedWord } from './sampler.ts';
+import { BELLS, BELLS_AT, KIND, memoryBytes, type SharedReplayBuffer } from './shared-rows.ts';
 
-/** Threads that can wait for rows of one buffer. */
-const BELLS = 8;
-/** before the bells: identity, reserved, committed, waiting readers; a cache line each */
-const BELLS_AT = 4 * 64;
-const HEADER_BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
 /** indices into rows are 32 bits wide */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
 
-const KIND = 'hotslot.ReplayBuffer';
-
-/** What share() gives and attach() takes; goes through postMessage as it is. */
-export interface SharedReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
-  readonly kind: typeof KIND;
-  readonly memory: SharedArrayBuffer;
-  readonly offset: number;
-  readonly capacity: number;
-  readonly layout: PackLayout;
-  readonly offPolicy: boolean;
-  readonly limiter: SharedRateLimiter | null;
-  /** known to TypeScript only */
-  readonly '~types'?: [F, R];
-}
+export type { SharedReplayBuffer };
 
 /** For the package itself; not exported from it. */
 export let insideOfBuffer: (buffer: ReplayBuffer) => {
@@ -205,6 +189,22 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
+   * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them; `mark`, if any, moves in the same
+   * native call, behind the commit, also with no rows. Returns `rows`, or 0 when the limiter gates it and says not yet: nothing was
+   * taken then, and the mark is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes.
+   */
+  addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
+    const handle = this.#open();
+    checkPacked(bytes, rows, this.rowBytes, mark);
+    if (rows > this.capacity) throw rangeError(`rows must be at most the capacity ${this.capacity}, got ${rows}`);
+    const limiter = this.#limiting?.handle;
+    const added = rowsAddon().addPackedRows(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
+    if (added > 0) this.#bells.ringAll();
+    else if (rows > 0) this.#limiting?.checkAdd(rows);
+    return added;
+  }
+
+  /**
    * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is ever torn, but one
    * that writers overtook is the newer one. `out` holds at least indices.length × rowBytes bytes. Returns `out`.
    */
@@ -291,8 +291,4 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
       throw rangeError(`out must hold ${count} rows × ${this.rowBytes} bytes = ${least}, got ${out.byteLength} bytes`);
     }
   }
-}
-
-function memoryBytes(capacity: number, rowBytes: number): number {
-  return roundUp(HEADER_BYTES + capacity * rowStride(rowBytes), 8);
 }

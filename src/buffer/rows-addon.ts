@@ -19,6 +19,16 @@ interface RowsAddon {
     terminals: readonly (TypedArray | undefined)[] | undefined,
     limiter: LimiterHandle | undefined,
   ): number;
+  /** `words[index]` becomes `value` behind the commit; 0 when the limiter says not yet */
+  addPackedRows(
+    buffer: BufferHandle,
+    bytes: Uint8Array,
+    rows: number,
+    limiter: LimiterHandle | undefined,
+    words: BigUint64Array | undefined,
+    index: number | undefined,
+    value: number | undefined,
+  ): number;
   /** −1, or the position of the first index that is no row */
   gatherRows(
     buffer: BufferHandle,

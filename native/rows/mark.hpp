@@ -1,0 +1,32 @@
+// How far somebody's numbered rows have come: a word in shared memory that moves in the same native call as the rows
+// do. A thread that is ended lets a native call come to its end, so it leaves both or neither.
+//   K1  mark = n is stored after the commit of every row below n: who reads it may say that they are there.
+//   K2  Between two native calls, mark says exactly which rows were taken. Whoever goes on from it takes none twice.
+#pragma once
+#include <napi.h>
+
+#include <atomic>
+
+#include "rows/held.hpp"
+
+namespace hotslot::rows {
+
+struct Mark {
+  std::atomic<uint64_t>* word = nullptr;
+  uint64_t value = 0;
+
+  void move() const {
+    // K1: after the commit; pairs with the acquire of who acknowledges.
+    if (word != nullptr) word->store(value, std::memory_order_release);
+  }
+};
+
+// (…, words or undefined, index, value) from `at` on
+inline Mark mark_of(const Napi::CallbackInfo& info, size_t at) {
+  if (!info[at].IsTypedArray()) return {};
+  const uint64_t index = whole(info, at + 1);
+  const Bytes words = require_bytes(info, at, (index + 1) * sizeof(uint64_t));
+  return {reinterpret_cast<std::atomic<uint64_t>*>(words.data) + index, whole(info, at + 2)};
+}
+
+}  // namespace hotslot::rows

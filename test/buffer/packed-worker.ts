@@ -1,0 +1,20 @@
+/** Goes on from the mark for ever, a few numbered rows at a time. */
+import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { givenTask, perform, say } from '../rig/test-thread.ts';
+
+export interface PackedTask {
+  shared: SharedReplayBuffer;
+  words: BigUint64Array;
+}
+
+const { shared, words } = givenTask<PackedTask>();
+
+await perform(() => {
+  const buffer = ReplayBuffer.attach(shared);
+  say('ready');
+  for (let rows = 1; ; rows = (rows % 9) + 1) {
+    const from = Number(Atomics.load(words, 0));
+    const numbers = BigInt64Array.from({ length: rows }, (_, i) => BigInt(from + i));
+    buffer.addPacked(new Uint8Array(numbers.buffer), rows, { words, index: 0, value: from + rows });
+  }
+});
