@@ -28,6 +28,7 @@ const names = [
   'monitor',
   'torch',
   'checkpoint',
+  'remote',
   'long',
 ] as const;
 type Name = (typeof names)[number];
@@ -54,6 +55,7 @@ const seconds: Readonly<Record<Name, string>> = {
   monitor: '100 s',
   torch: '60 s',
   checkpoint: '240 s',
+  remote: '200 s',
   long: '30 s',
 };
 /** Without a device of their own. */
@@ -71,14 +73,14 @@ const processor: readonly Name[] = [
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
-const named: readonly Name[] = ['torch', 'checkpoint', 'long'];
+const named: readonly Name[] = ['torch', 'checkpoint', 'remote', 'long'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch' (it needs python3-torch), not 'long', and not
-'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
+by default, what the device has to do with, but not 'torch' (it needs python3-torch), not 'remote' (it needs
+redis-server or valkey-server), not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --record writes the figures to bench/results/<device>.json.
 Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the

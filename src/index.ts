@@ -41,6 +41,7 @@ export {
   defineCollector,
 } from './collectors/collector.ts';
 export { CollectorPool } from './collectors/collector-pool.ts';
+export type { RunningCollectors } from './collectors/pool-hold.ts';
 export type { CollectorPoolOptions } from './collectors/pool-options.ts';
 export type { CollectorStatistics, Episode } from './collectors/statistics.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';

@@ -2,6 +2,7 @@
 #include "rows/copy.cpp"
 #include "rows/drawable.cpp"
 #include "rows/lanes.cpp"
+#include "rows/packed_steps.cpp"
 #include "rows/priority_tree.cpp"
 #include "rows/rows.cpp"
 #include "rows/sampler.cpp"

@@ -19,11 +19,6 @@ struct Offsets {
         end(places + lanes * per_lane * stride) {}
 };
 
-void write_place(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note) {
-  to_shared(lanes.notes + (lane * lanes.per_lane + at) * sizeof(Note), reinterpret_cast<const uint8_t*>(&note),
-            sizeof(Note));
-}
-
 // Of several threads that raise it the highest counts.
 void raise(std::atomic<uint64_t>& word, uint64_t to) {
   uint64_t now = word.load(std::memory_order_relaxed);
@@ -119,6 +114,11 @@ Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
   return note;
 }
 
+void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note) {
+  to_shared(lanes.notes + (lane * lanes.per_lane + at) * sizeof(Note), reinterpret_cast<const uint8_t*>(&note),
+            sizeof(Note));
+}
+
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out) {
   for (uint64_t place = from; place < from + count; ++place) {
     const Note note = note_at(lanes, lane, place);
@@ -152,7 +152,7 @@ void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
     Note note;
     std::memcpy(&note, bytes, sizeof note);
     const uint64_t at = place % lanes.per_lane;
-    write_place(lanes, lane, at, note);
+    write_note(lanes, lane, at, note);
     to_shared(lanes.places + (lane * lanes.per_lane + at) * lanes.stride, bytes + sizeof note, lanes.place_bytes);
     bytes += saved_bytes(lanes);
   }
@@ -161,7 +161,7 @@ void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
 void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state) {
   LaneWords& words = lanes.of[lane];
   words.begun.store(state.to, std::memory_order_seq_cst);
-  if (state.to > 0) write_place(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
+  if (state.to > 0) write_note(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
   // What the ring has places for needs no floor.
   const uint64_t oldest = state.to > lanes.per_lane ? state.to - lanes.per_lane : 0;
   words.floor.store(state.from > oldest ? state.from : 0, std::memory_order_seq_cst);
@@ -189,10 +189,14 @@ void take_over(const Lanes& lanes, uint64_t lane) {
   lanes.of[lane].steps.store(steps + missed, std::memory_order_release);
 }
 
-void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
+void stand_back(const Lanes& lanes) {
   Backoff courtesy;
   while (lanes.header->readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)
     courtesy.pause();
+}
+
+void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
+  stand_back(lanes);
   const auto taken = [&](uint64_t i) { return steps.skip == nullptr || steps.skip[i] == 0; };
   const auto ends = [&](uint64_t i) { return steps.terminated[i] != 0 || steps.truncated[i] != 0; };
 
@@ -218,8 +222,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
       to_shared(to + field.offset, field.from + i * field.bytes, field.bytes);
     }
     const uint8_t terminated = steps.terminated[i] != 0, truncated = steps.truncated[i] != 0;
-    write_place(lanes, lane, at,
-                {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
+    write_note(lanes, lane, at,
+               {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
     uint64_t end = place + 1;
     if (ends(i)) {
       at = at + 1 == lanes.per_lane ? 0 : at + 1;
@@ -228,7 +232,7 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
         const StepField& field = steps.fields[f];
         if (field.last != nullptr) to_shared(to + field.offset, field.last + i * field.bytes, field.bytes);
       }
-      write_place(lanes, lane, at, {0, episode[i], 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
+      write_note(lanes, lane, at, {0, episode[i], 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       episode[i] = 0;
       ++end;
     }

@@ -95,6 +95,8 @@ void clear_lanes(const Lanes& lanes);
 
 // Copies a note out of shared memory; L4 is the caller's.
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
+// Copies a note in, to where it lies in its lane's ring; L2 is the caller's.
+void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note);
 
 // Bytes of a place as read_range() copies it: its note, then what it holds.
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
@@ -119,6 +121,9 @@ uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
 
 // A new writer's first act: one that died behind its store of `committed` left its last step uncounted.
 void take_over(const Lanes& lanes, uint64_t lane);
+
+// A writer's first act of every add: lets readers pass that were unlucky for long, up to a bound.
+void stand_back(const Lanes& lanes);
 
 // A field of the steps to add: an element per lane, one after the other.
 struct StepField {

@@ -8,6 +8,8 @@
 #include "rows/copy.hpp"
 #include "rows/held.hpp"
 #include "rows/lanes.hpp"
+#include "rows/mark.hpp"
+#include "rows/packed_steps.hpp"
 
 namespace hotslot::rows {
 namespace {
@@ -48,6 +50,8 @@ struct Writer {
   uint64_t first, count;
   std::vector<StepField> fields;
   std::vector<bool> observation;
+  // Those of a final observation.
+  std::vector<StepField> observations;
   // Steps of each lane's running episode.
   std::vector<uint32_t> episode;
 };
@@ -55,7 +59,7 @@ struct Writer {
 // (lanes, first, count, [offset, bytes, whether an observation] of each field, whether to go on with unended episodes)
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
-  Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}};
+  Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}, {}};
   if (writer.first + writer.count > lanes.lanes) throw_js(info.Env(), range("rows addon: no such lanes"));
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
@@ -63,6 +67,7 @@ Napi::Value open_writer(Info info) {
     if (uint64_t{row[0]} + row[1] > lanes.place_bytes) throw_js(info.Env(), range("rows addon: a field ends too late"));
     writer.fields.push_back({nullptr, nullptr, row[0], row[1]});
     writer.observation.push_back(row[2] != 0);
+    if (row[2] != 0) writer.observations.push_back(writer.fields.back());
   }
   writer.episode.resize(writer.count);
   for (uint64_t i = 0; i < writer.count; ++i) {
@@ -102,6 +107,55 @@ Napi::Value add_steps_js(Info info) {
             writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(steps, std::memory_order_seq_cst);
   return Napi::Number::New(env, 1);
+}
+
+// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter says not yet; −1 − the first
+// row that is wrong, where one is. `words[index]` becomes `value` behind the last commit, also of no rows.
+Napi::Value add_packed_steps_js(Info info) {
+  const napi_env env = info.Env();
+  Writer& writer = held<Writer>(info, 0);
+  const uint64_t rows = whole(info, 2);
+  const PackedSteps given{require_bytes(info, 1, rows * step_row_bytes(writer.lanes)).data, rows};
+  const Mark mark = mark_of(info, 4);
+  const PackedLook look = look_at_steps(writer.lanes, writer.count, given);
+  if (look.good < rows) return Napi::Number::New(env, -1 - static_cast<double>(look.good));
+  Limiter* limiter = look.steps > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
+  if (limiter != nullptr && !take_inserts(*limiter, look.steps)) return Napi::Number::New(env, 0);
+  add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.observations.data(),
+                   writer.observations.size(), writer.episode.data());
+  if (limiter != nullptr) limiter->inserts.fetch_add(look.steps, std::memory_order_seq_cst);
+  mark.move();
+  return Napi::Number::New(env, static_cast<double>(rows));
+}
+
+// (writer): what runs stays unended; the next step of each lane begins an episode.
+void cut_episodes(Info info) {
+  std::vector<uint32_t>& episode = held<Writer>(info, 0).episode;
+  std::fill(episode.begin(), episode.end(), 0);
+}
+
+// ---- readers --------------------------------------------------------------------------------------------------------
+
+// (lanes, out): of each lane a float64, the place behind its last committed one
+void lane_ends(Info info) {
+  const Lanes& lanes = held<Lanes>(info, 0);
+  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * 8).data);
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
+    out[lane] = static_cast<double>(lanes.of[lane].committed.load(std::memory_order_acquire));
+}
+
+// (lanes, lane, from, count, out, at, counts): rows from `at` on; counts become the rows and the steps among them.
+// False where a writer was over them.
+Napi::Value pack_lane_js(Info info) {
+  const Lanes& lanes = held<Lanes>(info, 0);
+  const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
+  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  uint8_t* out = require_bytes(info, 4, at + count * step_row_bytes(lanes)).data + at;
+  auto* counts = reinterpret_cast<double*>(require_bytes(info, 6, 16).data);
+  const PackedLane packed = pack_lane(lanes, lane, whole(info, 2), count, out);
+  counts[0] = static_cast<double>(packed.rows);
+  counts[1] = static_cast<double>(packed.steps);
+  return Napi::Boolean::New(info.Env(), packed.whole);
 }
 
 // (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or
@@ -168,6 +222,10 @@ void export_lanes(Napi::Env env, Napi::Object exports) {
   exports["clearLanes"] = Napi::Function::New(env, clear_js);
   exports["openWriter"] = Napi::Function::New(env, open_writer);
   exports["addSteps"] = Napi::Function::New(env, add_steps_js);
+  exports["addPackedSteps"] = Napi::Function::New(env, add_packed_steps_js);
+  exports["cutEpisodes"] = Napi::Function::New(env, cut_episodes);
+  exports["laneEnds"] = Napi::Function::New(env, lane_ends);
+  exports["packLane"] = Napi::Function::New(env, pack_lane_js);
   exports["readPlaces"] = Napi::Function::New(env, read_places);
   exports["firstUnwritten"] = Napi::Function::New(env, first_unwritten);
 }

@@ -46,6 +46,8 @@ export let insideOfLimiter: (limiter: RateLimiter) => {
   readonly handle: LimiterHandle;
   /** After add() was told "not yet": throws a RangeError when `rows` at once could never be admitted. */
   checkAdd(rows: number): void;
+  /** rows that an add may have at once, beside the largest batch: what must not wait for ever is no longer */
+  mostAtOnce(): number;
   /** rows that were taken, and never sampled */
   giveBack(rows: number): void;
   /** as a restore has it; nobody uses it yet */
@@ -70,6 +72,11 @@ export class RateLimiter {
       bells: limiter.#bells,
       handle: limiter.#handle,
       checkAdd: (rows) => limiter.#checkAdd(rows),
+      mostAtOnce: () => {
+        if (!limiter.gateAdd) return Number.POSITIVE_INFINITY;
+        const room = limiter.errorBuffer - Atomics.load(limiter.#batch, 0);
+        return Math.max(1, Math.floor(room / limiter.samplesPerInsert));
+      },
       giveBack: (rows) => rowsAddon().countSamples(limiter.#handle, -rows),
       restore: (inserts, samples) => keptAddon().setLimiter(limiter.#memory, inserts, samples),
     });

@@ -6,8 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
 import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import { nowMs } from '../clock.ts';
-import { CollectorPool, holdPool } from '../collectors/collector-pool.ts';
-import type { HeldPool } from '../collectors/pool-hold.ts';
+import { type HeldPool, holders } from '../collectors/pool-hold.ts';
 import { closedError, stateError, unavailableError } from '../errors.ts';
 import { fillSafetensors } from '../formats/safetensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
@@ -212,8 +211,9 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const { collectors, pipeline } = this.#known;
     let pool: HeldPool | null = null;
     const others = async () => {
-      if (!(collectors instanceof CollectorPool)) return;
-      pool = await holdPool(collectors);
+      const hold = collectors && holders.get(collectors);
+      if (!hold) return;
+      pool = await hold();
       if (pool.late.length > 0) this.#warn(pool.late);
     };
     let stillSeconds = 0;

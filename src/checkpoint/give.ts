@@ -5,7 +5,7 @@ import { deserialize } from 'node:v8';
 import type { LaneStates } from '../buffer/ledger.ts';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
-import { CollectorPool } from '../collectors/collector-pool.ts';
+import { holders } from '../collectors/pool-hold.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { readSafetensors } from '../formats/safetensors.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
@@ -51,10 +51,10 @@ export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: K
   if (limiter && limiter.inserts + limiter.samples > 0) throw used('the limiter has counted rows');
   if (mailbox && mailbox.begun > 0) throw used(`the mailbox has had ${mailbox.begun} versions`);
   if (pipeline) insideOf(pipeline).positions.checkFresh();
-  if (collectors instanceof CollectorPool)
+  if (collectors && holders.has(collectors))
     throw stateError(
       'BUSY',
-      'a pool that is open collects already: restore without it, then open it with { resume: restored.collectors }',
+      'collectors that are open collect already: restore without them, then open them with { resume: restored.collectors }',
     );
 }
 

@@ -26,7 +26,7 @@ export interface RestoredCheckpoint {
   tick: number;
   /** when it was taken, ISO 8601 */
   time: string;
-  /** of a pool: for CollectorPool.open({ resume }); else what their state() gave */
+  /** of a pool or of remote ones: for open({ resume }); else what their state() gave */
   collectors: unknown;
   extra: unknown;
 }

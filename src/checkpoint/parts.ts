@@ -4,7 +4,7 @@ import { RateLimiter } from '../buffer/rate-limiter.ts';
 import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkKeys, shown } from '../checks.ts';
-import { CollectorPool } from '../collectors/collector-pool.ts';
+import { holders, type RunningCollectors } from '../collectors/pool-hold.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
 import { insideOf, ReplayPipeline } from '../pipeline/replay-pipeline.ts';
@@ -34,8 +34,8 @@ export interface CheckpointParts {
   limiter?: RateLimiter;
   /** its newest version */
   mailbox?: WeightMailbox;
-  /** what they say of themselves. Of a pool, saved only: open the pool anew with `resume` from what restore() gives */
-  collectors?: CollectorPool | CheckpointCollectors;
+  /** what they say of themselves. Of a pool or of remote ones, saved only: open them anew with `resume` from what restore() gives */
+  collectors?: RunningCollectors | CheckpointCollectors;
   /** whatever else the run needs, or a function that gives it, called between two ticks: anything that structured cloning takes */
   extra?: unknown;
 }
@@ -73,12 +73,12 @@ export function checkParts(what: string, given: object): KnownParts {
   const states = (part: CheckpointLearner | CheckpointCollectors | undefined) =>
     typeof part?.state === 'function' && typeof part.loadState === 'function';
   must('learner', learner, states(learner), 'a learner, or an object with state() and loadState()');
-  const pool = collectors instanceof CollectorPool;
+  const pool = collectors !== undefined && collectors !== null && holders.has(collectors);
   must(
     'collectors',
     collectors,
     pool || states(collectors as CheckpointCollectors),
-    'a CollectorPool, or an object with state() and loadState()',
+    'a CollectorPool, RemoteCollectors, or an object with state() and loadState()',
   );
   if (Object.values(rest).every((part) => part === undefined))
     throw typeError(`${what}: name what is to be kept: buffer, learner, pipeline, limiter, mailbox, collectors, extra`);

@@ -5,6 +5,7 @@ import { loadAddon } from '../addon.ts';
 import { native } from '../device/native.ts';
 import { listDevices } from '../device/open.ts';
 import { placementOf } from '../pipeline/options.ts';
+import { asJson, asText, type Finding } from './finding.ts';
 import { selfTest } from './self-test.ts';
 
 interface CommandContext {
@@ -13,24 +14,12 @@ interface CommandContext {
   print(text: string): void;
 }
 
-interface Finding {
-  /** what was looked at */
-  check: string;
-  ok: boolean;
-  /** for people, one line or more */
-  text: string;
-  /** what to do when it is not ok, or could be better */
-  advice?: string;
-  /** for programs */
-  facts?: object;
-}
-
 const addons = ['device', 'rows', 'pack', 'submit', 'poll', 'replay'] as const;
 const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 /** Exit code 0 when the host device works, 1 when it does not. */
 export async function doctor({ version, json, print }: CommandContext): Promise<0 | 1> {
-  const tell = (finding: Finding) => print(json ? `${asJson(finding)}\n` : asText(finding));
+  const tell = (finding: Finding) => print(json ? asJson(finding) : asText(finding));
   for (const finding of machine(version)) tell(finding);
   const found = addons.map(addon);
   for (const finding of found) tell(finding);
@@ -124,15 +113,4 @@ async function test(name: string): Promise<Finding> {
     const advice = (error as { advice?: string }).advice;
     return { check, ok: false, text: (error as Error).message, ...(advice ? { advice } : {}) };
   }
-}
-
-function asText({ check, ok, text, advice }: Finding): string {
-  const indent = ' '.repeat(18);
-  const lines = text.split('\n').map((line) => line.trim());
-  if (advice) lines.push(`→ ${advice}`);
-  return `${ok ? ' ' : '!'} ${check.padEnd(16)}${lines.join(`\n${indent}`)}\n`;
-}
-
-function asJson({ check, ok, text, advice, facts }: Finding): string {
-  return JSON.stringify({ check, ok, text, advice, ...facts });
 }

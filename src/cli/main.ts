@@ -2,16 +2,24 @@
 /** The `hotslot` command: says what it was asked, or one sentence why it cannot. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { checkRun } from '../remote/keys.ts';
+import { acl } from './acl.ts';
 import { build } from './build.ts';
+import { collect } from './collect.ts';
 import { doctor } from './doctor.ts';
+import { hosts } from './hosts.ts';
 import { inspect } from './inspect.ts';
 import { kernels } from './kernels.ts';
+import { doctorOfServer } from './server.ts';
 
 const help = `hotslot: the replay data path for RL learners in Node.js
 
 usage: hotslot <command> [options]
 
   doctor       devices, drivers, native parts, and a quick self test; what to do where something is missing
+      --url URL    the server that is to carry rows between machines instead: how fast it is, how it is set, who may come in
+      --insecure   allows plain text to another machine
+      --ca FILE    the certificate of the authority to trust in place of the system's
       --json   one JSON object per line, the last one the summary
   build        compiles the native parts here, where no prebuilt ones fit the machine
   kernels FILE makes images of the kernels in a .gk source, for device.loadKernels()
@@ -19,17 +27,72 @@ usage: hotslot <command> [options]
       --arch GPU     one for AMD's GPU of this name too, such as gfx90a
   inspect FOLDER   says what the checkpoint in a folder holds
       --json   as one JSON object
+  acl          prints the two users that a run needs on its server, with new passwords, for redis-cli
+      --run NAME   the run
+      --json   as one JSON object
+  hosts        the collector hosts of a run, as its learner says: a line each, then all of them together
+      --url URL    the server of the run, such as rediss://user@machine:6380
+      --run NAME   the run
+      --insecure   allows plain text to another machine
+      --ca FILE    the certificate of the authority to trust in place of the system's
+      --json   as one JSON object
+
+  collect      steps environments here for the learner of a run, until Ctrl-C or SIGTERM
+      --url URL      the server of the run, such as rediss://user@machine:6380
+      --run NAME     the run
+      --entry FILE   the collector's module, from the current folder
+      --workers N    threads (default 1)
+      --lanes N      environments where the learner keeps steps in order (default: one a thread)
+      --outbox N     bytes of rows that may wait here to be sent (default 33554432): how far collectors run ahead
+      --name NAME    of this host, as the learner sees it (default: the machine's, and the process's number)
+      --insecure     allows plain text to another machine
+      --ca FILE      the certificate of the authority to trust in place of the system's
+      --json         one JSON object per line, the last one what was collected
 
   -h, --help       this text
   -v, --version    the version
 
-exit code: 0 all is well, 1 the host device does not work, a build failed, or there is no whole checkpoint, 2 wrong usage
+A server's password is taken from HOTSLOT_REDIS_PASSWORD.
+
+exit code: 0 all is well; 1 the host device or the server does not work, a build failed, or there is no whole checkpoint or no such run,
+or a host is refused; 2 wrong usage, 130 collecting was interrupted
 `;
 
 const USAGE = 2;
-const commands = { doctor, build, kernels, inspect } as const;
+interface Asked {
+  /** what stands behind the command, of those that take something */
+  word: string;
+  /** options; '' for those that were not given */
+  text: Readonly<Record<'url' | 'run' | 'ca' | 'out' | 'arch' | 'entry' | 'name', string>>;
+  /** those that were given, whole numbers */
+  count: { readonly workers?: number; readonly lanes?: number; readonly outbox?: number };
+  json: boolean;
+  insecure: boolean;
+}
+const commands = {
+  doctor: ({ text: { url, ca }, insecure, json }: Asked) =>
+    url === ''
+      ? doctor({ version: version(), json, print })
+      : orSentence(doctorOfServer({ url, insecure, ca, json, print })),
+  build: () => build({ print }),
+  kernels: ({ word, text: { out, arch } }: Asked) =>
+    kernels({ file: word, out: out || undefined, arch: arch || undefined, print }),
+  inspect: ({ word, json }: Asked) => inspect({ folder: word, json, print }),
+  acl: ({ text: { run }, json }: Asked) => acl({ run, json, print }),
+  hosts: ({ text: { url, run, ca }, insecure, json }: Asked) =>
+    orSentence(hosts({ url, run, insecure, ca, json, print })),
+  collect: ({ text: { url, run, ca, entry, name }, count, insecure, json }: Asked) =>
+    orSentence(collect({ url, run, entry, name, insecure, ca, json, print, ...count })),
+};
+type Command = keyof typeof commands;
 /** Commands that take a word, and what it is. */
 const taking = { kernels: 'the file of a .gk source', inspect: 'the folder of a checkpoint' } as const;
+/** Options that a command cannot do without. */
+const needing: Readonly<Partial<Record<Command, readonly (keyof typeof options)[]>>> = {
+  acl: ['run'],
+  hosts: ['url', 'run'],
+  collect: ['url', 'run', 'entry'],
+};
 
 function version(): string {
   return JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version;
@@ -37,7 +100,16 @@ function version(): string {
 
 /** Every option with the commands that it is for; none: it is asked instead of a command. */
 const options = {
-  json: { type: 'boolean', for: ['doctor', 'inspect'] },
+  json: { type: 'boolean', for: ['doctor', 'inspect', 'acl', 'hosts', 'collect'] },
+  url: { type: 'string', for: ['doctor', 'hosts', 'collect'] },
+  run: { type: 'string', for: ['acl', 'hosts', 'collect'] },
+  insecure: { type: 'boolean', for: ['doctor', 'hosts', 'collect'] },
+  ca: { type: 'string', for: ['doctor', 'hosts', 'collect'] },
+  entry: { type: 'string', for: ['collect'] },
+  workers: { type: 'string', for: ['collect'] },
+  lanes: { type: 'string', for: ['collect'] },
+  outbox: { type: 'string', for: ['collect'] },
+  name: { type: 'string', for: ['collect'] },
   out: { type: 'string', for: ['kernels'] },
   arch: { type: 'string', for: ['kernels'] },
   help: { type: 'boolean', short: 'h', for: [] },
@@ -73,14 +145,50 @@ async function main(args: readonly string[]): Promise<number> {
   for (const each of given.keys())
     if (!(options[each as keyof typeof options].for as readonly string[]).includes(name))
       return misuse(`${name} takes no --${each}`);
-  if (file !== undefined && name === 'inspect') return inspect({ folder: file, json: given.has('json'), print });
-  if (file !== undefined) return kernels({ file, out: given.get('out'), arch: given.get('arch'), print });
-  return commands[name as 'doctor' | 'build']({ version: version(), json: given.has('json'), print });
+  const command = name as Command;
+  for (const each of needing[command] ?? []) if (!given.has(each)) return misuse(`${name} takes a --${each}`);
+  const [insecure, json] = [given.has('insecure'), given.has('json')];
+  for (const each of ['insecure', 'ca'])
+    if (given.has(each) && !given.has('url')) return misuse(`--${each} is for a --url`);
+  const text = { url: '', run: '', ca: '', out: '', arch: '', entry: '', name: '', ...Object.fromEntries(given) };
+  const count: { workers?: number; lanes?: number; outbox?: number } = {};
+  for (const [name, least, most] of [
+    ['workers', 1, 64],
+    ['lanes', 1, 65_536],
+    ['outbox', 4096, 2 ** 40],
+  ] as const) {
+    const value = given.get(name);
+    if (value === undefined) continue;
+    count[name] = Number(value);
+    if (!/^\d+$/.test(value) || !(count[name] >= least && count[name] <= most))
+      return misuse(`--${name} must be a whole number from ${least} to ${most}, got '${value}'`);
+  }
+  try {
+    if (given.has('run')) checkRun(text.run);
+  } catch (error) {
+    return misuse(`--${(error as Error).message}`);
+  }
+  return commands[command]({ word: file ?? '', text, count, json, insecure });
 }
 
 function print(text: string): 0 {
   process.stdout.write(text);
   return 0;
+}
+
+/** What a server is not, or does not let us do, is no fault of this program: it needs no stack. */
+async function orSentence<T extends number>(work: Promise<T>): Promise<T | 1> {
+  try {
+    return await work;
+  } catch (error) {
+    // The library says how to call it.
+    const said = (error as Error).message
+      .replace('insecure: true', '--insecure')
+      .replace('; ca takes', '; --ca takes')
+      .replace('pass password, or set', 'set');
+    process.stderr.write(`hotslot: ${said}\n`);
+    return 1;
+  }
 }
 
 function misuse(sentence: string): typeof USAGE {

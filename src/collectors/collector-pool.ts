@@ -21,9 +21,10 @@ import type { AnyCollector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup } from './collector-thread.ts';
 import { CONTROL_WORDS, HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
-import { checkResume, type HeldPool, PoolHold } from './pool-hold.ts';
+import { checkResume, holders, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
-import { type CollectorStatistics, type Episode, StatisticsPages, type WorkerStatistics } from './statistics.ts';
+import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
+import { watchedCollectors } from './watched.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A stopped collector has this long to come back from collect() before its thread is terminated. */
@@ -33,12 +34,6 @@ const PATIENCE_MS = 10_000;
 
 /** The threads of its workers, for tests that end them; not exported from the package. */
 export let threadsOf: (pool: CollectorPool) => readonly Worker[];
-/** For checkpoints: collectors say where they are, and those that do stand still until release(). */
-export let holdPool: (pool: CollectorPool) => Promise<HeldPool>;
-/** Statistics of each worker, for the monitor; not exported from the package. */
-export let workersOf: (pool: CollectorPool) => WorkerStatistics[];
-/** What it failed with, for the monitor; null while it did not. Not exported from the package. */
-export let failureOf: (pool: CollectorPool) => Error | null;
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -67,9 +62,6 @@ export class CollectorPool implements AsyncDisposable {
 
   static {
     threadsOf = (pool) => pool.#pool.threads;
-    holdPool = (pool) => pool.#hold.take();
-    workersOf = (pool) => pool.#statistics.each();
-    failureOf = (pool) => pool.#failure;
   }
 
   /**
@@ -159,6 +151,10 @@ export class CollectorPool implements AsyncDisposable {
     };
     const pages = this.#statistics;
     this.#hold = new PoolHold({ control: this.#control, workers, ring, pages });
+    // For checkpoints: collectors say where they are, and those that do stand still until release().
+    holders.set(this, () => this.#hold.take());
+    const workersNow = () => this.#statistics.each();
+    watchedCollectors.set(this, { failure: () => this.#failure, workers: workersNow, remote: () => null });
     const tasks = Array.from({ length: workers }, (_, worker) =>
       this.#run({
         ...shared,

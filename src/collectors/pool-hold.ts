@@ -7,7 +7,7 @@ import { shown } from '../checks.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import type { HoldAnswer, SavedCollector } from './collector-thread.ts';
 import { HOLD } from './control-words.ts';
-import type { SavedPage, StatisticsPages } from './statistics.ts';
+import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
 
 /** A collector that does not come back from its collect() so long is left out. */
 const PATIENCE_MS = 5000;
@@ -30,6 +30,17 @@ export interface HeldPool {
   readonly late: readonly number[];
   release(): void;
 }
+
+/** Collectors that run, wherever: a CollectorPool, or RemoteCollectors. */
+export interface RunningCollectors {
+  /** rejects with what ended them */
+  readonly done: Promise<void>;
+  statistics(): CollectorStatistics;
+  close(): Promise<void>;
+}
+
+/** How collectors that a checkpoint may keep are made to stand still; each kind enters itself when it is opened. */
+export const holders = new WeakMap<object, () => Promise<HeldPool>>();
 
 export class PoolHold {
   readonly #control: Int32Array;

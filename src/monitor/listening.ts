@@ -1,6 +1,8 @@
 /** What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are not written. */
 import { checkKeys, shown } from '../checks.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
+import type { RunningCollectors } from '../collectors/pool-hold.ts';
+import { watchedCollectors } from '../collectors/watched.ts';
 import { rangeError, typeError } from '../errors.ts';
 import type { Tick } from '../pipeline/history.ts';
 import type { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
@@ -9,8 +11,8 @@ import type { Put } from './events.ts';
 export interface ListenOptions {
   /** whose ticks */
   pipeline?: ReplayPipeline;
-  /** whose episodes and steps */
-  collectors?: CollectorPool;
+  /** a CollectorPool or RemoteCollectors, whose episodes and steps */
+  collectors?: RunningCollectors;
   /** seconds from one tick that is written to the next, at least; 0 writes every tick; default 0.1 */
   every?: number;
 }
@@ -30,8 +32,8 @@ export function checkListen(what: ListenOptions): void {
     throw typeError('listen takes { pipeline, collectors }, at least one of them');
   if (pipeline !== undefined && typeof pipeline?.ticks !== 'function')
     throw typeError(`listen: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
-  if (collectors !== undefined && typeof collectors?.episodes !== 'function')
-    throw typeError(`listen: collectors must be a CollectorPool, got ${shown(collectors)}`);
+  if (collectors !== undefined && !watchedCollectors.has(collectors))
+    throw typeError(`listen: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
   if (typeof every !== 'number') throw typeError(`listen: every must be a number of seconds, got ${shown(every)}`);
   if (!(every >= 0 && every < 2 ** 31)) throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
 }
@@ -40,7 +42,7 @@ export function checkListen(what: ListenOptions): void {
 export function listenTo({ pipeline, collectors, every = 0.1 }: ListenOptions, put: Put): () => void {
   const ends = [
     ...(pipeline ? [listenToTicks(pipeline, every * 1000, put)] : []),
-    ...(collectors ? [listenToEpisodes(collectors, put)] : []),
+    ...(collectors ? [listenToCollectors(collectors, put)] : []),
   ];
   return () => {
     for (const end of ends) end();
@@ -76,6 +78,44 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
   };
   pipeline.on('tick', heard).on('close', end);
   return end;
+}
+
+function listenToCollectors(collectors: RunningCollectors, put: Put): () => void {
+  const isPool = typeof (collectors as Partial<CollectorPool>).episodes === 'function';
+  return isPool ? listenToEpisodes(collectors as CollectorPool, put) : listenToRemote(collectors, put);
+}
+
+/** Other machines tell of no single episode: means, about once a second while any end. */
+function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
+  const rows = () => watchedCollectors.get(collectors)?.remote()?.rows ?? 0;
+  const { steps: first, episodes } = collectors.statistics();
+  const firstRows = rows();
+  let before = episodes;
+  const tell = () => {
+    const { steps, episodes, meanReturn } = collectors.statistics();
+    if (episodes > before && !Number.isNaN(meanReturn)) put('episodes/return', meanReturn, steps);
+    before = episodes;
+  };
+  const timer = setInterval(tell, SPEED_MS).unref();
+  const ends = [
+    tellSpeed(
+      'speed/steps_per_second',
+      () => {
+        const { steps: step } = collectors.statistics();
+        return { count: step - first, step };
+      },
+      put,
+    ),
+    tellSpeed('speed/rows_per_second', () => ({ count: rows() - firstRows, step: collectors.statistics().steps }), put),
+  ];
+  let over = false;
+  return () => {
+    if (over) return;
+    over = true;
+    clearInterval(timer);
+    tell();
+    for (const each of ends) each();
+  };
 }
 
 function listenToEpisodes(pool: CollectorPool, put: Put): () => void {

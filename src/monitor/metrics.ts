@@ -1,5 +1,6 @@
 /** How it stands as Prometheus reads it: the text exposition format, version 0.0.4. */
 import type { Curve } from './curve.ts';
+import type { RemoteNow } from './remote-now.ts';
 import type { Now } from './sampling.ts';
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
@@ -32,8 +33,45 @@ class Text {
 
 const states = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
+/** Of collectors on other machines. No metric of a single host: they come and go by the thousand, with names of their own. */
+function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']): void {
+  const spread = ({ p50, p99 }: { p50: number | null; p99: number | null }, unit: number): Sample[] =>
+    p50 === null || p99 === null
+      ? []
+      : [
+          [{ quantile: '0.5' }, p50 / unit],
+          [{ quantile: '0.99' }, p99 / unit],
+        ];
+  out
+    .one('gauge', 'remote_connected', '1 while the server of the collector hosts is there.', Number(remote.connected))
+    .put(
+      ...(['gauge', 'remote_hosts', 'Collector hosts by their state.'] as const),
+      Object.entries(remote.states).map(([state, count]) => [{ state }, count]),
+    )
+    .one('counter', 'remote_steps_total', 'Environment steps of collector hosts, as they tell.', collectors?.steps)
+    .one('counter', 'remote_episodes_total', 'Episodes of collector hosts, as they tell.', collectors?.episodes)
+    .one('counter', 'remote_rows_total', 'Rows that came in from collector hosts.', remote.rows)
+    .one('gauge', 'remote_rows_per_second', 'Rows that come in a second.', remote.rowsPerSecond)
+    .one('gauge', 'remote_bytes_per_second', 'Bytes of rows that come in a second.', remote.bytesPerSecond)
+    .put(
+      ...(['gauge', 'remote_lag_seconds', 'From sending rows to having them in the buffer.'] as const),
+      spread(remote.lag, 1000),
+    )
+    .put(
+      ...(['gauge', 'remote_version_lag', 'Versions that the weights behind new rows are old.'] as const),
+      spread(remote.versionLag, 1),
+    )
+    .one('counter', 'remote_duplicates_total', 'Messages that brought nothing new.', remote.duplicates)
+    .one('counter', 'remote_gaps_total', 'Messages that lacked rows before them.', remote.gaps)
+    .one('counter', 'remote_stale_rows_total', 'Rows dropped because their weights are too old.', remote.stale)
+    .one('counter', 'remote_refused_total', 'Messages that were none of this run.', remote.refused)
+    .one('counter', 'remote_lost_rows_total', 'Rows that no host has any more.', remote.lost)
+    .one('gauge', 'remote_limiter_share', 'Share of time that the limiter held rows back.', remote.gated)
+    .one('gauge', 'remote_window_full_share', 'Share of time that hosts had a full window.', remote.windowFull);
+}
+
 export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients: number): string {
-  const { slots, stages, buffer, collectors, devices, checkpoint } = now;
+  const { slots, stages, buffer, collectors, remote, devices, checkpoint } = now;
   const out = new Text();
   out
     .one('counter', 'ticks_total', 'Ticks that the pipeline has finished.', now.finished)
@@ -63,6 +101,7 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
     workers.map((worker, i): Sample => [{ worker: i }, of(worker)]);
   const memory = devices.flatMap(({ name, memory }) => (memory ? [{ device: name, ...memory }] : []));
   const [save] = checkpoint?.saved ?? [];
+  if (remote) putRemote(out, remote, collectors);
   return out
     .put(
       ...(['counter', 'collector_steps_total', 'Environment steps.'] as const),

@@ -17,6 +17,7 @@ const names = {
   '/page.mjs': 'page.mjs',
   '/chart.mjs': 'chart.mjs',
   '/panels.mjs': 'panels.mjs',
+  '/hosts.mjs': 'hosts.mjs',
   '/icon.svg': 'icon.svg',
 } as const;
 

@@ -1,6 +1,7 @@
 /** What a live page is of, and the checks of it. */
 import { checkCount, checkKeys, shown } from '../checks.ts';
-import { CollectorPool } from '../collectors/collector-pool.ts';
+import type { RunningCollectors } from '../collectors/pool-hold.ts';
+import { watchedCollectors } from '../collectors/watched.ts';
 import type { Device } from '../device/device.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
@@ -29,8 +30,8 @@ export interface WatchedCheckpoint {
 
 export interface MonitorParts {
   pipeline: ReplayPipeline;
-  /** whose steps and returns are shown */
-  collectors?: CollectorPool;
+  /** a CollectorPool or RemoteCollectors, whose steps and returns are shown */
+  collectors?: RunningCollectors;
   /** whose memory is shown; default: the pipeline's */
   devices?: readonly Device[];
   checkpoint?: WatchedCheckpoint;
@@ -64,8 +65,8 @@ export function checkParts(parts: MonitorParts): void {
 
 /** Of what may come later than the rest. */
 export function checkLater(what: string, { collectors, checkpoint }: Omit<MonitorParts, 'pipeline'>): void {
-  if (collectors !== undefined && !(collectors instanceof CollectorPool))
-    throw typeError(`${what}: collectors must be a CollectorPool, got ${shown(collectors)}`);
+  if (collectors !== undefined && !watchedCollectors.has(collectors))
+    throw typeError(`${what}: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
   if (checkpoint === undefined) return;
   const { on, off, folder } = (checkpoint ?? {}) as Partial<WatchedCheckpoint>;
   if (typeof on !== 'function' || typeof off !== 'function' || typeof folder !== 'string')

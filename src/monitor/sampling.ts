@@ -2,14 +2,16 @@
  * What the live page tells, read now and then: twice a second while the monitor is open, which is what its curves are made of, and
  * more often while somebody looks. Nothing here listens to ticks or episodes.
  */
-import { type CollectorPool, failureOf, workersOf } from '../collectors/collector-pool.ts';
+import type { RunningCollectors } from '../collectors/pool-hold.ts';
 import type { CollectorStatistics, WorkerStatistics } from '../collectors/statistics.ts';
+import { type WatchedCollectors, watchedCollectors } from '../collectors/watched.ts';
 import type { Device } from '../device/device.ts';
 import type { Said } from '../pipeline/history.ts';
 import type { SlotNow } from '../pipeline/inspect.ts';
 import { type PipelineState, PipelineWatch, type StageSeconds } from '../pipeline/watch.ts';
 import { Curve, type Point } from './curve.ts';
 import type { MonitorParts, WatchedCheckpoint, WatchedSave } from './parts.ts';
+import { type RemoteNow, remoteNow } from './remote-now.ts';
 import { whoWaits } from './words.ts';
 
 const SAMPLE_MS = 500;
@@ -51,6 +53,8 @@ export interface Now {
   collectors:
     | (CollectorStatistics & { stepsPerSecond: number | null; failure: string | null; workers: WorkerStatistics[] })
     | null;
+  /** where they are on other machines */
+  remote: RemoteNow | null;
   devices: DeviceMemory[];
   checkpoint: CheckpointsNow | null;
   said: readonly Said[];
@@ -62,7 +66,7 @@ export type CurvePart = { from: number; points: readonly Point[] };
 export class Sampling {
   readonly watch: PipelineWatch;
   readonly curves = new Map<string, Curve>();
-  #pool: CollectorPool | null = null;
+  #pool: RunningCollectors | null = null;
   readonly #devices: readonly Device[];
   #checkpoints: CheckpointsNow | null = null;
   #deafen = () => {};
@@ -142,13 +146,15 @@ export class Sampling {
   now(): Now {
     const { watch } = this;
     const [stages, waitingFor] = [watch.stages(), watch.waitingFor];
+    const remote = this.#watched()?.remote() ?? null;
+    const waits = { stages, waitingFor, free: watch.free, heldBack: this.#heldBack, hosts: remote?.waitingFor ?? null };
     return {
       ...{ seconds: this.seconds, state: watch.state, failure: watch.failure },
-      ...{ waitingFor, whoWaits: whoWaits({ stages, waitingFor, free: watch.free, heldBack: this.#heldBack }) },
+      ...{ waitingFor, whoWaits: whoWaits(waits) },
       ...{ finished: watch.finished, tick: watch.tick, version: watch.version },
       updatesPerSecond: this.#updatesPerSecond,
       ...{ slots: watch.slots(), stages, buffer: watch.buffer() },
-      collectors: this.#collectors(),
+      ...{ collectors: this.#collectors(), remote: remote && remoteNow(remote) },
       devices: this.devices(),
       checkpoint: this.#checkpoints,
       said: watch.said,
@@ -185,13 +191,18 @@ export class Sampling {
 
   #collectors(): Now['collectors'] {
     const pool = this.#pool;
-    if (!pool) return null;
+    const watched = this.#watched();
+    if (!pool || !watched) return null;
+    const { steps, episodes, meanReturn, recent, waits, version } = pool.statistics();
     return {
-      ...pool.statistics(),
+      ...{ steps, episodes, meanReturn, recent, waits, version },
       stepsPerSecond: this.#stepsPerSecond,
-      failure: failureOf(pool)?.message ?? null,
-      workers: workersOf(pool),
+      failure: watched.failure()?.message ?? null,
+      workers: watched.workers(),
     };
+  }
+  #watched(): WatchedCollectors | undefined {
+    return this.#pool ? watchedCollectors.get(this.#pool) : undefined;
   }
 
   #listen(checkpoint: WatchedCheckpoint): CheckpointsNow {

@@ -26,9 +26,17 @@ export interface Waits {
   free: number;
   /** how often collectors had to wait for the limiter since the look before */
   heldBack: number;
+  /** how those on other machines do, in words; null where there are none */
+  hosts?: string | null;
 }
 
-export function whoWaits({ stages, waitingFor, free, heldBack }: Waits): string {
+export function whoWaits({ hosts = null, ...waits }: Waits): string {
+  // What the pipeline says of them already is not said twice.
+  const told = hosts === null || waits.waitingFor.includes(hosts);
+  return `${whoWaitsHere(waits)}${told ? '' : ` On other machines: ${hosts.replace(/^rows: /, '')}.`}`;
+}
+
+function whoWaitsHere({ stages, waitingFor, free, heldBack }: Waits): string {
   if (stages === null) return 'No tick has ended yet.';
   const at = (name: string) => (stages[name] as StageSeconds).p50;
   const [total, learner] = [at('total'), at('hot') + at('launch') + at('learn')];

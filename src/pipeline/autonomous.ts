@@ -39,6 +39,8 @@ interface RunPlan extends RunOptions {
   scalarNames: readonly string[];
   /** what the next batch waits for, in words */
   waitingFor: () => string;
+  /** the same, in words that change only when something moves */
+  standsFor: () => string;
   /** somebody may want the run to stand still between two ticks */
   hold: Hold;
   warn: (text: string) => void;
@@ -48,19 +50,19 @@ interface RunPlan extends RunOptions {
 const PATIENCE_MS = 10_000;
 
 /** Tells what a run waits for when that has not changed, and no tick has ended, for a while. */
-function patience({ waitingFor, warn }: RunPlan, finished: () => number): () => void {
+function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
   let seen = '';
   let told = false;
   return () => {
-    const thing = waitingFor();
-    const now = `${finished()} ${thing}`;
+    const now = `${finished()} ${standsFor()}`;
     if (now !== seen) {
       seen = now;
       since = nowMs();
       told = false;
     } else if (!told && nowMs() - since >= PATIENCE_MS) {
       told = true;
+      const thing = waitingFor();
       warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`);
     }
   };

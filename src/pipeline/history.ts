@@ -144,6 +144,7 @@ export class History {
       }
     });
     this.#at = next;
+    trace?.look();
     if (all && missed > 0) this.#emitter.emit('missed', missed);
     try {
       this.#tellOdd();

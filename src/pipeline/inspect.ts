@@ -1,5 +1,6 @@
 /** A pipeline's state in words, for a person to read. */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { fedBy } from '../collectors/feeders.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
@@ -41,8 +42,15 @@ export function slotsNow(ring: Ring): SlotNow[] {
   }));
 }
 
-/** What keeps the requester from asking for the next batch. */
+/** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
 export function waitingFor(gate: Gate, source: BatchSource): string {
+  const words = standsFor(gate, source);
+  const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.share().buffer.memory) : null;
+  return others === null || words === 'nothing' ? words : `${words}; ${others}`;
+}
+
+/** The same of the pipeline alone: the words stay as they are for as long as it stands still. */
+export function standsFor(gate: Gate, source: BatchSource): string {
   switch (gate) {
     case Gate.open:
       return 'nothing';

@@ -15,8 +15,9 @@ import type { View } from '../trajectories/views.ts';
 import { checkSignal, type WaitOptions } from '../wait/wait.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
+import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
-import { type Inside, type SlotNow, slotsNow, waitingFor } from './inspect.ts';
+import { type Inside, type SlotNow, slotsNow, standsFor, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { ManualCalls } from './manual-calls.ts';
@@ -97,7 +98,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
     const manifest = manifestOf(this.#parts.slots.backend, options);
     this.transferManifest = manifest;
-    this.#history = new History(this.#parts.ring, this, trace?.of(manifest, options) ?? null);
+    const traced = trace?.of(manifest, options, new FedSpans(options.source.share().buffer.memory));
+    this.#history = new History(this.#parts.ring, this, traced ?? null);
   }
 
   /**
@@ -188,6 +190,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const first = ring.next;
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
+      standsFor: () => standsFor(ring.header.gate, this.#options.source),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
       hold: this.#standstill.hold,
     };

@@ -6,6 +6,7 @@ import { Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 import { TraceWriter } from '../trace/recorder.ts';
+import { FedSpans } from './fed-spans.ts';
 import type { Said } from './history.ts';
 import { type Inside, type SlotNow, slotsNow } from './inspect.ts';
 import { insideOf, type ReplayPipeline } from './replay-pipeline.ts';
@@ -174,6 +175,7 @@ export class LiveTrace {
   readonly #inside: Inside;
   readonly #facts: ReplayPipeline['transferManifest'];
   readonly #writer: TraceWriter;
+  readonly #fed: FedSpans;
   #at: number;
   #missed = 0;
 
@@ -183,6 +185,7 @@ export class LiveTrace {
     // What was not measured is not in it, whatever it was opened with.
     this.#writer = new TraceWriter(write, inside.options.trace !== false && inside.options.trace.deviceEvents);
     this.#at = inside.parts.ring.journal.head;
+    this.#fed = new FedSpans(inside.options.source.share().buffer.memory);
   }
 
   /** Takes up what has ended since; the newest where that is too much for once. */
@@ -196,6 +199,7 @@ export class LiveTrace {
     );
     this.#at = next;
     this.#missed += left + missed;
+    this.#writer.addFed(this.#fed);
   }
 
   /** What is left, and the end; how many ticks are not in it. */

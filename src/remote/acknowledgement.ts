@@ -25,22 +25,23 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 }
 
 /**
- * The learner's heartbeat, once a second: `epoch:beat:idle`. `idle`: so many beats in a row it has read its stream to the end and
- * found nothing.
+ * The learner's heartbeat, once a second: `epoch:beat:count`. `count` counts the beats before which, since the one before, a read came
+ * to the end of the stream, all that it brought was decided on, and its acknowledgements were stored. So what was in the stream before
+ * two such beats is acknowledged behind them, or was never there; whether something else came does not matter.
  */
 export interface Heartbeat {
   readonly epoch: number;
   readonly beat: number;
-  readonly idle: number;
+  readonly count: number;
 }
-/** Its field among the acknowledgements. */
-export const HEARTBEAT = '*';
+/** The field of a shard's among the acknowledgements. */
+export const heartbeatField = (shard: number): string => `*${shard}`;
 export const HEARTBEAT_MS = 1000;
 
-export const writeHeartbeat = ({ epoch, beat, idle }: Heartbeat): string => `${epoch}:${beat}:${idle}`;
+export const writeHeartbeat = ({ epoch, beat, count }: Heartbeat): string => `${epoch}:${beat}:${count}`;
 export function readHeartbeat(text: string): Heartbeat | null {
   const found = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text);
   if (found === null) return null;
-  const [epoch, beat, idle] = found.slice(1).map(Number) as [number, number, number];
-  return { epoch, beat, idle };
+  const [epoch, beat, count] = found.slice(1).map(Number) as [number, number, number];
+  return { epoch, beat, count };
 }

@@ -5,6 +5,9 @@ import { rangeError, typeError } from '../errors.ts';
 /** Of everything that is written here and has to be understood there. */
 export const PROTOCOL = 1;
 
+/** A run is another learner's so long after the last word of its own. */
+export const LEASE_MS = 10_000;
+
 export interface Keys {
   /** fields: protocol, epoch, kind, layout, crc, weights, options, seed, shards: what hosts need to know of a run */
   readonly info: string;

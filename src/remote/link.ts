@@ -3,6 +3,7 @@
  * engine behind it may lose, repeat and reorder nothing within one connection, and may lose anything between two: that rows arrive
  * once all the same is the business of uplink.ts and ingest.ts. redis-link.ts is the one of Redis and Valkey.
  */
+import { unavailableError } from '../errors.ts';
 
 /** What a server says of itself, once for each connection. */
 export interface ServerFacts {
@@ -26,7 +27,10 @@ export interface LinkEvents {
   notice?(channel: string, text: string): void;
   /** after every connection, the first one too, once its notices are taken */
   connected?(server: ServerFacts): void;
-  /** the connection is gone; the link tries again, 50 ms later at first and 1 s at most, with jitter */
+  /**
+   * the connection is gone, or could not be made, the first one too; the link tries again, 50 ms later at first and 1 s at most, with
+   * jitter. Attempts that fail one after the other for the same reason are told once.
+   */
   lost?(cause: Error): void;
 }
 
@@ -43,7 +47,14 @@ export class LinkError extends Error {
   }
 }
 
-/** Calls reject with LinkError; those of one link take effect in the order of the calls. */
+/** As callers see it: what a server refuses now and later has a code. */
+export const coded = (error: unknown): unknown =>
+  error instanceof LinkError ? unavailableError(error.message, undefined, error) : error;
+
+/**
+ * Calls reject with LinkError; those of one link take effect in the order of the calls, but for a lease: it takes effect at some moment
+ * before it resolves, for it goes to the server and back several times.
+ */
 export interface Link {
   /**
    * Connects, and again whenever the connection is lost. Resolves when it is there for the first time; rejects where trying again
@@ -52,7 +63,10 @@ export interface Link {
   connect(events: LinkEvents): Promise<ServerFacts>;
   /** Puts a message at the end of a stream. It is there when this resolves. The bytes must not change before that. */
   append(stream: string, message: Uint8Array): Promise<void>;
-  /** Messages behind the one of id `after`, `most` of them at most; waits up to `waitMs` for the first. None: an empty array. */
+  /**
+   * Messages behind the one of id `after`, `most` of them at most; waits up to `waitMs` for the first. None: an empty array. Their
+   * bytes are the caller's until it reads again.
+   */
   read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]>;
   /** Drops the messages of a stream up to the one of id `through`. */
   trim(stream: string, through: string): Promise<void>;

@@ -113,6 +113,7 @@ export function readMessage(bytes: Uint8Array, into: MessageHeader): string | nu
     return `${rows} rows of ${rowBytes} bytes in ${bytes.length - HEADER_BYTES}`;
   if (bytes.length > HEADER_BYTES + MOST_BYTES && rows > 1) return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
+  if (!Number.isFinite(into.sent)) return 'a time that is none';
   if (!Number.isSafeInteger(first + rows) || base > first) return `rows from ${first} on of a host that keeps ${base}`;
   if (view.getUint32(SUM, true) !== sumOf(bytes)) return 'the sum of its bytes is another one';
   into.session = session;

@@ -1,11 +1,12 @@
 /**
  * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go: a track per actor, one for the copy stream and
- * one for the learner's. It reads only what the journal recorded.
+ * one for the learner's, and one for each thread that brings rows of other machines. It reads only what was recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
+import type { Span } from './spans.ts';
 
 /** What a trace says of the transfer. */
 export interface TraceFacts {
@@ -19,9 +20,21 @@ export interface TraceShape {
   baseSeed: number;
 }
 
+/** What a thread did that brings rows of other machines, which are counted from 0. */
+export interface FedSpan extends Span {
+  readonly thread: number;
+}
+/** Where those come from. */
+export interface Fed {
+  /** What was done since the look before; how many spans went by. */
+  look(each: (span: FedSpan) => void): number;
+}
+
 /** A trace of every tick; `finish` answers what kept it from being whole. */
 export interface Recorded {
   add(entry: JournalEntry): void;
+  /** Takes up what was done besides ticks. */
+  look(): void;
   finish(): Promise<Error | null>;
 }
 
@@ -33,21 +46,37 @@ export class TraceWriter {
   readonly #write: (text: string) => unknown;
   readonly #deviceEvents: boolean;
   #last = -1;
+  #missedSpans = 0;
+  /** threads whose tracks have names */
+  readonly #named = new Set<number>();
 
   constructor(write: (text: string) => unknown, deviceEvents: boolean) {
     this.#write = write;
     this.#deviceEvents = deviceEvents;
     write('{"displayTimeUnit":"ms","traceEvents":[\n');
     write('{"ph":"M","pid":1,"name":"process_name","args":{"name":"hotslot"}}');
-    for (const [i, name] of tracks.entries()) {
-      write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
-      write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
-    }
+    for (const [i, name] of tracks.entries()) this.#name(i, name);
+  }
+  #name(i: number, name: string): void {
+    this.#write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
+    this.#write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
   }
 
-  /** `missed`: ticks that went by and are not in it; told where there are any. */
+  /** `missed`: ticks that went by and are not in it; told where there are any, as spans are. */
   end(missed = 0): void {
-    this.#write(missed > 0 ? `\n],"otherData":{"missed":${missed}}}\n` : '\n]}\n');
+    const gone = { ...(missed > 0 && { missed }), ...(this.#missedSpans > 0 && { missedSpans: this.#missedSpans }) };
+    const told = Object.keys(gone).length > 0 ? `,"otherData":${JSON.stringify(gone)}` : '';
+    this.#write(`\n]${told}}\n`);
+  }
+
+  /** What was done since by threads that bring rows; each has a track of its own. */
+  addFed(fed: Fed): void {
+    this.#missedSpans += fed.look(({ thread, name, beginMs, endMs, messages, rows, bytes }) => {
+      const track = tracks.length + thread;
+      if (!this.#named.has(thread)) this.#name(track, `remote ${thread}`);
+      this.#named.add(thread);
+      this.#span(track, name, beginMs, endMs, { messages, ...(name === 'remote/commit' && { rows }), bytes });
+    });
   }
 
   add({ record, slot }: JournalEntry, facts: TraceFacts, shape: TraceShape): void {
@@ -58,13 +87,13 @@ export class TraceWriter {
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
-    this.#span('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
-    this.#span('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
+    this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
+    this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
       ...tick,
       rows,
       bytes: shape.source.bytes,
     });
-    this.#span('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
+    this.#spanOf('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
       ...tick,
       snapshot_ptr: at(Field.snapshotPtr),
       snapshot_size: at(Field.snapshotSize),
@@ -85,23 +114,24 @@ export class TraceWriter {
       this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), copied, copy);
       this.#deviceSpan('compute stream', 'gpu/update', at(Field.updateMs), at(Field.doneAt), tick);
     }
-    this.#span('poll', 'ready', at(Field.readyAt), at(Field.readyAt), tick);
-    this.#span('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
-    this.#span('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
+    this.#spanOf('poll', 'ready', at(Field.readyAt), at(Field.readyAt), tick);
+    this.#spanOf('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
+    this.#spanOf('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
   }
 
   /** As long as the device's own events say; it ends when poll saw it done, which is a little late. */
   #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
-    if (ms >= 0) this.#span(track, name, seenMs - ms, seenMs, args);
+    if (ms >= 0) this.#spanOf(track, name, seenMs - ms, seenMs, args);
   }
 
-  #span(track: Track, name: string, beginMs: number, endMs: number, args: object): void {
+  #spanOf(track: Track, name: string, beginMs: number, endMs: number, args: object): void {
+    this.#span(tracks.indexOf(track), name, beginMs, endMs, args);
+  }
+  #span(track: number, name: string, beginMs: number, endMs: number, args: object): void {
     const ts = (beginMs * 1000).toFixed(3);
     const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
     const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
-    this.#write(
-      `,\n{${shape},"pid":1,"tid":${tracks.indexOf(track) + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
-    );
+    this.#write(`,\n{${shape},"pid":1,"tid":${track + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`);
   }
 }
 
@@ -122,10 +152,13 @@ export class TraceRecorder {
   }
 
   /** The recorder of one pipeline's entries. */
-  of(facts: TraceFacts, shape: TraceShape): Recorded {
+  of(facts: TraceFacts, shape: TraceShape, fed: Fed): Recorded {
     return {
       add: (entry) => {
         if (this.#file) this.#writer.add(entry, facts, shape);
+      },
+      look: () => {
+        if (this.#file) this.#writer.addFed(fed);
       },
       finish: () => this.finish(),
     };

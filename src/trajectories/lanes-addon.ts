@@ -29,6 +29,32 @@ interface LanesAddon {
     steps: number,
     limiter: LimiterHandle | undefined,
   ): number;
+  /**
+   * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where one is. `words[index]` becomes
+   * `value` behind the last commit.
+   */
+  addPackedSteps(
+    writer: WriterHandle,
+    bytes: Uint8Array,
+    rows: number,
+    limiter: LimiterHandle | undefined,
+    words: BigUint64Array | undefined,
+    index: number | undefined,
+    value: number | undefined,
+  ): number;
+  cutEpisodes(writer: WriterHandle): void;
+  /** of each lane, the place behind its last committed one */
+  laneEnds(lanes: LanesHandle, out: Float64Array): void;
+  /** places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them. False where they were written over. */
+  packLane(
+    lanes: LanesHandle,
+    lane: number,
+    from: number,
+    count: number,
+    out: Uint8Array,
+    at: number,
+    counts: Float64Array,
+  ): boolean;
   /** −1, or the first id that is not there; `fields`: offset, bytes, where in `out`, and whether an observation, of each */
   readPlaces(
     lanes: LanesHandle,

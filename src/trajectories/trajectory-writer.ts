@@ -1,4 +1,5 @@
 /** The pen of some lanes: the only one that writes them while its thread lives. */
+import { checkPacked, type Mark } from '../buffer/packed.ts';
 import { insideOfLimiter, type RateLimiter } from '../buffer/rate-limiter.ts';
 import { checkKeys, checkOurs, shown } from '../checks.ts';
 import { dtypes, type TypedArray } from '../dtype.ts';
@@ -7,6 +8,7 @@ import { toBfloat16, toFloat16 } from '../float16.ts';
 import type { BellBoard } from '../wait/bell.ts';
 import { giveWord } from '../wait/claim.ts';
 import { lanesAddon, type WriterHandle } from './lanes-addon.ts';
+import { packedFault, rowBytesOf, stepsAmong } from './packed-rows.ts';
 import { finalKey, type StepField, type StepFields, type StepLayout, type Steps } from './schema.ts';
 
 /** What a buffer gives its writer. */
@@ -51,7 +53,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
    * limiter gates it and says not yet: nothing was taken then, offer the same again. Throws TypeError or RangeError by field.
    */
   add(given: Steps<S>): number {
-    if (!this.#open) throw closedError('this writer', 'take the lanes again with buffer.writer()');
+    this.#checkOpen();
     checkKeys('add', given, this.#known);
     const { handle, layout, bells } = this.#setup;
     const values = given as Readonly<Record<string, unknown>>;
@@ -85,6 +87,40 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     return this.lanes;
   }
 
+  /**
+   * Adds `rows` rows, each a step or a final observation, of any of this writer's lanes (counted from `firstLane`), in order; all
+   * are committed when this returns, and `mark`, if any, has moved behind them in the same native call, also with no rows. A row is
+   * `u16 lane · u16 kind · f32 reward · the place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 one that
+   * terminated its episode, 2 truncated, 3 both, each 8 more where it is its episode's first whatever ran there before; 4 is the
+   * final observation, which comes directly behind a step of its lane that ended, and there only. Of more rows than a lane has
+   * places the last ones stay. Returns `rows`, or 0 when the limiter, which counts steps alone, gates it and says not yet: nothing
+   * was taken then, and the mark is where it was; without a step it never says so. Throws TypeError or RangeError as add() does,
+   * for bytes that are not rows × a row's, and naming the first row that is wrong, while nothing is taken.
+   */
+  addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
+    this.#checkOpen();
+    const { handle, layout, bells } = this.#setup;
+    checkPacked(bytes, rows, rowBytesOf(layout), mark);
+    const limiter = this.#limiting?.handle;
+    const added = lanesAddon().addPackedSteps(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
+    if (added < 0) {
+      const row = -1 - added;
+      throw Object.assign(rangeError(packedFault(bytes, rowBytesOf(layout), row, this.lanes)), { row });
+    }
+    if (added > 0) bells.ringAll();
+    else if (rows > 0) this.#limiting?.checkAdd(stepsAmong(bytes, rowBytesOf(layout)));
+    return added;
+  }
+
+  /**
+   * Leaves the episodes that run unended: the next step of each lane begins another. For who knows that steps between are lost.
+   * Only a writer that was opened with `resume` behind it, before that step, still goes on with what was left.
+   */
+  cutEpisodes(): void {
+    this.#checkOpen();
+    lanesAddon().cutEpisodes(this.#setup.handle);
+  }
+
   /** Gives the lanes back. An episode that has not ended stays unended. Twice is fine. */
   close(): void {
     if (!this.#open) return;
@@ -94,6 +130,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw closedError('this writer', 'take the lanes again with buffer.writer()');
   }
 
   #final(field: StepField, values: Readonly<Record<string, unknown>>, ending: number): TypedArray | undefined {

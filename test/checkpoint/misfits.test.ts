@@ -275,7 +275,7 @@ describe('checkpoint: parts that do not fit', () => {
         const fresh = await make('rows');
         const error = await rejection(Checkpoint.restore(folder, { ...fresh.parts, collectors: pool }));
         expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-        expect(error.message).to.match(/open it with \{ resume: restored\.collectors \}/);
+        expect(error.message).to.match(/open them with \{ resume: restored\.collectors \}/);
         for (const resume of [7, { kind: 'other' }, 'text'])
           expect((await rejection(CollectorPool.open({ entry, buffer, resume }))).message).to.match(
             /^resume must be what/,

@@ -242,7 +242,7 @@ describe('checkpoint: what is refused', () => {
         [{ pipeline: mailbox }, /pipeline must be a ReplayPipeline/],
         [{ mailbox: limiter }, /mailbox must be a WeightMailbox/],
         [{ limiter: {} }, /limiter must be a RateLimiter/],
-        [{ collectors: {} }, /collectors must be a CollectorPool, or an object with/],
+        [{ collectors: {} }, /collectors must be a CollectorPool, RemoteCollectors, or an object with/],
         [{ ...bare, ranks: 2 }, /unknown option 'ranks'/],
         [{ buffer: parts.buffer, limiter: (await make('rows')).limiter }, /the limiter is not the buffer's/],
       ];

@@ -14,10 +14,16 @@ export interface RunOptions {
   env?: NodeJS.ProcessEnv;
   /** sent SIGINT when its stdout matches */
   interruptAt?: RegExp;
+  /** told all of its stdout so far, whenever there is more */
+  onStdout?: (stdout: string) => void;
 }
 
 /** `file` relative to the compiled tree, e.g. 'src/cli/main.js'. */
-export function run(file: string, args: readonly string[], { env = {}, interruptAt }: RunOptions = {}): Promise<Ran> {
+export function run(
+  file: string,
+  args: readonly string[],
+  { env = {}, interruptAt, onStdout }: RunOptions = {},
+): Promise<Ran> {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url));
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [path, ...args], { env: { ...process.env, ...env } });
@@ -26,6 +32,7 @@ export function run(file: string, args: readonly string[], { env = {}, interrupt
     let interrupted = false;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
+      onStdout?.(stdout);
       if (!interrupted && interruptAt?.test(stdout)) {
         interrupted = true;
         child.kill('SIGINT');

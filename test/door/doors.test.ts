@@ -30,7 +30,7 @@ describe('the doors', () => {
   it('are one per subject, and the replay path is the first', async () => {
     expect(doors.map(([path]) => path)).to.deep.equal([
       '.',
-      ...['collect', 'learner', 'graph', 'memory', 'linop', 'halo', 'formats', 'monitor', 'transfer'].map(
+      ...['collect', 'learner', 'graph', 'memory', 'linop', 'halo', 'formats', 'monitor', 'remote', 'transfer'].map(
         (subject) => `./${subject}`,
       ),
     ]);

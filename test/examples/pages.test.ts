@@ -14,10 +14,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { needServer, startServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+
+/** Snippets that name it need a server, whose URL it is. */
+const SERVER = 'HOTSLOT_REDIS_URL';
 
 interface Snippet {
   /** its first line's comment names the file that other snippets of the page load; '' for most */
@@ -44,9 +48,13 @@ const promised = (code: string) =>
     words(line.slice(line.lastIndexOf('//'))),
   );
 
-function run(folder: string, file: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
+function run(
+  folder: string,
+  file: string,
+  env: NodeJS.ProcessEnv,
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [file], { cwd: folder });
+    const child = spawn(process.execPath, [file], { cwd: folder, env: { ...process.env, ...env } });
     const said = { stdout: '', stderr: '' };
     for (const of of ['stdout', 'stderr'] as const)
       child[of].setEncoding('utf8').on('data', (text: string) => {
@@ -65,6 +73,10 @@ describe('pages', () => {
     const take = page === 'README.md' ? it : itAll;
     take(`snippets of ${page} run`, async function () {
       this.timeout(120_000);
+      const served = snippets.some(({ code }) => code.includes(SERVER));
+      if (served) needServer(this);
+      const server = served ? await startServer() : null;
+      const env = server ? { [SERVER]: server.url } : {};
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-snippets-'));
       try {
         mkdirSync(join(folder, 'node_modules'));
@@ -74,13 +86,14 @@ describe('pages', () => {
           // Those that another one names are loaded by it.
           if (name !== '' && snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)))
             continue;
-          const { code: exit, stdout, stderr } = await run(folder, name || `${line}.mjs`);
+          const { code: exit, stdout, stderr } = await run(folder, name || `${line}.mjs`, env);
           const where = `${page}:${line}`;
           expect([exit, stderr], where).to.deep.equal([0, '']);
           const printed = stdout.split('\n').map(words);
           for (const numbers of promised(code)) expect(printed, where).to.deep.include(numbers);
         }
       } finally {
+        await server?.stop();
         rmSync(folder, { recursive: true });
       }
     });

@@ -9,6 +9,7 @@ import type { Browser, Page } from 'playwright-core';
 import { serveMonitor } from '../../src/monitor/index.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { describeAll } from '../rig/setting.ts';
+import { distant, EVIL, thousand } from './distant.ts';
 import { atEnd, counting, endAll, running, served } from './serving.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -158,6 +159,30 @@ describeAll('monitor/page', function () {
     );
     await page.keyboard.press('Escape');
     expect(await page.textContent('[data-tag="train/count"] figcaption span')).to.match(/^[\d.kM]+$/);
+  });
+
+  it('shows hosts of other machines, fifty of a thousand, whatever they call themselves', async () => {
+    const { url } = await served({ pipeline: await counting(), collectors: distant(thousand()) });
+    for (const width of [360, 1024, 1600])
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const { page, wrong } = await opened(url, { viewport: { width, height: 800 }, colorScheme });
+        await page.waitForSelector('#hosts tr');
+        // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+        const scroll = await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth);
+        expect(scroll, `${width}`).to.be.at.most(width);
+        expect(await page.locator('#hosts tr').count()).to.equal(50);
+        expect(await page.textContent('#hosts-more')).to.equal('and 950 more');
+        expect(await page.isVisible('#collectors-section')).to.equal(false);
+        expect(await page.textContent('#hosts tr:first-child td.host')).to.equal(`${EVIL}:4700`);
+        expect(await page.textContent('#hosts tr:first-child td.state')).to.equal(`failed: no room ${EVIL}`);
+        expect(await page.textContent('#hosts tr:nth-child(2) td:last-child')).to.equal('14 s');
+        expect(await page.locator('#hosts img, #hosts script').count()).to.equal(0);
+        expect(await page.title()).to.equal('Hotslot');
+        expect(await page.textContent('#hosts-words')).to.equal('1000 hosts, 3 silent for 14 s');
+        expect(await page.textContent('#transfer')).to.include('lag p99, ms18');
+        expect(wrong).to.deep.equal([]);
+        await page.close();
+      }
   });
 
   it('downloads a trace', async () => {

@@ -349,7 +349,11 @@ describe('monitor/serve', () => {
     const cases: [object, object, RegExp][] = [
       [{}, {}, /pipeline must be a ReplayPipeline, got undefined/],
       [{ pipeline: {} }, {}, /pipeline must be a ReplayPipeline, got an object/],
-      [{ pipeline: made, collectors: made }, {}, /collectors must be a CollectorPool, got a ReplayPipeline/],
+      [
+        { pipeline: made, collectors: made },
+        {},
+        /collectors must be a CollectorPool or RemoteCollectors, got a ReplayPipeline/,
+      ],
       [{ pipeline: made, devices: ['host:0'] }, {}, /devices are of openDevice\(\), got 'host:0'/],
       [{ pipeline: made, checkpoint: { folder: 'x' } }, {}, /checkpoint must have on\(\), off\(\) and a folder/],
       [{ pipeline: made, titel: 'x' }, {}, /unknown option 'titel'/],

@@ -276,7 +276,7 @@ describe('monitor/tensorboard', () => {
       [
         'what is no pool',
         () => board.listen({ collectors: {} as never }),
-        'collectors must be a CollectorPool, got an object',
+        'collectors must be a CollectorPool or RemoteCollectors, got an object',
       ],
       [
         'a pool for a pipeline',

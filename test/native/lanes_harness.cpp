@@ -5,6 +5,7 @@
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
 #include <thread>
 
+#include "lanes_packed.hpp"
 #include "lanes_ranges.hpp"
 #include "lanes_stress.hpp"
 
@@ -256,6 +257,9 @@ int main(int argc, char** argv) {
   uncounted();
   successors();
   kept_lanes();
+  changed_rows();
+  carry({1, 8, 3}, 4, ms / 2);
+  carry({3, 64, 16}, 16, ms / 2);
   ranges({1, 4, 3}, ms / 2);
   ranges({3, 64, 16}, ms / 2);
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);

@@ -1,5 +1,6 @@
 // Fills the page with what the server sends, and says so when it sends nothing.
 import { Chart } from './chart.mjs';
+import { showHosts } from './hosts.mjs';
 import {
   byId,
   inside,
@@ -93,6 +94,7 @@ function show(now) {
   showStages(now.stages);
   showDevices(now.devices);
   showCollectors(now.collectors);
+  showHosts(now.remote, now.collectors);
   showCheckpoints(now.checkpoint);
   showWarnings(now.said);
   const trace = /** @type {HTMLButtonElement} */ (byId('trace'));

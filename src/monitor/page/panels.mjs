@@ -18,13 +18,13 @@ export function writeOrHide(id, text) {
  * @template T
  * @param {Element} parent @param {readonly T[]} items @param {() => Element} make @param {(child: Element, item: T, i: number) => void} fill
  */
-function each(parent, items, make, fill) {
+export function each(parent, items, make, fill) {
   while (parent.children.length > items.length) parent.lastElementChild?.remove();
   while (parent.children.length < items.length) parent.append(make());
   for (const [i, item] of items.entries()) fill(/** @type {Element} */ (parent.children[i]), item, i);
 }
 /** @param {string} html of this file: never of what is sent */
-function made(html) {
+export function made(html) {
   const template = document.createElement('template');
   template.innerHTML = html;
   return /** @type {Element} */ (template.content.firstElementChild);
@@ -143,8 +143,10 @@ export function showDevices(devices) {
 
 /** @param {any} collectors */
 export function showCollectors(collectors) {
-  byId('collectors-section').hidden = collectors === null;
-  if (collectors === null) return;
+  // Those of other machines have a panel of their own.
+  const none = collectors === null || collectors.workers.length === 0;
+  byId('collectors-section').hidden = none;
+  if (none) return;
   each(
     byId('collectors'),
     collectors.workers,

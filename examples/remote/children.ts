@@ -1,0 +1,156 @@
+/** The processes of the example besides the learner's: a server where none is named, and collector hosts. They end with it, by their ids. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Refused } from '../command-line.ts';
+
+/** Rows that a host has left are of no use any more: it is told a second time not to wait until the learner has them. */
+const HURRY_MS = 500;
+/** A child that does not end by itself has so long. */
+const END_MS = 8000;
+const running = new Set<ChildProcess>();
+// However this process ends, but by force.
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+/** What it says on stderr is kept: the reason when it fails. */
+interface Child extends AsyncDisposable {
+  readonly process: ChildProcess;
+  readonly said: () => string;
+  /** resolves when it has ended */
+  readonly ended: Promise<number | null>;
+}
+
+/** `detached`: a terminal's Ctrl-C is for this process, which ends its children in order. */
+function start(program: string, args: readonly string[]): Child {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  running.add(child);
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-2000);
+  });
+  const ended = new Promise<number | null>((resolve) => {
+    child.once('error', (error) => {
+      said = error.message;
+      running.delete(child);
+      resolve(1);
+    });
+    child.once('close', (code) => {
+      running.delete(child);
+      resolve(code);
+    });
+  });
+  const end = async () => {
+    child.kill('SIGTERM');
+    const hurry = setTimeout(() => child.kill('SIGTERM'), HURRY_MS);
+    const late = setTimeout(() => child.kill('SIGKILL'), END_MS);
+    await ended;
+    clearTimeout(hurry);
+    clearTimeout(late);
+  };
+  return { process: child, said: () => said.trim(), ended, [Symbol.asyncDispose]: end };
+}
+
+const isProgram = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** Redis or Valkey of this machine; null where there is none in PATH. */
+function serverProgram(): string | null {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const paths = ['redis-server', 'valkey-server'].flatMap((name) => folders.map((folder) => join(folder, name)));
+  return paths.find(isProgram) ?? null;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** A server on a free port of this machine alone, which keeps nothing. */
+export async function startServer(): Promise<AsyncDisposable & { url: string }> {
+  const program = serverProgram();
+  if (program === null)
+    throw new Refused(
+      'there is no redis-server or valkey-server in PATH: apt-get install redis-server, or name a server that runs already by --url',
+    );
+  const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-remote-'));
+  const settings = { port, bind: '127.0.0.1', save: '', appendonly: 'no', dir: folder, maxmemory: '256mb' };
+  const child = start(
+    program,
+    Object.entries({ ...settings, 'maxmemory-policy': 'noeviction' }).flatMap(([name, value]) => [
+      `--${name}`,
+      `${value}`,
+    ]),
+  );
+  const end = async () => {
+    await child[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  let said = '';
+  const ready = new Promise<boolean>((resolve) => {
+    child.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      if (/ready to accept connections/i.test(said)) resolve(true);
+    });
+    child.ended.then(() => resolve(false));
+  });
+  if (await ready) return { url: `redis://127.0.0.1:${port}`, [Symbol.asyncDispose]: end };
+  const reason = child.said() || said.trim().split('\n').at(-1);
+  await end();
+  throw new Refused(`${program} did not start: ${reason}`);
+}
+
+const HOTSLOT = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+const COLLECTOR = fileURLToPath(new URL('./collector.js', import.meta.url));
+
+export interface HostsAsked {
+  readonly url: string;
+  readonly run: string;
+  readonly hosts: number;
+  readonly outbox: number;
+  readonly insecure: boolean;
+  readonly ca: string | undefined;
+}
+
+/** What a machine runs that collects for this learner. */
+export const hostCommand = ({ url, run, outbox, insecure, ca }: Omit<HostsAsked, 'hosts'>): string[] => [
+  ...['collect', '--url', url, '--run', run, '--entry', COLLECTOR, '--outbox', `${outbox}`],
+  ...[...(insecure ? ['--insecure'] : []), ...(ca === undefined ? [] : ['--ca', ca])],
+];
+
+/** Hosts on this machine. `failed` rejects when one of them ends before it is asked to. */
+export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promise<never> } {
+  let ending = false;
+  const children = Array.from({ length: asked.hosts }, (_, at) =>
+    start(process.execPath, [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json']),
+  );
+  for (const { process } of children) process.stdout?.resume();
+  const failed = new Promise<never>((_, reject) => {
+    for (const { ended, said } of children)
+      ended.then((code) => {
+        if (!ending) reject(new Refused(`a collector host ended with ${code}: ${said()}`));
+      });
+  });
+  failed.catch(() => {}); // whoever trains looks at it
+  const end = async () => {
+    ending = true;
+    await Promise.all(children.map((child) => child[Symbol.asyncDispose]()));
+  };
+  return { failed, [Symbol.asyncDispose]: end };
+}

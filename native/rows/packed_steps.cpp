@@ -1,0 +1,114 @@
+// The way out of lanes, and the way in: what each row must be, and the stores of a lane's writer for each of them.
+#include "rows/packed_steps.hpp"
+
+#include <cstring>
+
+#include "rows/copy.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+StepRow row_at(const Lanes& lanes, const PackedSteps& given, uint64_t i) {
+  StepRow row;
+  std::memcpy(&row, given.bytes + i * step_row_bytes(lanes), sizeof row);
+  return row;
+}
+
+bool ends_episode(const StepRow& row) { return (row.kind & ended_bits) != 0; }
+
+uint16_t kind_of(const Note& step) {
+  return static_cast<uint16_t>((step.terminated ? 1 : 0) | (step.truncated ? 2 : 0) | (step.step == 0 ? first_bit : 0));
+}
+
+uint8_t* bytes_at(const Lanes& lanes, uint64_t lane, uint64_t at) {
+  return lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
+}
+
+}  // namespace
+
+PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given) {
+  PackedLook look{0, 0};
+  StepRow before{0, 0, 0};
+  for (; look.good < given.rows; ++look.good) {
+    const StepRow row = row_at(lanes, given, look.good);
+    const bool final = row.kind == final_row;
+    if (row.lane >= count || !(final || (row.kind & ~first_bit) <= ended_bits)) return look;
+    // P2, seen from behind.
+    if (final && !(ends_episode(before) && before.lane == row.lane)) return look;
+    if (!final && ends_episode(before)) {
+      --look.good;
+      return look;
+    }
+    if (!final) ++look.steps;
+    before = row;
+  }
+  if (ends_episode(before)) --look.good;
+  return look;
+}
+
+void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
+                      const StepField* observations, size_t observation_count, uint32_t* episode) {
+  const uint64_t row_bytes = step_row_bytes(lanes);
+  uint64_t steps = 0;
+  for (uint64_t i = 0; i < given.rows; ++i) {
+    const StepRow row = row_at(lanes, given, i);
+    const bool ends = ends_episode(row);
+    // Memory that is shared may have changed since it was looked at. Nothing is written outside of these lanes, and
+    // nothing read behind the last row.
+    if (row.lane >= count || i + ends >= given.rows) return;
+    // As often as add_steps() does, which adds a step of each lane at once.
+    if (steps++ % count == 0) stand_back(lanes);
+    const uint64_t lane = first + row.lane;
+    LaneWords& words = lanes.of[lane];
+    const uint64_t place = words.committed.load(std::memory_order_relaxed);
+    const uint64_t before = words.steps.load(std::memory_order_relaxed);
+    const uint64_t end = place + (ends ? 2 : 1);
+    // L2, step by step: announced all at once, the rows would take the oldest places from readers long before they are
+    // written over.
+    if (words.begun.load(std::memory_order_relaxed) < end) words.begun.store(end, std::memory_order_relaxed);
+    before_shared_writes();
+
+    const uint8_t* bytes = given.bytes + i * row_bytes + sizeof row;
+    uint32_t& step = episode[row.lane];
+    if ((row.kind & first_bit) != 0) step = 0;
+    const uint8_t terminated = row.kind & 1, truncated = row.kind >> 1 & 1;
+    uint64_t at = place % lanes.per_lane;
+    to_shared(bytes_at(lanes, lane, at), bytes, lanes.place_bytes);
+    write_note(lanes, lane, at, {row.reward, step++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
+    if (ends) {
+      ++i;
+      bytes += row_bytes;
+      at = at + 1 == lanes.per_lane ? 0 : at + 1;
+      uint8_t* to = bytes_at(lanes, lane, at);
+      for (size_t f = 0; f < observation_count; ++f)
+        to_shared(to + observations[f].offset, bytes + observations[f].offset, observations[f].bytes);
+      write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
+      step = 0;
+    }
+    // L3, and the count of steps behind it, as in add_steps().
+    words.committed.store(end, std::memory_order_release);
+    words.steps.store(before + 1, std::memory_order_release);
+  }
+}
+
+PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out) {
+  PackedLane packed{0, 0, false};
+  StepRow row{static_cast<uint16_t>(lane), 0, 0};
+  for (; packed.rows < count; ++packed.rows) {
+    const uint64_t place = from + packed.rows;
+    const Note note = note_at(lanes, lane, place);
+    row.kind = note.final ? final_row : kind_of(note);
+    row.reward = note.reward;
+    if (packed.rows + 1 == count && ends_episode(row)) break;
+    std::memcpy(out, &row, sizeof row);
+    from_shared(out + sizeof row, bytes_at(lanes, lane, place % lanes.per_lane), lanes.place_bytes);
+    if (!note.final) ++packed.steps;
+    out += step_row_bytes(lanes);
+  }
+  // L4, without the floor: what was cleared before it was taken is there all the same.
+  after_shared_reads();
+  packed.whole = lanes.of[lane].begun.load(std::memory_order_acquire) <= from + lanes.per_lane;
+  return packed;
+}
+
+}  // namespace hotslot::rows

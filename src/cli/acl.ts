@@ -1,0 +1,38 @@
+/** `hotslot acl`: the two users that a run needs on its server, with new passwords, ready to be piped into redis-cli. */
+import { aclUsers, newPassword } from '../remote/acl.ts';
+
+interface Asked {
+  run: string;
+  json: boolean;
+  print(text: string): void;
+}
+
+/** Commands go to stdout, and what there is to know to stderr: a pipe takes the commands alone. */
+export function acl({ run, json, print }: Asked): 0 {
+  const users = aclUsers(run).map(({ name, role, rules }) => {
+    const password = newPassword();
+    const command = `ACL SETUSER ${name} ${rules.replace('>PASSWORD', `>${password}`)}`;
+    return { name, role, password, rules, command };
+  });
+  if (json) {
+    print(`${JSON.stringify({ run, users })}\n`);
+    return 0;
+  }
+  print(users.map(({ command }) => `${command}\n`).join(''));
+  process.stderr.write(notes(users.map(({ name }) => name)));
+  return 0;
+}
+
+const notes = ([learner, collector]: readonly string[]) => `
+These passwords are new each time and stand nowhere else. An administrator gives the
+lines above to redis-cli (Redis 7.0 or newer, or Valkey), then keeps the users over a
+restart: with ACL SAVE where the server has an aclfile, else with CONFIG REWRITE.
+
+  learner     url with ${learner}@ before the host
+  collectors  url with ${collector}@ before the host
+
+Both take their password from HOTSLOT_REDIS_PASSWORD, or from the option password:
+not from the url, which ends up in logs. Who may add rows may spoil what is learned
+from them: give the collectors' password to machines that you trust. The default user
+should have a password of its own, or be off.
+`;

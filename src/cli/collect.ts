@@ -1,0 +1,162 @@
+/** `hotslot collect`: this machine's collectors for a learner on another one, until Ctrl-C. */
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { showProgress } from '../collect/live-display.ts';
+import { rangeError } from '../errors.ts';
+import { checkAddress } from '../remote/address.ts';
+import { CollectorHost } from '../remote/collector-host.ts';
+import type { CollectorHostStatistics } from '../remote/host-options.ts';
+
+interface Asked {
+  url: string;
+  run: string;
+  /** the collector's module, from the current folder */
+  entry: string;
+  workers?: number;
+  lanes?: number;
+  /** bytes of rows that may wait to be sent */
+  outbox?: number;
+  /** '' for the machine's */
+  name: string;
+  insecure: boolean;
+  /** a file of certificates; '' for the system's */
+  ca: string;
+  json: boolean;
+  print(text: string): void;
+}
+
+/** Rates are of so long at least, and a wait is told that lasted from one look to the next. */
+const LOOK_MS = 1000;
+/** Looks between two lines where nothing is redrawn. */
+const LINE_LOOKS = 10;
+const INTERRUPTED = 130;
+
+/**
+ * Exit code 0 when it was ended by SIGTERM, as services are, 130 by Ctrl-C. Rejects with a sentence where the learner or the server
+ * refuses it, and with what a collector failed with.
+ */
+export async function collect(asked: Asked): Promise<number> {
+  const { url, run, workers, lanes, insecure, json, print } = asked;
+  const entry = moduleOf(asked.entry);
+  const address = { url, insecure, ca: asked.ca || undefined };
+  const { shown } = checkAddress(address);
+  const stop = new AbortController();
+  let code = 0;
+  const ending = (signal: NodeJS.Signals) => {
+    if (signal === 'SIGINT') code = INTERRUPTED;
+    stop.abort();
+  };
+  // The second one ends the process at once.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, ending);
+  const say = (event: string, words: string, facts: object) =>
+    print(json ? `${JSON.stringify({ event, ...facts })}\n` : `${words}\n`);
+  let opened = false;
+  const onWait = (waitingFor: string) => {
+    if (!opened) say('waiting', `waits: ${waitingFor}`, { waitingFor });
+  };
+  try {
+    const given = { ...address, run, entry, workers, lanes, outboxBytes: asked.outbox, name: asked.name || undefined };
+    const host = await CollectorHost.open({ ...given, onWait, signal: stop.signal });
+    opened = true;
+    await using _closed = host;
+    const many = workers === undefined || workers === 1 ? '1 worker' : `${workers} workers`;
+    say('joined', `run ${run} at ${shown}: ${many} of ${asked.entry}`, { run, server: shown, workers: workers ?? 1 });
+    await until(host, stop.signal, say, json);
+    const last = host.statistics();
+    say('ended', lastText(last), last);
+    return code;
+  } catch (error) {
+    if (stop.signal.aborted && error === stop.signal.reason) return code;
+    throw error;
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, ending);
+  }
+}
+
+function moduleOf(entry: string): URL {
+  const path = resolve(entry);
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() === true) return pathToFileURL(path);
+  throw rangeError(`--entry must be a collector's module, and there is no file ${path}`);
+}
+
+/** Tells how it goes until the signal comes; what is left has been sent then. */
+async function until(
+  host: CollectorHost,
+  signal: AbortSignal,
+  say: (event: string, words: string, facts: object) => void,
+  json: boolean,
+): Promise<void> {
+  const look = lookerOf(host);
+  const closed = new Promise<void>((resolve) => {
+    signal.addEventListener('abort', () => resolve(host.close()));
+    if (signal.aborted) resolve(host.close());
+  });
+  const work = Promise.race([host.done, closed.then(() => host.done)]);
+  const { columns, isTTY } = process.stdout;
+  if (!json && isTTY && columns > 0) return showProgress(work, { live: look.live });
+  const timer = setInterval(() => {
+    if (look.isDue()) say('progress', look.line(), look.facts());
+  }, LOOK_MS);
+  try {
+    await work;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+function lookerOf(host: CollectorHost) {
+  const begin = performance.now();
+  let now = host.statistics();
+  let at = begin;
+  let rate = 0;
+  let looks = 0;
+  /** what it waited for at the last look, and what was told last */
+  let before: string | null = null;
+  let told: string | null = null;
+  const facts = () => {
+    const time = performance.now();
+    if (time - at >= LOOK_MS - 50) {
+      const next = host.statistics();
+      rate = (1000 * (next.acknowledged - now.acknowledged)) / (time - at);
+      now = next;
+      at = time;
+    }
+    return { seconds: Math.round((at - begin) / 100) / 10, ...now, rowsPerSecond: Math.round(rate) };
+  };
+  const [indent, between] = [' '.repeat(10), '  '];
+  return {
+    facts,
+    line: () => lines(facts()).join(between),
+    live: () => lines(facts()).map((line, at) => (at === 0 ? line : indent + line)),
+    /** Every ten seconds, and at once when it waits for something else, for longer than a moment. */
+    isDue(): boolean {
+      const { waitingFor } = facts();
+      const changed = waitingFor === before && waitingFor !== told;
+      before = waitingFor;
+      if (!changed && ++looks < LINE_LOOKS) return false;
+      looks = 0;
+      told = waitingFor;
+      return true;
+    },
+  };
+}
+
+const whole = (value: number) => Math.round(value).toLocaleString('en-US');
+
+/** Three, for a terminal. */
+function lines(facts: CollectorHostStatistics & { readonly seconds: number; readonly rowsPerSecond: number }) {
+  const { seconds, steps, sent, acknowledged, rowsPerSecond, version, meanReturn, waitingFor } = facts;
+  const worth = Number.isNaN(meanReturn) ? '–' : meanReturn.toFixed(1);
+  return [
+    `${seconds.toFixed(1).padStart(6)} s  ${whole(steps)} steps  return ${worth}  version ${version}`,
+    `${whole(sent)} rows sent, ${whole(acknowledged)} acknowledged, ${whole(rowsPerSecond)}/s`,
+    waitingFor === null ? 'collects' : `waits: ${waitingFor}`,
+  ];
+}
+
+function lastText({ steps, sent, acknowledged, waiting }: CollectorHostStatistics): string {
+  const left = sent - acknowledged + waiting;
+  const how = left === 0 ? 'the learner has all of their rows' : `${whole(left)} rows did not reach the learner`;
+  return `ended after ${whole(steps)} steps: ${how}`;
+}

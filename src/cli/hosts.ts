@@ -1,0 +1,124 @@
+/** `hotslot hosts`: which collector hosts a run has, and how they do, as its learner says it. */
+import { unavailableError } from '../errors.ts';
+import { checkAddress } from '../remote/address.ts';
+import { openDesk } from '../remote/desk.ts';
+import { keysOf } from '../remote/keys.ts';
+import { type RemoteHostStatus, type RemoteSpread, type RemoteStatus, readStatus } from '../remote/status.ts';
+
+/** Of a status of thousands of hosts. */
+const EXPECTED_BYTES = 2 ** 20;
+
+interface Asked {
+  url: string;
+  run: string;
+  insecure: boolean;
+  /** a file of certificates; '' for the system's */
+  ca: string;
+  json: boolean;
+  print(text: string): void;
+}
+
+/** Rejects with a sentence where no learner has the run, or the server cannot be asked. */
+export async function hosts({ url, run, insecure, ca, json, print }: Asked): Promise<0> {
+  const { status, learner } = keysOf(run);
+  await using desk = await openDesk({ address: checkAddress({ url, insecure, ca: ca || undefined }) });
+  // What a learner said before it went does not count.
+  if ((await desk.call('GET', learner)) === null) throw unavailableError(`no learner has the run ${run}`);
+  const said = await desk.bytes(EXPECTED_BYTES, 'GET', status);
+  if (said === null) throw unavailableError(`the learner of the run ${run} has not said anything yet`);
+  const read = readStatus(said);
+  print(json ? `${JSON.stringify(read)}\n` : table(read));
+  return 0;
+}
+
+const columns: readonly [title: string, width: number, (host: RemoteHostStatus) => string][] = [
+  ['host', -22, ({ host, pid }) => shortened(`${host}:${pid}`, 22)],
+  ['state', -11, ({ state, silentMs }) => (state === 'silent' ? `silent ${duration(silentMs)}` : state)],
+  ['workers', 7, ({ workers }) => count(workers)],
+  ['steps', 6, ({ steps }) => count(steps)],
+  ['return', 7, ({ meanReturn }) => (meanReturn === null ? '–' : decimal(meanReturn))],
+  ['version', 7, ({ version }) => count(version)],
+  ['rows', 6, ({ rows }) => count(rows)],
+  ['waiting', 7, ({ waiting }) => count(waiting)],
+];
+
+/** In 80 columns: a line for each host, the newest first, then all of them together, and reasons. */
+export function table(status: RemoteStatus): string {
+  const newest = [...status.hosts].sort((a, b) => b.since - a.since || b.session - a.session);
+  const line = (cells: readonly string[]) =>
+    columns
+      .map(([, width], at) => (width < 0 ? cells[at]!.padEnd(-width) : cells[at]!.padStart(width)))
+      .join(' ')
+      .trimEnd();
+  return `${[
+    line(columns.map(([title]) => title)),
+    ...newest.map((host) => line(columns.map(([, , cell]) => cell(host)))),
+    '',
+    ...summary(status),
+    ...newest
+      .filter(({ why }) => why !== '')
+      .flatMap(({ host, pid, why }) => ['', ...wrapped(`${host}:${pid}: ${why}`)]),
+  ].join('\n')}\n`;
+}
+
+function summary(status: RemoteStatus): string[] {
+  const { run, time, hosts, lag, versionLag } = status;
+  const live = hosts.filter(({ state }) => state === 'live').length;
+  const silent = hosts.filter(({ state }) => state === 'silent').length;
+  const at = new Date(Math.min(time, 8.64e15)).toISOString();
+  return [
+    ...wrapped(
+      `run ${run}: ${hosts.length} ${hosts.length === 1 ? 'host' : 'hosts'}, ${live} live, ${silent} silent; ${at}`,
+    ),
+    `${count(status.rows)} rows, ${count(status.rowsPerSecond)}/s, ${bytes(status.bytesPerSecond)}/s, ` +
+      `${bytes(status.streamBytes)} under way`,
+    `lag ${spread(lag, ' ms')}, weights behind ${spread(versionLag)}`,
+    `held back by the limiter ${percent(status.gated)} of the time, windows full ${percent(status.windowFull)}`,
+    `${count(status.duplicates)} duplicate, ${count(status.gaps)} gaps, ${count(status.stale)} stale, ` +
+      `${count(status.refused)} refused, ${count(status.lost)} lost`,
+  ];
+}
+
+const spread = ({ p50, p99 }: RemoteSpread, unit = '') =>
+  p50 === null || p99 === null ? '–' : `p50 ${decimal(p50)} p99 ${decimal(p99)}${unit}`;
+const percent = (share: number) => `${Math.round(share * 100)} %`;
+const bytes = (number: number) => `${count(number)}B`;
+
+/** A number in five letters: 999, 1.2k, 34k, 5.6M. */
+function count(number: number): string {
+  let rest = number;
+  for (const unit of ['', 'k', 'M', 'G', 'T', 'P']) {
+    const text = rest < 9.95 && unit !== '' ? rest.toFixed(1) : rest.toFixed(0);
+    if (Number(text) < 1000) return `${text}${unit}`;
+    rest /= 1000;
+  }
+  return number.toExponential(0).replace('e+', 'e');
+}
+/** With a digit behind the point while there is room for one. */
+function decimal(number: number): string {
+  const size = Math.abs(number);
+  if (size >= 99_999.5) return number.toExponential(0).replace('e+', 'e');
+  return number.toFixed(size < 999.95 ? 1 : 0);
+}
+function duration(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds}s`;
+  return seconds < 3600 ? `${Math.floor(seconds / 60)}m` : `${Math.min(Math.floor(seconds / 3600), 999)}h`;
+}
+
+/** The end of a host's name tells it from its neighbours more often than the middle. */
+function shortened(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const head = Math.floor((most - 1) / 2);
+  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}
+
+function wrapped(text: string, width = 80): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
+    else for (let at = 0; at === 0 || at < word.length; at += width) lines.push(word.slice(at, at + width));
+  }
+  return lines;
+}

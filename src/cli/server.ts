@@ -1,0 +1,26 @@
+/** `hotslot doctor --url`: what there is to say of the server that is to carry rows between machines. */
+
+import { checkAddress } from '../remote/address.ts';
+import { lookAt } from '../remote/doctor.ts';
+import { findingsOf } from '../remote/server-findings.ts';
+import { asJson, asText } from './finding.ts';
+
+interface Asked {
+  url: string;
+  insecure: boolean;
+  /** a file of certificates; '' for the system's */
+  ca: string;
+  json: boolean;
+  print(text: string): void;
+}
+
+/** Exit code 0, or 1 where something must be mended. Rejects with a sentence where there is no server to look at. */
+export async function doctorOfServer({ url, insecure, ca, json, print }: Asked): Promise<0 | 1> {
+  const findings = findingsOf(await lookAt(checkAddress({ url, insecure, ca: ca || undefined })));
+  for (const finding of findings) print(json ? asJson(finding) : asText(finding));
+  const wrong = findings.filter(({ ok }) => !ok).map(({ check }) => check);
+  const ok = wrong.length === 0;
+  const sentence = ok ? 'This server can carry rows.' : `This server must be mended first: ${wrong.join(', ')}.`;
+  print(json ? `${JSON.stringify({ ok, wrong })}\n` : `\n${sentence}\n`);
+  return ok ? 0 : 1;
+}

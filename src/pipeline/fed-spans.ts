@@ -1,0 +1,30 @@
+/** What those did who bring rows of other machines into a pipeline's buffer, for its traces: from when it was made. */
+import { feedersOf } from '../collectors/feeders.ts';
+import type { Fed, FedSpan } from '../trace/recorder.ts';
+import type { Spans } from '../trace/spans.ts';
+
+export class FedSpans implements Fed {
+  readonly #memory: SharedArrayBuffer;
+  /** number of each one's next span. Who has left stays: the last spans are read behind that. */
+  readonly #next = new Map<Spans, number>();
+
+  constructor(memory: SharedArrayBuffer) {
+    this.#memory = memory;
+    for (const spans of this.#now()) this.#next.set(spans, spans.head);
+  }
+
+  look(each: (span: FedSpan) => void): number {
+    for (const spans of this.#now()) if (!this.#next.has(spans)) this.#next.set(spans, 0);
+    let all = 0;
+    for (const [thread, [spans, from]] of [...this.#next].entries()) {
+      const { next, missed } = spans.read(from, (span) => each({ ...span, thread }));
+      this.#next.set(spans, next);
+      all += missed;
+    }
+    return all;
+  }
+
+  #now(): Spans[] {
+    return [...feedersOf(this.#memory)].flatMap(({ spans }) => spans);
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A server's desk: one connection that is asked one thing after the other, and never tries again. It is for commands that look at a
+ * server; what carries rows is link.ts.
+ */
+import type { Address } from './address.ts';
+import { LinkError } from './link.ts';
+import { loadLibrary, RedisConnection, SILENCE_MS } from './redis-connection.ts';
+import { isFinal } from './redis-refusal.ts';
+
+/** What a server answers; what has names is an array of names and values in turn. */
+export type Reply = string | number | null | readonly Reply[];
+export type Word = string | Buffer;
+
+export interface DeskOptions {
+  readonly address: Address;
+  /** in place of the address's user and password none at all, as whoever comes by would */
+  readonly anonymous?: boolean;
+  readonly silenceMs?: number;
+}
+
+export class Desk implements AsyncDisposable {
+  readonly #connection: RedisConnection;
+  readonly #inTurn: object;
+  readonly #asBytes: object;
+
+  constructor(connection: RedisConnection, inTurn: object, asBytes: object) {
+    this.#connection = connection;
+    this.#inTurn = inTurn;
+    this.#asBytes = asBytes;
+  }
+
+  call(...words: readonly Word[]): Promise<Reply> {
+    return this.#connection.send<Reply>(words, this.#inTurn, weightOf(words));
+  }
+
+  /** As call(), for a value whose bytes are no text. A slow line has time for `most` of them. */
+  bytes(most: number, ...words: readonly Word[]): Promise<Buffer | null> {
+    return this.#connection.send<Buffer | null>(words, this.#asBytes, most);
+  }
+
+  /** As call(); undefined where this user may not, or the server cannot. */
+  async may(...words: readonly Word[]): Promise<Reply | undefined> {
+    try {
+      return await this.call(...words);
+    } catch (error) {
+      if (error instanceof LinkError && error.how === 'denied') return undefined;
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#connection.end(new LinkError('lost', 'this desk is closed'));
+  }
+}
+
+/** Words that are texts are short. */
+const weightOf = (words: readonly Word[]) =>
+  words.reduce((sum, word) => sum + (typeof word === 'string' ? 0 : word.length), 0);
+
+/** Rejects with one sentence where there is nobody to ask. */
+export async function openDesk({ address, anonymous = false, silenceMs = SILENCE_MS }: DeskOptions): Promise<Desk> {
+  const library = await loadLibrary();
+  const nobody = { ...address, username: undefined, password: () => undefined };
+  const connection = new RedisConnection({
+    ...{ library, address: anonymous ? nobody : address, name: 'hotslot-desk', silenceMs },
+  });
+  try {
+    await connection.open();
+  } catch (error) {
+    // Who speaks plain text to a server of TLS is hung up on without a word.
+    if (isFinal(error) || address.tls || !/closed unexpectedly|ECONNRESET|EPIPE/.test((error as LinkError).message))
+      throw error;
+    const { message, cause } = error as LinkError;
+    throw new LinkError('lost', `${message}; where it speaks TLS, its url begins with rediss://`, cause);
+  }
+  connection.watch();
+  const { RESP_TYPES } = library;
+  return new Desk(connection, { [RESP_TYPES.MAP]: Array }, { [RESP_TYPES.BLOB_STRING]: Buffer });
+}

@@ -1,0 +1,161 @@
+/** What there is to say of a server that is to carry rows: how fast it is, how it is set, and who may come in. */
+import { randomInt } from 'node:crypto';
+import type { Address } from './address.ts';
+import { type Desk, openDesk, type Reply } from './desk.ts';
+import { keysOf } from './keys.ts';
+import { BEFORE_FIRST, LinkError } from './link.ts';
+
+/** What was seen; null where this user may not see it. */
+export interface ServerSeen {
+  readonly shown: string;
+  readonly tls: boolean;
+  /** it was reached without a network */
+  readonly local: boolean;
+  readonly user: string;
+  readonly server: string;
+  readonly version: string | null;
+  readonly mode: string | null;
+  readonly role: string | null;
+  /** ms */
+  readonly roundTrip: { readonly p50: number; readonly p99: number; readonly pings: number } | null;
+  /** there and back; or why it was not measured */
+  readonly bytesPerSecond: number | string;
+  readonly maxmemory: number | null;
+  readonly eviction: string | null;
+  /** as the server is set: when it writes its memory to disk */
+  readonly save: string | null;
+  readonly appendOnly: boolean | null;
+  readonly backlog: number | null;
+  readonly protectedMode: boolean | null;
+  readonly mayRunScripts: boolean;
+  /** anyone may come in without a password */
+  readonly open: boolean;
+}
+
+const PINGS = 200;
+/** No more of them where each takes long. */
+const PING_MS = 4000;
+const MESSAGE_BYTES = 256 * 2 ** 10;
+/** On the way at a time. */
+const MESSAGES = 8;
+/** The scratch key goes by itself, should this process not live to delete it. */
+const SCRATCH_MS = 60_000;
+
+/** Rejects with one sentence where there is no server to look at. `measureMs`: how long its throughput is measured. */
+export async function lookAt(address: Address, measureMs = 1000, silenceMs?: number): Promise<ServerSeen> {
+  const how = silenceMs === undefined ? {} : { silenceMs };
+  await using desk = await openDesk({ address, ...how });
+  const hello = named(await desk.may('HELLO'));
+  const info = infoOf(await desk.may('INFO'));
+  const config = async (name: string): Promise<string | null> => {
+    const value = named(await desk.may('CONFIG', 'GET', name)).get(name);
+    return typeof value === 'string' ? value : null;
+  };
+  const role = text(hello.get('role'));
+  const flag = (value: string | null) => (value === null ? null : value === 'yes' || value === '1');
+  return {
+    ...{ shown: address.shown, tls: address.tls },
+    local: address.path !== '' || /^(localhost|127\.[\d.]+|::1)$/.test(address.host),
+    user: text(await desk.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
+    server: text(hello.get('server')) ?? info.get('server_name') ?? 'redis',
+    // Valkey tells older clients a version of Redis that it stands in for.
+    version: info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
+    ...{ mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null, role },
+    roundTrip: await ping(desk),
+    bytesPerSecond: role === 'master' ? await carry(desk, measureMs) : 'not measured: it takes no rows',
+    maxmemory: info.has('maxmemory') ? Number(info.get('maxmemory')) : null,
+    eviction: info.get('maxmemory_policy') ?? null,
+    save: await config('save'),
+    appendOnly: flag((await config('appendonly')) ?? info.get('aof_enabled') ?? null),
+    backlog: await config('tcp-backlog').then((value) => (value === null ? null : Number(value))),
+    protectedMode: flag(await config('protected-mode')),
+    // No script has this name: it is not run, and nothing is kept of it.
+    mayRunScripts: await desk.call('EVALSHA', '0'.repeat(40), '0').then(
+      () => true,
+      (error) => error instanceof LinkError && error.how === 'denied' && /NOSCRIPT/.test(error.message),
+    ),
+    open: await letsAnyoneIn(address, how),
+  };
+}
+
+/** Null where this user may not even do that. */
+async function ping(desk: Desk): Promise<ServerSeen['roundTrip']> {
+  if ((await desk.may('PING')) === undefined) return null;
+  const took: number[] = [];
+  const first = performance.now();
+  for (let begin = first, end = first; took.length < PINGS && begin - first < PING_MS; begin = end) {
+    await desk.call('PING');
+    end = performance.now();
+    took.push(end - begin);
+  }
+  took.sort((a, b) => a - b);
+  const at = (share: number) => took[Math.floor(took.length * share)]!;
+  return { p50: at(0.5), p99: at(0.99), pings: took.length };
+}
+
+/** Messages go into a stream and come back, as those of a run do. Nothing is left of it. */
+async function carry(desk: Desk, measureMs: number): Promise<number | string> {
+  const key = keysOf('doctor').stream(randomInt(2 ** 31));
+  try {
+    // First what this user may: a key that could not be deleted is not made.
+    await desk.call('DEL', key);
+    await desk.call('PEXPIRE', key, String(SCRATCH_MS));
+    await desk.call('XREAD', 'COUNT', '1', 'STREAMS', key, BEFORE_FIRST);
+    await desk.call('XTRIM', key, 'MAXLEN', '0');
+    try {
+      return await measure(desk, key, measureMs);
+    } finally {
+      await desk.call('DEL', key);
+    }
+  } catch (error) {
+    if (!(error instanceof LinkError) || error.how === 'lost') throw error;
+    if (/NOPERM/.test(error.message)) return `not measured: this user may not make a stream ${key}`;
+    return `not measured: ${error.message}`;
+  }
+}
+
+async function measure(desk: Desk, key: string, measureMs: number): Promise<number> {
+  const message = Buffer.alloc(MESSAGE_BYTES, 0x5a);
+  let carried = 0;
+  const begin = performance.now();
+  let spent: number;
+  do {
+    const added = Array.from({ length: MESSAGES }, () => desk.call('XADD', key, '*', 'm', message));
+    const kept = desk.call('PEXPIRE', key, String(SCRATCH_MS));
+    // One that fails must not leave the others without anyone to take their errors.
+    for (const settled of await Promise.allSettled([...added, kept]))
+      if (settled.status === 'rejected') throw settled.reason;
+    await desk.bytes(MESSAGES * MESSAGE_BYTES, 'XREAD', 'COUNT', String(MESSAGES), 'STREAMS', key, BEFORE_FIRST);
+    await desk.call('XTRIM', key, 'MAXLEN', '0');
+    carried += MESSAGES * MESSAGE_BYTES;
+    spent = performance.now() - begin;
+  } while (spent < measureMs);
+  return (carried / spent) * 1000;
+}
+
+/** True where a connection without a password is let in and answered. */
+async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Promise<boolean> {
+  try {
+    await using desk = await openDesk({ address, anonymous: true, ...how });
+    return (await desk.may('PING')) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+const text = (value: Reply | undefined): string | null => (typeof value === 'string' ? value : null);
+
+/** Names and values in turn. */
+function named(reply: Reply | undefined): ReadonlyMap<string, Reply> {
+  const found = new Map<string, Reply>();
+  if (Array.isArray(reply))
+    for (let at = 0; at + 1 < reply.length; at += 2) found.set(String(reply[at]), reply[at + 1]);
+  return found;
+}
+
+function infoOf(reply: Reply | undefined): ReadonlyMap<string, string> {
+  const lines = typeof reply === 'string' ? reply.split(/\r?\n/) : [];
+  return new Map(
+    lines.map((line) => /^(\w+):(.*)$/.exec(line)).flatMap((found) => (found ? [[found[1]!, found[2]!]] : [])),
+  );
+}

@@ -1,0 +1,276 @@
+/**
+ * What the learner does with a message. It is the only judge of which rows are missing, and this is where each row comes in once:
+ *
+ *   G1  A session's mark says that its rows below it are in the buffer, or were dropped and counted. Rows and mark move in one native
+ *       call, so a thread that ends in between leaves both or neither.
+ *   G2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of mark and base: end ≤ m came before, and
+ *       nothing is done; first ≤ m brings rows [m, end); first > m lacks some, and they are asked for.
+ *   G3  base > mark: what lies between was acknowledged by a learner that is gone, and lost with it. It is counted.
+ *   G4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the rows below it.
+ *
+ * Nothing here waits: a message that the limiter does not let in is offered again.
+ */
+import { type Marks, SessionState } from './marks.ts';
+import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from './message.ts';
+
+/** What a message's rows go into. */
+export interface Sink {
+  /** of a row on its way */
+  readonly rowBytes: number;
+  /** Admits a session that has so many lanes; the reason, where it does not. */
+  admit(lanes: number): { readonly firstLane: number } | { readonly refused: string };
+  /** Before its first row. `resume`: it goes on where a thread before left it. Null, or why it cannot be. */
+  open(session: Session, resume: boolean): string | null;
+  /**
+   * Adds rows and moves the session's mark by as many: all, fewer where they do not fit at once, 0 where the limiter says not yet. Or
+   * says why they are no rows.
+   */
+  add(session: Session, bytes: Uint8Array, rows: number): number | string;
+  /** Moves the session's mark to `mark`, over rows that are dropped. */
+  skip(session: Session, mark: number): void;
+  /** The session adds no more. */
+  end(session: Session): void;
+}
+
+export class Session {
+  readonly id: number;
+  readonly line: number;
+  readonly firstLane: number;
+  readonly lanes: number;
+  readonly mark: ReturnType<Marks['of']>;
+  nak: number;
+  ended: boolean;
+  /** rows were dropped behind its last one */
+  cut = false;
+  /** asked for rows that have not come yet */
+  asked = false;
+  /** bytes that it may have on the way; 0 before it was told */
+  window = 0;
+  rows = 0;
+  /** oldest version that its last rows were acted by */
+  version = 0;
+  /** by the clock of who looks: when something came */
+  heardMs = 0;
+
+  constructor(marks: Marks, line: number) {
+    const { session, nak, state, firstLane, lanes } = marks.read(line);
+    this.id = session;
+    this.line = line;
+    this.firstLane = firstLane;
+    this.lanes = lanes;
+    this.mark = marks.of(line);
+    this.nak = nak;
+    this.ended = state === SessionState.ended;
+  }
+}
+
+export interface IngestCounts {
+  messages: number;
+  rows: number;
+  bytes: number;
+  /** messages that brought nothing new */
+  duplicates: number;
+  /** messages that lacked rows before them */
+  gaps: number;
+  /** rows that were older than maxVersionLag allows */
+  stale: number;
+  /** messages that are none, or of sessions that were refused */
+  refused: number;
+  /** rows that an earlier learner had acknowledged behind its last checkpoint */
+  lost: number;
+}
+
+/** Refusals that are told: a flood of them is counted only. */
+const MOST_REFUSALS = 1000;
+/** Times from a message's sending to its commit that are remembered. */
+const LAGS = 512;
+
+export interface IngestOptions {
+  readonly marks: Marks;
+  readonly sink: Sink;
+  /** of the layout, as messages say it */
+  readonly layout: number;
+  /** and in words, for hosts that have another one */
+  readonly layoutWords?: string;
+  /** versions that rows may be behind */
+  readonly maxVersionLag: number;
+  /** the learner's newest version */
+  readonly version: () => number;
+  readonly now: () => number;
+}
+
+export class Ingest {
+  readonly counts: IngestCounts = {
+    ...{ messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0, lost: 0 },
+  };
+  readonly sessions = new Map<number, Session>();
+  /** sessions whose acknowledgement says something new since it was taken from here */
+  readonly changed = new Set<Session>();
+  /** and sessions that are refused, with the reason */
+  readonly refusals = new Map<number, string>();
+  /** ms from sending to commit, and versions behind, of the last messages; the newest overwrites the oldest */
+  readonly lags = new Float64Array(LAGS);
+  readonly behind = new Float64Array(LAGS);
+  /** messages whose lag was */
+  measured = 0;
+  readonly #given: IngestOptions;
+  readonly #header: MessageHeader = emptyHeader();
+  /** that were refused ever, as far as it was told */
+  readonly #refused = new Set<number>();
+  /** the message that the limiter did not let in, whose header is read */
+  #held: Uint8Array | null = null;
+
+  constructor(given: IngestOptions) {
+    this.#given = given;
+    for (let line = 0; line < given.marks.count; line++) {
+      const session = new Session(given.marks, line);
+      this.sessions.set(session.id, session);
+      if (session.ended) continue;
+      const odd = given.sink.open(session, !given.marks.isCut(line));
+      if (odd !== null) this.#expel(session, odd);
+    }
+  }
+
+  /** Takes a message. False: the limiter says not yet; offer the same one again. */
+  take(bytes: Uint8Array): boolean {
+    const header = this.#header;
+    if (this.#held !== bytes) {
+      this.#held = null;
+      this.counts.messages++;
+      const odd = readMessage(bytes, header);
+      const session = odd === null ? this.#sessionOf(header) : null;
+      if (session === null) {
+        this.counts.refused++;
+        return true;
+      }
+      session.heardMs = this.#given.now();
+      this.changed.add(session);
+      if (header.flags & BYE) this.#end(session);
+      if (!this.#needed(session, header)) return true;
+      this.#held = bytes;
+    }
+    const session = this.sessions.get(header.session) as Session;
+    if (!this.#commit(session, header, bytes)) return false;
+    this.#held = null;
+    return true;
+  }
+
+  /** Asks every session that lives for all that is not acknowledged. */
+  askAll(): void {
+    for (const session of this.sessions.values()) {
+      if (session.ended) continue;
+      this.#ask(session);
+    }
+  }
+
+  /** Null: refused. */
+  #sessionOf({ session: id, base, rowBytes, layout, lanes, rows }: MessageHeader): Session | null {
+    const known = this.sessions.get(id);
+    const { sink, marks } = this.#given;
+    if (layout !== this.#given.layout || (rows > 0 && rowBytes !== sink.rowBytes))
+      return this.#refuse(id, `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`);
+    // What an ended one sent is read again by a thread that takes over; it was all acknowledged.
+    if (known) return known.ended ? null : known;
+    if (this.#refused.has(id)) return null;
+    const place = sink.admit(lanes);
+    if ('refused' in place) return this.#refuse(id, place.refused);
+    const line = marks.admit(id, base, place.firstLane, lanes);
+    if (line < 0) return this.#refuse(id, 'the learner has had as many sessions as it can count');
+    const session = new Session(marks, line);
+    this.sessions.set(id, session);
+    const odd = sink.open(session, false);
+    return odd === null ? session : this.#expel(session, odd);
+  }
+
+  #refuse(id: number, why: string): null {
+    if (!this.#refused.has(id) && this.#refused.size < MOST_REFUSALS) {
+      this.#refused.add(id);
+      this.refusals.set(id, why);
+    }
+    return null;
+  }
+
+  /** Whether there are rows to commit (G2). */
+  #needed(session: Session, { first, rows, base }: MessageHeader): boolean {
+    const { mark } = session;
+    if (base > mark.value) {
+      this.counts.lost += base - mark.value;
+      this.#skip(session, base);
+    }
+    if (rows === 0) return false;
+    if (first + rows <= mark.value) {
+      this.counts.duplicates++;
+      return false;
+    }
+    if (first > mark.value) {
+      this.counts.gaps++;
+      if (!session.asked) this.#ask(session);
+      return false;
+    }
+    session.asked = false;
+    return true;
+  }
+
+  #commit(session: Session, { first, rows, version, sent }: MessageHeader, bytes: Uint8Array): boolean {
+    const { sink, maxVersionLag } = this.#given;
+    const { mark } = session;
+    const end = first + rows;
+    const now = this.#given.version();
+    if (now - version > maxVersionLag) {
+      this.counts.stale += end - mark.value;
+      this.#skip(session, end);
+      return true;
+    }
+    const { rowBytes } = sink;
+    while (mark.value < end) {
+      const done = mark.value;
+      const from = HEADER_BYTES + (done - first) * rowBytes;
+      const added = sink.add(session, bytes.subarray(from, HEADER_BYTES + rows * rowBytes), end - done);
+      if (typeof added === 'string') {
+        this.#expel(session, added);
+        return true;
+      }
+      if (added === 0) return false;
+      if (session.cut) this.#cut(session, false);
+      this.counts.rows += added;
+      this.counts.bytes += added * rowBytes;
+      session.rows += added;
+      this.changed.add(session);
+    }
+    const at = this.measured++ % LAGS;
+    this.lags[at] = Math.max(0, this.#given.now() - sent);
+    this.behind[at] = Math.max(0, now - version);
+    session.version = version;
+    return true;
+  }
+
+  #skip(session: Session, to: number): void {
+    this.#cut(session, true);
+    this.#given.sink.skip(session, to);
+  }
+  #cut(session: Session, cut: boolean): void {
+    session.cut = cut;
+    this.#given.marks.cut(session.line, cut);
+  }
+
+  /** What it sends cannot be rows: nothing of it is looked at any more. */
+  #expel(session: Session, why: string): null {
+    this.counts.refused++;
+    this.#end(session);
+    this.changed.delete(session);
+    return this.#refuse(session.id, why);
+  }
+
+  #ask(session: Session): void {
+    session.asked = true;
+    session.nak++;
+    this.#given.marks.nak(session.line, session.nak);
+    this.changed.add(session);
+  }
+
+  #end(session: Session): void {
+    session.ended = true;
+    this.#given.marks.end(session.line);
+    this.#given.sink.end(session);
+  }
+}

@@ -1,0 +1,93 @@
+/** What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and names, no code. */
+import type { FieldSpec } from '../buffer/fields.ts';
+import { RateLimiter } from '../buffer/rate-limiter.ts';
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { unavailableError } from '../errors.ts';
+import { crc32 } from '../formats/crc32.ts';
+import type { StepFields } from '../trajectories/schema.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+
+/** A buffer's layout as text: equal texts are equal layouts. */
+export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
+  if (buffer instanceof ReplayBuffer) {
+    const { fields, rowBytes } = buffer.layout;
+    const each = Object.entries(fields).map(([name, { key, dtype, shape, offset, bytes }]) => ({
+      ...{ name, key, dtype, shape, offset, bytes },
+    }));
+    return JSON.stringify({ of: 'rows', offPolicy: buffer.share().offPolicy, rowBytes, fields: each });
+  }
+  const { fields, placeBytes } = buffer.layout;
+  const each = fields.map(({ key, dtype, shape, observation, offset, bytes }) => ({
+    ...{ key, dtype, shape, observation, offset, bytes },
+  }));
+  return JSON.stringify({ of: 'steps', placeBytes, fields: each });
+}
+
+export const layoutSum = (text: string): number => crc32(Buffer.from(text));
+
+/** For an error's text: the fields with their dtypes and shapes. */
+export function layoutInWords(text: string): string {
+  const { fields } = JSON.parse(text) as { fields: { key: string; dtype: string; shape: number[] }[] };
+  return fields.map(({ key, dtype, shape }) => `${key} ${dtype}[${shape.join(', ')}]`).join(', ');
+}
+
+interface RowsTold {
+  of: 'rows';
+  offPolicy: boolean;
+  rowBytes: number;
+  fields: { name: string; dtype: FieldSpec['dtype']; shape: number[] }[];
+}
+interface StepsTold {
+  of: 'steps';
+  placeBytes: number;
+  fields: { key: string; dtype: FieldSpec['dtype']; shape: number[]; observation: boolean }[];
+}
+
+/**
+ * A buffer of this layout that takes no more than `bytes`, and whose limiter lets nobody write over what was not taken out. Steps:
+ * of so many lanes. Rejects with ERR_HOTSLOT_UNAVAILABLE where this version of Hotslot lays it out in another way.
+ */
+export function bufferLike(text: string, bytes: number, lanes: number): ReplayBuffer | TrajectoryBuffer {
+  let made: ReplayBuffer | TrajectoryBuffer;
+  try {
+    const told = JSON.parse(text) as RowsTold | StepsTold;
+    made = told.of === 'rows' ? rowsLike(told, bytes) : stepsLike(told, bytes, lanes);
+  } catch (error) {
+    throw unavailableError(`the run's layout cannot be made here: ${(error as Error).message}`, undefined, error);
+  }
+  const here = layoutText(made);
+  if (here === text) return made;
+  made.close();
+  throw unavailableError(
+    `the run's rows are laid out as this version of Hotslot does not: there ${layoutInWords(text)}; here ${layoutInWords(here)}: ` +
+      'use one version on all machines',
+  );
+}
+
+function rowsLike({ offPolicy, rowBytes, fields }: RowsTold, bytes: number): ReplayBuffer {
+  const capacity = Math.max(2, Math.floor(bytes / rowBytes));
+  const limiter = gate(capacity - 1);
+  if (!offPolicy) {
+    const specs = Object.fromEntries(fields.map(({ name, dtype, shape }) => [name, { dtype, shape }]));
+    return ReplayBuffer.create({ capacity, fields: specs as Record<string, FieldSpec>, limiter }) as ReplayBuffer;
+  }
+  const size = (of: string) => fields.find(({ name }) => name === of)?.shape[0] ?? 0;
+  const dims = { obsDim: size('obs'), actionDim: size('actions'), criticDim: size('critic') };
+  return ReplayBuffer.offPolicy({ capacity, ...dims, limiter }) as unknown as ReplayBuffer;
+}
+
+function stepsLike({ placeBytes, fields }: StepsTold, bytes: number, lanes: number): TrajectoryBuffer {
+  // All steps that the limiter lets in may be of one lane, and each may bring a final observation.
+  const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
+  const steps = Math.floor(perLane / 2) - lanes - 1;
+  const specs = fields.map(({ key, dtype, shape, observation }) => [key, { dtype, shape, observation }]);
+  const limiter = gate(Math.max(1, steps));
+  return TrajectoryBuffer.create({
+    ...{ capacity: perLane * lanes, lanes, limiter },
+    fields: Object.fromEntries(specs) as StepFields,
+  }) as TrajectoryBuffer;
+}
+
+/** Lets in what leads what was taken out by so many. */
+const gate = (errorBuffer: number) =>
+  RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer, gateAdd: true });

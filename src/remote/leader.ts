@@ -1,0 +1,124 @@
+/**
+ * What the learner says to the whole run, by the thread of its first stream: that it has the run, what hosts need to know, the newest
+ * weights, and how it all goes.
+ */
+import { stateError } from '../errors.ts';
+import type { Bell } from '../wait/bell.ts';
+import { infoFields, type RunInfo, readInfo } from './info.ts';
+import { type Keys, LEASE_MS } from './keys.ts';
+import { type Link, LinkError } from './link.ts';
+import type { WeightsOut } from './weights.ts';
+
+const RENEW_MS = 3000;
+/** A run that has a learner may have a dead one. */
+const STATUS_LIFE_MS = 10_000;
+const LONGEST_MS = 1000;
+/** Behind a call that failed. */
+const AGAIN_MS = 100;
+
+/**
+ * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner
+ * has it.
+ */
+export async function takeRun(link: Link, keys: Keys, run: string): Promise<number> {
+  const before = await readInfo(link, keys.info);
+  const epoch = Math.max((before?.epoch ?? 0) + 1, Date.now());
+  const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
+  if (holder !== `${epoch}`)
+    throw stateError(
+      'BUSY',
+      `another learner has the run '${run}': end it, take another name, or wait ${LEASE_MS / 1000} s where it died`,
+    );
+  return epoch;
+}
+
+export interface LeaderOptions {
+  readonly link: Link;
+  readonly keys: Keys;
+  readonly run: string;
+  readonly info: RunInfo;
+  /** null where there are none */
+  readonly weights: WeightsOut | null;
+  /** rung when there are new weights */
+  readonly bell: Bell;
+}
+
+export class Leader {
+  readonly #given: LeaderOptions;
+  #stopped = false;
+  #connected = true;
+  #renewAt = 0;
+  #announced = false;
+  #tell!: () => void;
+  /** resolves when hosts can join */
+  readonly announced = new Promise<void>((resolve) => {
+    this.#tell = resolve;
+  });
+
+  constructor(given: LeaderOptions) {
+    this.#given = given;
+  }
+
+  /** Of the link: what is there may be nothing of it. */
+  onConnected(): void {
+    this.#connected = true;
+    this.#announced = false;
+    this.#renewAt = 0;
+    this.#given.weights?.again();
+    this.#given.bell.ring();
+  }
+  onLost(): void {
+    this.#connected = false;
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#given.bell.ring();
+  }
+
+  /** Resolves soon after stop(). Rejects when another learner has the run. */
+  async run(): Promise<void> {
+    const { weights, bell } = this.#given;
+    while (!this.#stopped) {
+      const seen = bell.read();
+      try {
+        if (this.#connected) await this.#work();
+      } catch (error) {
+        if (!(error instanceof LinkError) || error.how === 'denied') throw error;
+        await bell.parkAsync(seen, AGAIN_MS);
+        continue;
+      }
+      const due = this.#connected
+        ? Math.min(weights?.dueMs ?? LONGEST_MS, this.#renewAt - performance.now())
+        : LONGEST_MS;
+      await bell.parkAsync(seen, Math.max(1, Math.min(due, LONGEST_MS)));
+    }
+  }
+
+  /** Lets go of the run, so that another learner need not wait. */
+  async leave(): Promise<void> {
+    await this.#given.link.store(this.#given.keys.learner, new Uint8Array(), 1);
+  }
+
+  async tell(status: Uint8Array): Promise<void> {
+    await this.#given.link.store(this.#given.keys.status, status, STATUS_LIFE_MS);
+  }
+
+  async #work(): Promise<void> {
+    const { link, keys, run, info, weights } = this.#given;
+    if (performance.now() >= this.#renewAt) {
+      const mine = `${info.epoch}`;
+      const holder = await link.lease(keys.learner, mine, LEASE_MS);
+      // A server that came back with what it once had shows the lease of an earlier learner, until that has run out.
+      const isEarlier = Number(holder) < info.epoch;
+      if (holder !== mine && !isEarlier)
+        throw stateError('BUSY', `another learner has taken the run '${run}' while this one could not be heard`);
+      this.#renewAt = performance.now() + (isEarlier ? LONGEST_MS : RENEW_MS);
+    }
+    if (!this.#announced) {
+      await link.store(keys.info, infoFields(info));
+      this.#announced = true;
+      this.#tell();
+    }
+    if (weights && weights.dueMs <= 0) await weights.store();
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * How far each session's rows have come, in shared memory: a line for each session, which stays for as long as the learner does. A
+ * thread that takes over begins with what stands here. One thread at a time writes; a line counts once its number is below COUNT.
+ */
+import type { Mark } from '../buffer/packed.ts';
+import { allocateShared, checkShared, type Place } from '../shared-memory.ts';
+
+/** Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that there is an end. */
+export const MOST_SESSIONS = 65_536;
+
+const LINE_WORDS = 8;
+/** Words of a line. */
+const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
+/** The header's: sessions so far, and lanes given away. */
+const COUNT = 0;
+const LANES = 1;
+
+/** Values of the word `state`. */
+export const SessionState = { live: 0, ended: 1 } as const;
+
+export interface SharedMarks extends Place {
+  readonly kind: typeof KIND;
+}
+const KIND = 'hotslot.remote.marks';
+
+/** A session's line, when a checkpoint was taken; goes through structured cloning. */
+export interface SavedMark {
+  readonly session: number;
+  readonly mark: number;
+  readonly state: number;
+  readonly firstLane: number;
+  readonly lanes: number;
+}
+
+export class Marks {
+  readonly shared: SharedMarks;
+  readonly #words: BigUint64Array;
+
+  constructor(shared: SharedMarks) {
+    checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
+    this.shared = shared;
+    this.#words = new BigUint64Array(shared.memory, shared.offset, (MOST_SESSIONS + 1) * LINE_WORDS);
+  }
+
+  static create(saved: readonly SavedMark[] = []): Marks {
+    const place = allocateShared('the marks of remote collectors', (MOST_SESSIONS + 1) * LINE_WORDS * 8, 64);
+    const marks = new Marks({ kind: KIND, ...place });
+    for (const each of saved) {
+      const line = marks.admit(each.session, each.mark, each.firstLane, each.lanes);
+      if (each.state === SessionState.ended) marks.end(line);
+    }
+    return marks;
+  }
+
+  get count(): number {
+    return Number(Atomics.load(this.#words, COUNT));
+  }
+  /** how many lanes sessions have, of a buffer that has lanes; the first ones */
+  get lanes(): number {
+    return Number(Atomics.load(this.#words, LANES));
+  }
+
+  /** A new line; −1 where there is no other. */
+  admit(session: number, mark: number, firstLane: number, lanes: number): number {
+    const line = this.count;
+    if (line >= MOST_SESSIONS) return -1;
+    const at = (line + 1) * LINE_WORDS;
+    this.#words[at + Word.session] = BigInt(session);
+    this.#words[at + Word.mark] = BigInt(mark);
+    this.#words[at + Word.nak] = 0n;
+    this.#words[at + Word.state] = BigInt(SessionState.live);
+    this.#words[at + Word.firstLane] = BigInt(firstLane);
+    this.#words[at + Word.lanes] = BigInt(lanes);
+    Atomics.store(this.#words, LANES, BigInt(Math.max(this.lanes, firstLane + lanes)));
+    // Last: a thread that ends before this has admitted nobody.
+    Atomics.store(this.#words, COUNT, BigInt(line + 1));
+    return line;
+  }
+
+  /** What moves with rows of a line, to be kept and its value changed. */
+  of(line: number): { words: BigUint64Array; index: number; value: number } & Mark {
+    return { words: this.#words, index: (line + 1) * LINE_WORDS + Word.mark, value: this.read(line).mark };
+  }
+  end(line: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.state] = BigInt(SessionState.ended);
+  }
+  nak(line: number, count: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
+  }
+  /** Whether rows were dropped behind the last one that was added. */
+  cut(line: number, cut: boolean): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
+  }
+  isCut(line: number): boolean {
+    return this.#words[(line + 1) * LINE_WORDS + Word.cut] !== 0n;
+  }
+
+  read(line: number): SavedMark & { readonly nak: number } {
+    const at = (line + 1) * LINE_WORDS;
+    const word = (name: keyof typeof Word) => Number(Atomics.load(this.#words, at + Word[name]));
+    const [session, mark, nak] = [word('session'), word('mark'), word('nak')];
+    return { session, mark, nak, state: word('state'), firstLane: word('firstLane'), lanes: word('lanes') };
+  }
+
+  /** All of them, while nobody writes. */
+  saved(): SavedMark[] {
+    return Array.from({ length: this.count }, (_, line) => {
+      const { nak: _nak, ...saved } = this.read(line);
+      return saved;
+    });
+  }
+}

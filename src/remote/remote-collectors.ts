@@ -1,0 +1,289 @@
+/**
+ * Collectors on other machines, as the learner has them: their rows come into its buffer, once each, and its weights go to them. Threads
+ * do it (remote-thread.ts), one for each stream; this opener starts them, replaces those that end, and tells how it goes.
+ */
+import { Worker } from 'node:worker_threads';
+import { ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
+import type { HeldPool } from '../collectors/pool-hold.ts';
+import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
+import { fromPlain } from '../plain-error.ts';
+import { Spans } from '../trace/spans.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import { checkSignal, orAborted } from '../wait/wait.ts';
+import { checkAddress } from './address.ts';
+import { enter } from './entered.ts';
+import { checkRun } from './keys.ts';
+import { layoutText } from './layout.ts';
+import { Marks } from './marks.ts';
+import { checkEndian } from './message.ts';
+import { checkPlain } from './plain.ts';
+import type { RemoteThreadIsTold, RemoteThreadSays, RemoteThreadTask } from './remote-thread.ts';
+import { type RemoteStatistics, Reports } from './reports.ts';
+import { checkResumed, savedRemote } from './resumed.ts';
+import { writeStatus } from './status.ts';
+
+export interface RemoteCollectorsOptions {
+  /** of a Redis or Valkey server, such as 'rediss://learner@broker:6380' */
+  readonly url: string;
+  /** its name on that server, which hosts name too: letters, digits, dots, dashes, underlines */
+  readonly run: string;
+  /** where rows are added, or steps */
+  readonly buffer: ReplayBuffer | TrajectoryBuffer;
+  /** what hosts get weights from; left out, their collectors act by none */
+  readonly mailbox?: WeightMailbox | undefined;
+  /** handed to every collector; as JSON has it */
+  readonly options?: unknown;
+  /** each host derives one of its own from it; 0 by default */
+  readonly seed?: number | undefined;
+  /** streams, with a thread each; 1 by default */
+  readonly shards?: number | undefined;
+  /** bytes of rows that all hosts together may have on the way; 256 MiB by default */
+  readonly transitBytes?: number | undefined;
+  /** ms between two versions that go out, at least; 200 by default */
+  readonly weightsEveryMs?: number | undefined;
+  /** rows that were acted by weights of more versions ago are counted and dropped; Infinity by default */
+  readonly maxVersionLag?: number | undefined;
+  /** plain text beyond this machine is refused without it */
+  readonly insecure?: boolean | undefined;
+  /** of the URL's user; default: HOTSLOT_REDIS_PASSWORD of the environment */
+  readonly password?: string | undefined;
+  /** certificates to trust, a file's path or PEM; default: the system's */
+  readonly ca?: string | undefined;
+  /** what Checkpoint.restore() gave as collectors */
+  readonly resume?: unknown;
+  /** ends opening, while the server is waited for: open() rejects with its reason */
+  readonly signal?: AbortSignal | undefined;
+  /** told while it waits for the server, in words */
+  readonly onWait?: ((words: string) => void) | undefined;
+}
+
+const OPTIONS = [
+  ...['url', 'run', 'buffer', 'mailbox', 'options', 'seed', 'shards', 'transitBytes', 'weightsEveryMs'],
+  ...['maxVersionLag', 'insecure', 'password', 'ca', 'resume', 'signal', 'onWait'],
+];
+/** A thread that ended is replaced, unless so many did within a minute. */
+const MOST_LOST = 5;
+const LOST_MS = 60_000;
+/** Stopped threads have this long to come to an end. */
+const STOP_MS = 5000;
+const STATUS_MS = 1000;
+
+/** The threads, for tests that end them; not exported from the package. */
+export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (Worker | null)[];
+
+export class RemoteCollectors implements AsyncDisposable {
+  readonly run: string;
+  /**
+   * Resolves when it was closed; rejects with what ended it: another learner that took the run, a server that refuses this one.
+   * Nobody has to look at it: a failure that is not handled ends the process like any unhandled rejection.
+   */
+  readonly done: Promise<void>;
+  readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
+  /** of each thread its own: only one may write them */
+  readonly #marks: readonly Marks[];
+  readonly #threads: (Worker | null)[] = [];
+  readonly #reports: Reports;
+  readonly #telling: NodeJS.Timeout;
+  readonly #onWait: (words: string) => void;
+  readonly #leave: () => void;
+  #epoch = 0;
+  #held = false;
+  /** threads that stand still for it */
+  readonly #still = new Set<Worker>();
+  #heard: (() => void) | null = null;
+  #closing: Promise<void> | null = null;
+  #stopping = false;
+  #failure: Error | null = null;
+  #lost: number[] = [];
+  #end!: () => void;
+  #fail!: (error: Error) => void;
+  #opened = false;
+
+  static {
+    remoteThreadsOf = (remote) => remote.#threads;
+  }
+
+  /**
+   * Takes the run and begins to receive. Resolves when hosts can join. Rejects with TypeError or RangeError for options;
+   * ERR_HOTSLOT_STATE_BUSY while another learner has the run; ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a
+   * certificate that are wrong, and where `@redis/client` is not installed.
+   */
+  static async open(options: RemoteCollectorsOptions): Promise<RemoteCollectors> {
+    checkKeys('RemoteCollectors.open', options, OPTIONS);
+    const remote = new RemoteCollectors(OURS, options);
+    try {
+      await orAborted(remote.#start(0), options.signal);
+      const others = Array.from({ length: remote.#task.shards - 1 }, (_, i) => remote.#start(i + 1));
+      await orAborted(Promise.all(others), options.signal);
+      remote.#opened = true;
+      return remote;
+    } catch (error) {
+      await remote.close();
+      throw error;
+    }
+  }
+
+  private constructor(key: unknown, given: RemoteCollectorsOptions) {
+    checkOurs(key, 'RemoteCollectors', 'RemoteCollectors.open()');
+    checkEndian();
+    const { url, buffer, mailbox, insecure, password, ca, options, maxVersionLag = Number.POSITIVE_INFINITY } = given;
+    const { signal, onWait = () => {} } = given;
+    checkSignal(signal);
+    if (typeof onWait !== 'function') throw typeError(`onWait must be a function, got ${shown(onWait)}`);
+    this.#onWait = onWait;
+    checkAddress({ url, insecure, password, ca });
+    this.run = checkRun(given.run);
+    if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
+      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+    if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
+      throw typeError(`mailbox must be a WeightMailbox, got ${shown(mailbox)}`);
+    if (maxVersionLag !== Number.POSITIVE_INFINITY) checkCount('maxVersionLag', maxVersionLag, 0);
+    const shards = checkCount('shards', given.shards ?? 1, 1, 64);
+    if (shards > 1 && buffer instanceof TrajectoryBuffer)
+      throw rangeError(`shards must be 1 where lanes are given to hosts, got ${shards}`);
+    const saved = checkResumed(given.resume);
+    this.#marks = Array.from({ length: shards }, (_, shard) =>
+      Marks.create(saved.filter(({ session }) => session % shards === shard)),
+    );
+    this.#task = {
+      address: { url, insecure, password, ca },
+      ...{ run: this.run, shards, maxVersionLag },
+      info: {
+        layout: layoutText(buffer),
+        weights: mailbox?.length ?? 0,
+        options: checkPlain(options),
+        seed: checkCount('seed', given.seed ?? 0, 0),
+        shards,
+      },
+      buffer: buffer.share() as RemoteThreadTask['buffer'],
+      mailbox: mailbox?.share() ?? null,
+      transitBytes: checkCount('transitBytes', given.transitBytes ?? 2 ** 28, 2 ** 16),
+      weightsEveryMs: checkCount('weightsEveryMs', given.weightsEveryMs ?? 200, 1),
+      spans: Array.from({ length: shards }, () => Spans.allocate()),
+    };
+    this.#reports = new Reports(shards);
+    this.done = new Promise((resolve, reject) => {
+      this.#end = resolve;
+      this.#fail = (error) => {
+        // A failure belongs to open() until that has resolved.
+        if (this.#opened) reject(error);
+        else resolve();
+      };
+    });
+    this.#telling = setInterval(() => this.#tellStatus(), STATUS_MS).unref();
+    const telling = { hold: () => this.#hold(), failure: () => this.#failure };
+    this.#leave = enter(this, this.#task, this.#reports, telling);
+  }
+
+  /** Sums over all hosts, as they told last, and what came in. */
+  statistics(): RemoteStatistics {
+    return this.#reports.statistics();
+  }
+
+  /** How those do whose rows come in, or what keeps them from coming, in words; null before that is known. */
+  waitingFor(): string | null {
+    return this.#reports.waitingFor();
+  }
+
+  /** Ends receiving; hosts wait for the next learner of the run. What they have not sent stays theirs. Twice is fine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stopping = true;
+    clearInterval(this.#telling);
+    this.#leave();
+    await Promise.all(
+      this.#threads.map(async (thread) => {
+        if (thread === null) return;
+        const ended = new Promise((resolve) => thread.once('exit', resolve));
+        tell(thread, 'stop');
+        const late = setTimeout(() => void thread.terminate(), STOP_MS);
+        await ended;
+        clearTimeout(late);
+      }),
+    );
+    if (this.#failure) this.#fail(this.#failure);
+    else this.#end();
+  }
+
+  /** Resolves when the thread receives. */
+  #start(shard: number): Promise<void> {
+    const { shared: marks } = this.#marks[shard] as Marks;
+    const task = { ...this.#task, shard, marks, epoch: this.#epoch, held: this.#held };
+    const thread = new Worker(new URL('./remote-thread.js', import.meta.url), {
+      ...{ workerData: task, name: `hotslot remote ${shard}`, execArgv: [] },
+    });
+    this.#threads[shard] = thread;
+    return new Promise((resolve, reject) => {
+      let failed: Error | null = null;
+      thread.on('message', (said: RemoteThreadSays) => {
+        if ('ready' in said) {
+          this.#epoch = said.ready;
+          resolve();
+        } else if ('waits' in said) this.#onWait(said.waits);
+        else if ('report' in said) this.#reports.take(shard, said.report);
+        else if ('held' in said) {
+          this.#still.add(thread);
+          this.#heard?.();
+        } else if ('failed' in said) failed = fromPlain(said.failed) as Error;
+      });
+      thread.on('error', (error) => {
+        failed = error as Error;
+      });
+      thread.once('exit', (code) => {
+        if (this.#threads[shard] === thread) this.#threads[shard] = null;
+        this.#reports.ended(shard);
+        const why = failed ?? unavailableError(`the thread ended with ${code}`, 'ERR_HOTSLOT_THREAD_LOST');
+        reject(why);
+        this.#heard?.();
+        if (this.#opened && !this.#stopping) this.#over(shard, failed, why);
+      });
+    });
+  }
+
+  /** A thread ended by itself: what it said ends everything; one that was ended by force is replaced. */
+  #over(shard: number, failed: Error | null, why: Error): void {
+    const now = performance.now();
+    this.#lost = [...this.#lost.filter((at) => now - at < LOST_MS), now];
+    if (failed === null && this.#lost.length <= MOST_LOST) {
+      this.#start(shard).catch(() => {}); // its own end tells
+      return;
+    }
+    this.#failure ??= why;
+    this.close();
+  }
+
+  /** For checkpoints: no row comes in until release(). */
+  async #hold(): Promise<HeldPool> {
+    if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    this.#held = true;
+    const asked = this.#threads.filter((thread) => thread !== null);
+    for (const thread of asked) tell(thread, 'hold');
+    while (asked.some((thread) => this.#threads.includes(thread) && !this.#still.has(thread)))
+      await new Promise<void>((resolve) => {
+        this.#heard = resolve;
+      });
+    const release = () => {
+      this.#held = false;
+      this.#still.clear();
+      for (const thread of this.#threads) if (thread) tell(thread, 'release');
+    };
+    return { state: savedRemote(this.#marks), late: [], release };
+  }
+
+  #tellStatus(): void {
+    const [first] = this.#threads;
+    if (!first || this.#epoch === 0) return;
+    tell(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
+  }
+}
+
+const tell = (thread: Worker, told: RemoteThreadIsTold) => thread.postMessage(told);

@@ -1,0 +1,145 @@
+/**
+ * Replies of Redis and Valkey (RESP2), as their bytes come: a reply may be cut anywhere. Bulk bytes are copied once, to where they
+ * stay. Nothing off the wire is trusted: lengths have limits, and room is made for bytes that came, not for those that are announced.
+ */
+
+/** A refusal, in the server's words. */
+export class Refused {
+  readonly message: string;
+  constructor(message: string) {
+    this.message = message;
+  }
+}
+export type Reply = string | number | null | Uint8Array | Refused | Reply[];
+
+/** The protocol's own limits, of a value's bytes and of values in one call. */
+const MOST_BYTES = 512 * 2 ** 20;
+const MOST_VALUES = 2 ** 20;
+const MOST_LINE = 2 ** 16;
+/** The deepest that is read has five. */
+const MOST_DEPTH = 8;
+/** Made at once for bytes that were announced; more when they come. */
+const FIRST_ROOM = 2 ** 20;
+
+interface Level {
+  readonly values: Reply[];
+  left: number;
+}
+
+export interface ParserOptions {
+  /** How deep the value stands, and behind how many others there: room for its bytes, of any length, or null for new room. */
+  readonly room: (depth: number, index: number) => Uint8Array | null;
+  /** what room became, when it was too small */
+  readonly grown: (before: Uint8Array, after: Uint8Array) => void;
+  readonly done: (reply: Reply) => void;
+}
+
+export class ReplyParser {
+  readonly #given: ParserOptions;
+  readonly #levels: Level[] = [];
+  #line = '';
+  /** the value whose bytes come, and how many are still to come; its line ends behind them */
+  #room: Uint8Array = new Uint8Array();
+  #length = 0;
+  #left = 0;
+  #inBulk = false;
+
+  constructor(given: ParserOptions) {
+    this.#given = given;
+  }
+
+  /** Takes what came; keeps none of it. Throws for what is no reply: the rest makes no sense then. */
+  feed(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#left > 0) {
+        at = this.#fill(chunk, at);
+        continue;
+      }
+      const end = chunk.indexOf(10, at);
+      this.#line += chunk.toString('latin1', at, end < 0 ? chunk.length : end);
+      if (this.#line.length > MOST_LINE) throw new Error(`a line of more than ${MOST_LINE} bytes`);
+      if (end < 0) return;
+      at = end + 1;
+      const line = this.#line;
+      this.#line = '';
+      if (!line.endsWith('\r')) throw new Error('a line that does not end as lines do');
+      this.#begin(line.slice(0, -1));
+    }
+  }
+
+  #fill(chunk: Buffer, at: number): number {
+    const some = Math.min(this.#left, chunk.length - at);
+    const from = this.#length - this.#left;
+    if (from + some > this.#room.length) this.#grow(from, from + some);
+    this.#room.set(chunk.subarray(at, at + some), from);
+    this.#left -= some;
+    return at + some;
+  }
+
+  #grow(used: number, needed: number): void {
+    const room = new Uint8Array(Math.max(needed, 2 * this.#room.length, FIRST_ROOM));
+    room.set(this.#room.subarray(0, used));
+    this.#given.grown(this.#room, room);
+    this.#room = room;
+  }
+
+  #begin(line: string): void {
+    if (this.#inBulk) {
+      if (line !== '') throw new Error('a value that is longer than was announced');
+      this.#inBulk = false;
+      // A view of its own: who holds an earlier one sees that this is another.
+      this.#value(this.#room.subarray(0, this.#length));
+      return;
+    }
+    const rest = line.slice(1);
+    if (line[0] === '$') this.#bulk(rest);
+    else if (line[0] === '*') this.#array(rest);
+    else if (line[0] === ':') this.#value(whole(rest, Number.MAX_SAFE_INTEGER));
+    else if (line[0] === '+') this.#value(rest);
+    else if (line[0] === '-') this.#value(new Refused(rest));
+    else throw new Error('bytes that begin no reply');
+  }
+
+  #bulk(text: string): void {
+    if (text === '-1') {
+      this.#value(null);
+      return;
+    }
+    const length = whole(text, MOST_BYTES);
+    const level = this.#levels.at(-1);
+    const room = this.#given.room(this.#levels.length, level?.values.length ?? 0);
+    this.#length = length;
+    this.#left = length;
+    this.#inBulk = true;
+    this.#room = room ?? new Uint8Array(Math.min(length, FIRST_ROOM));
+  }
+
+  #array(text: string): void {
+    const left = text === '-1' ? -1 : whole(text, MOST_VALUES);
+    if (left <= 0) this.#value(left < 0 ? null : []);
+    else if (this.#levels.length < MOST_DEPTH) this.#levels.push({ values: [], left });
+    else throw new Error(`more than ${MOST_DEPTH} arrays in each other`);
+  }
+
+  #value(given: Reply): void {
+    let value = given;
+    for (;;) {
+      const level = this.#levels.at(-1);
+      if (level === undefined) {
+        this.#given.done(value);
+        return;
+      }
+      level.values.push(value);
+      level.left--;
+      if (level.left > 0) return;
+      this.#levels.pop();
+      value = level.values;
+    }
+  }
+}
+
+function whole(text: string, most: number): number {
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value <= most)) throw new Error(`a length or number of '${text.slice(0, 40)}'`);
+  return value;
+}

@@ -1,0 +1,194 @@
+/**
+ * The connection that messages are read by, without a client: their bytes go from the socket to memory that is used again and again, so
+ * that a hundred megabytes a second leave nothing to be collected. It never connects again.
+ */
+import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
+import { connect as connectSecured } from 'node:tls';
+import type { Address } from './address.ts';
+import { type Entry, LinkError } from './link.ts';
+import { clientName, refusalOf, within } from './redis-connection.ts';
+import { explain, isFinal, type Refusal } from './redis-refusal.ts';
+import { Refused, type Reply, ReplyParser } from './reply-parser.ts';
+
+export interface ReaderOptions {
+  readonly address: Address;
+  readonly name: string;
+  readonly silenceMs: number;
+}
+
+const CHUNK_BYTES = 2 ** 18;
+/** Rooms that wait for messages. */
+const MOST_ROOMS = 8;
+/** Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's name. */
+const DEPTH = 5;
+const INDEX = 1;
+
+interface Waiting {
+  resolve(reply: Reply): void;
+  reject(error: LinkError | Error): void;
+}
+
+const ascii = (reply: Reply | undefined) => (reply instanceof Uint8Array ? Buffer.from(reply).toString('latin1') : '');
+const nothing = new Uint8Array();
+
+export class ReplyReader {
+  /** resolves with why it ended */
+  readonly ended: Promise<LinkError>;
+  readonly #options: ReaderOptions;
+  readonly #socket: Socket;
+  readonly #parser: ReplyParser;
+  readonly #waiting: Waiting[] = [];
+  #told!: (cause: LinkError) => void;
+  #cause: LinkError | null = null;
+  /** why there is no connection, before it is one */
+  #failed: Error | null = null;
+  /** Rooms without a message; those of the reply that comes; and those of replies that somebody reads. */
+  readonly #free: Uint8Array[] = [];
+  #filled: Uint8Array[] = [];
+  #lent: Uint8Array[] = [];
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.ended = new Promise((resolve) => {
+      this.#told = resolve;
+    });
+    this.#parser = new ReplyParser({
+      room: (depth, index) => {
+        if (depth !== DEPTH || index !== INDEX) return null;
+        const room = this.#free.pop() ?? nothing;
+        this.#filled.push(room);
+        return room;
+      },
+      grown: (before, after) => {
+        const at = this.#filled.lastIndexOf(before);
+        if (at >= 0) this.#filled[at] = after;
+      },
+      done: (reply) => this.#take(reply),
+    });
+    this.#socket = this.#connected();
+    this.#socket.setNoDelay(true);
+    this.#socket.setKeepAlive(true, options.silenceMs);
+    this.#socket.on('error', (error) => {
+      this.#failed ??= error;
+    });
+    this.#socket.once('close', () => this.end(this.#lost()));
+  }
+
+  #connected(): Socket {
+    const { tls, ca, host, port, path } = this.#options.address;
+    const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    const onread: OnReadOpts = {
+      buffer,
+      callback: (length) => {
+        this.#feed(buffer.subarray(0, length));
+        return true;
+      },
+    };
+    if (!tls) return connectPlain(path === '' ? { host, port, onread } : { path, onread });
+    // The types do not know that TLS takes `onread` too.
+    const secured = { host, port, minVersion: 'TLSv1.2', rejectUnauthorized: true, onread } as const;
+    return connectSecured({ ...secured, ...(ca !== undefined && { ca }) });
+  }
+
+  /** Rejects as RedisConnection.open() does. */
+  async open(): Promise<void> {
+    const { silenceMs, address, name } = this.#options;
+    const password = address.password();
+    const user = password === undefined ? [] : ['AUTH', address.username ?? 'default', password];
+    try {
+      const late = () => this.end(new LinkError('lost', `${address.shown} did not answer within ${silenceMs} ms`));
+      const calls = [
+        this.#send(['HELLO', '2', ...user, 'SETNAME', clientName(name)]),
+        ...(address.database === 0 ? [] : [this.#send(['SELECT', `${address.database}`])]),
+      ];
+      for (const reply of await within(silenceMs, Promise.all(calls), late))
+        if (reply instanceof Refused) throw explain(new Error(reply.message), true, address);
+    } catch (error) {
+      const refusal: Refusal = explain(this.#failed ?? (error as Error), false, address);
+      this.end(isFinal(refusal) ? new LinkError('lost', refusal.message) : refusal);
+      throw refusal;
+    }
+  }
+
+  /**
+   * Messages that XREAD of `args` brings, which the server may wait for. Their bytes are the caller's until it reads again. Ends the
+   * connection unless the reply is there within `ms`.
+   */
+  async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
+    for (const room of this.#lent) if (this.#free.length < MOST_ROOMS) this.#free.push(room);
+    this.#lent = [];
+    const { address } = this.#options;
+    const silent = `${address.shown} has been silent for ${Math.round(ms)} ms`;
+    const reply = await within(ms, this.#send(args), () => this.end(new LinkError('lost', silent)));
+    if (reply instanceof Refused) {
+      const refused = refusalOf(reply.message, 'XREAD', address);
+      if (refused.how === 'lost') this.end(refused);
+      throw refused;
+    }
+    return this.#entries(reply);
+  }
+
+  /** What is under way is lost. Only the first cause counts. */
+  end(cause: LinkError): void {
+    if (this.#cause !== null) return;
+    this.#cause = cause;
+    this.#socket.destroy();
+    for (const { reject } of this.#waiting.splice(0)) reject(cause);
+    this.#told(cause);
+  }
+
+  #send(args: readonly string[]): Promise<Reply> {
+    if (this.#cause !== null) return Promise.reject(this.#cause);
+    const told = args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`);
+    this.#socket.write(`*${args.length}\r\n${told.join('')}`);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+    });
+  }
+
+  #feed(chunk: Buffer): void {
+    if (this.#cause !== null) return;
+    try {
+      this.#parser.feed(chunk);
+    } catch (error) {
+      this.#odd((error as Error).message);
+    }
+  }
+
+  #take(reply: Reply): void {
+    this.#lent.push(...this.#filled);
+    this.#filled = [];
+    const waiting = this.#waiting.shift();
+    if (waiting === undefined) this.#odd('a reply to nothing');
+    else waiting.resolve(reply);
+  }
+
+  #odd(what: string): LinkError {
+    const error = new LinkError('lost', `${this.#options.address.shown} sends ${what}`);
+    this.end(error);
+    return error;
+  }
+
+  /** Of one stream, or null: none came. */
+  #entries(reply: Reply): Entry[] {
+    if (reply === null) return [];
+    const stream = Array.isArray(reply) && reply.length === 1 ? reply[0] : null;
+    const entries = Array.isArray(stream) ? stream[1] : null;
+    if (!Array.isArray(entries)) throw this.#odd('a reply that is no stream’s');
+    return entries.map((entry) => {
+      const [id, fields] = Array.isArray(entry) ? entry : [];
+      const text = ascii(id);
+      if (!/^\d{1,20}-\d{1,20}$/.test(text)) throw this.#odd('a message of no number');
+      const bytes = Array.isArray(fields) ? fields[INDEX] : null;
+      // What is no message of ours is judged by who takes it.
+      return { id: text, bytes: bytes instanceof Uint8Array ? bytes : nothing };
+    });
+  }
+
+  #lost(): LinkError {
+    const { shown } = this.#options.address;
+    if (this.#failed === null) return new LinkError('lost', `${shown} is lost: it closed the connection`);
+    const { code, message } = this.#failed as { code?: string; message: string };
+    return new LinkError('lost', `${shown} is lost: ${message || code}`, this.#failed);
+  }
+}

@@ -1,0 +1,132 @@
+/** What the learner's threads report, put together: for callers, for the status that others read, and in words. */
+import type { CollectorStatistics } from '../collectors/statistics.ts';
+import type { RemoteReport } from './remote-thread.ts';
+import type { RemoteSpread, RemoteStatus } from './status.ts';
+
+/** What collectors on other machines count, and how their rows come in. */
+export interface RemoteStatistics extends CollectorStatistics, Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {
+  /** that are there, and that have not been heard of for ten seconds */
+  hosts: number;
+  silent: number;
+  /** whether the server is */
+  connected: boolean;
+}
+
+/** Rates are of so long. */
+const RATE_MS = 2000;
+
+interface Moment {
+  readonly at: number;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly gatedMs: number;
+}
+
+export class Reports {
+  readonly #of: (RemoteReport | null)[];
+  /** counted by threads that ended */
+  readonly #before: RemoteReport['counts'][] = [];
+  readonly #moments: Moment[] = [];
+  readonly #since = performance.now();
+
+  constructor(shards: number) {
+    this.#of = Array.from({ length: shards }, () => null);
+  }
+
+  /** Its thread ended: another one counts from nothing. */
+  ended(shard: number): void {
+    const last = this.#of[shard];
+    if (last) this.#before.push(last.counts);
+    this.#of[shard] = null;
+  }
+
+  take(shard: number, report: RemoteReport): void {
+    this.#of[shard] = report;
+    const now = performance.now();
+    const { rows, bytes } = this.#counts();
+    const gatedMs = this.#sum((each) => each.gatedMs);
+    this.#moments.push({ at: now, rows, bytes, gatedMs });
+    while (this.#moments.length > 2 && now - (this.#moments[0] as Moment).at > RATE_MS) this.#moments.shift();
+  }
+
+  statistics(): RemoteStatistics {
+    const { hosts, time: _time, epoch: _epoch, run: _run, ...told } = this.status('', 0);
+    const sum = (of: (sums: RemoteReport['sums']) => number) => this.#sum(({ sums }) => of(sums));
+    const recent = sum(({ recent: some }) => some);
+    const oldest = Math.min(...this.#all().map(({ sums }) => sums.version));
+    return {
+      ...told,
+      ...{ steps: sum(({ steps }) => steps), episodes: sum(({ episodes }) => episodes) },
+      meanReturn: recent > 0 ? sum(({ returns }) => returns) / recent : Number.NaN,
+      ...{ recent, waits: sum(({ waits }) => waits), version: Number.isFinite(oldest) ? oldest : 0 },
+      hosts: hosts.filter(({ state }) => state === 'live').length,
+      silent: hosts.filter(({ state }) => state === 'silent').length,
+      connected: this.connected,
+    };
+  }
+
+  get connected(): boolean {
+    const all = this.#all();
+    return all.length > 0 && all.every(({ connected }) => connected);
+  }
+
+  waitingFor(): string | null {
+    const all = this.#all();
+    if (all.length === 0) return null;
+    if (!all.every(({ connected }) => connected)) return 'rows: the server of the collector hosts is not there';
+    const hosts = all.flatMap((report) => report.hosts).filter(({ state }) => state === 'live' || state === 'silent');
+    if (hosts.length === 0) return 'rows: no collector host has come yet';
+    const silent = hosts.filter(({ state }) => state === 'silent');
+    const longest = Math.max(0, ...silent.map(({ silentMs }) => silentMs));
+    const many = hosts.length === 1 ? '1 host' : `${hosts.length} hosts`;
+    return `rows: ${many}${silent.length > 0 ? `, ${silent.length} silent for ${Math.round(longest / 1000)} s` : ''}`;
+  }
+
+  status(run: string, epoch: number): RemoteStatus {
+    const counts = this.#counts();
+    const [first, last] = [this.#moments[0], this.#moments.at(-1)];
+    const ms = first && last ? Math.max(1, last.at - first.at) : Math.max(1, performance.now() - this.#since);
+    const rate = (of: (moment: Moment) => number) => (first && last ? (of(last) - of(first)) / ms : 0);
+    const all = this.#all();
+    return {
+      ...{ time: Date.now(), epoch, run, rows: counts.rows },
+      rowsPerSecond: Math.max(0, 1000 * rate(({ rows }) => rows)),
+      bytesPerSecond: Math.max(0, 1000 * rate(({ bytes }) => bytes)),
+      ...{ duplicates: counts.duplicates, gaps: counts.gaps, stale: counts.stale },
+      ...{ refused: counts.refused, lost: counts.lost },
+      lag: spreadOf(all.map(({ lags }) => lags)),
+      gated: Math.min(
+        1,
+        Math.max(
+          0,
+          rate(({ gatedMs }) => gatedMs),
+        ),
+      ),
+      windowFull: all.length > 0 ? this.#sum(({ sums }) => sums.full) / all.length : 0,
+      versionLag: spreadOf(all.map(({ behind }) => behind)),
+      streamBytes: this.#sum(({ sums }) => sums.underWay),
+      hosts: all.flatMap(({ hosts }) => hosts),
+    };
+  }
+
+  #all(): RemoteReport[] {
+    return this.#of.filter((report) => report !== null);
+  }
+  #sum(of: (report: RemoteReport) => number): number {
+    return this.#all().reduce((sum, report) => sum + of(report), 0);
+  }
+  #counts() {
+    const of = (name: keyof RemoteReport['counts']) =>
+      this.#before.reduce((sum, counts) => sum + counts[name], 0) + this.#sum(({ counts }) => counts[name]);
+    return {
+      ...{ rows: of('rows'), bytes: of('bytes'), duplicates: of('duplicates'), gaps: of('gaps') },
+      ...{ stale: of('stale'), refused: of('refused'), lost: of('lost') },
+    };
+  }
+}
+
+function spreadOf(all: readonly Float64Array[]): RemoteSpread {
+  const sorted = Float64Array.from(all.flatMap((each) => [...each])).sort();
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
+  return { p50: at(0.5), p99: at(0.99) };
+}

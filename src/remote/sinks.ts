@@ -1,0 +1,132 @@
+/** Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with a session for ever. */
+import { insideOfLimiter } from '../buffer/rate-limiter.ts';
+import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
+import { endsEpisode, rowBytesOf } from '../trajectories/packed-rows.ts';
+import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
+import type { Bell } from '../wait/bell.ts';
+import type { Session, Sink } from './ingest.ts';
+
+/** A sink, and the bell that is rung when its limiter may let more in. */
+export interface OpenSink extends Sink {
+  /** null where no limiter gates */
+  readonly bell: Bell | null;
+  close(): void;
+}
+
+/** So many rows at a time, for other writers' sake: a writer waits for the one before it. */
+const MOST_BYTES = 2 ** 20;
+
+const nothing = new Uint8Array();
+
+export function sinkOf(shared: SharedReplayBuffer | SharedTrajectoryBuffer): OpenSink {
+  return shared.kind === 'hotslot.ReplayBuffer' ? rowsSink(shared) : stepsSink(shared);
+}
+
+function rowsSink(shared: SharedReplayBuffer): OpenSink {
+  const buffer = ReplayBuffer.attach(shared);
+  const { rowBytes, capacity } = buffer;
+  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const gated = buffer.limiter?.gateAdd ? limiter : null;
+  const bell = gated?.bells.claim() ?? null;
+  const most = Math.max(1, Math.min(capacity, Math.floor(MOST_BYTES / rowBytes)));
+  return {
+    rowBytes,
+    bell,
+    admit: () => ({ firstLane: 0 }),
+    open: () => null,
+    add({ mark }, bytes, rows) {
+      const some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
+      const before = mark.value;
+      mark.value = before + some;
+      let added = 0;
+      try {
+        added = buffer.addPacked(bytes.subarray(0, some * rowBytes), some, mark);
+      } finally {
+        mark.value = before + added;
+      }
+      return added;
+    },
+    skip({ mark }, to) {
+      mark.value = to;
+      buffer.addPacked(nothing, 0, mark);
+    },
+    end: () => {},
+    close() {
+      if (bell) gated?.bells.release(bell);
+      buffer.close();
+    },
+  };
+}
+
+/** Each session has lanes of its own, from its first message to its last one. */
+function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
+  const buffer = TrajectoryBuffer.attach(shared);
+  const rowBytes = rowBytesOf(buffer.layout);
+  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const gated = buffer.limiter?.gateAdd ? limiter : null;
+  const bell = gated?.bells.claim() ?? null;
+  const most = Math.max(2, Math.floor(MOST_BYTES / rowBytes));
+  const writers = new Map<number, TrajectoryWriter>();
+  const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
+  return {
+    rowBytes,
+    bell,
+    admit(lanes) {
+      if (lanes === 0) return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
+      const taken = [...writers.values()].sort((one, other) => one.firstLane - other.firstLane);
+      let firstLane = 0;
+      for (const writer of taken) {
+        if (writer.firstLane - firstLane >= lanes) break;
+        firstLane = writer.firstLane + writer.lanes;
+      }
+      if (firstLane + lanes <= buffer.lanes) return { firstLane };
+      const free = buffer.lanes - taken.reduce((sum, writer) => sum + writer.lanes, 0);
+      return {
+        refused: `it asks for ${lanes} lanes side by side, and of the learner’s ${buffer.lanes} are ${free} free`,
+      };
+    },
+    open(session, resume) {
+      const { firstLane, lanes, line } = session;
+      try {
+        writers.set(line, buffer.writer({ firstLane, lanes, resume }) as TrajectoryWriter);
+        return null;
+      } catch (error) {
+        return `its lanes cannot be had: ${(error as Error).message}`;
+      }
+    },
+    add(session, bytes, rows) {
+      const { mark } = session;
+      let some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
+      // What was seen behind an ending step goes with it.
+      if (some < rows && endsEpisode(bytes, rowBytes, some - 1)) some++;
+      const before = mark.value;
+      mark.value = before + some;
+      let added = 0;
+      try {
+        added = writerOf(session).addPacked(bytes.subarray(0, some * rowBytes), some, mark);
+        return added;
+      } catch (error) {
+        if ('row' in (error as object)) return (error as Error).message;
+        throw error;
+      } finally {
+        mark.value = before + added;
+      }
+    },
+    skip(session, to) {
+      // What comes behind the gap does not go on with what was before it.
+      writerOf(session).cutEpisodes();
+      session.mark.value = to;
+      writerOf(session).addPacked(nothing, 0, session.mark);
+    },
+    end({ line }) {
+      writers.get(line)?.close();
+      writers.delete(line);
+    },
+    close() {
+      for (const writer of writers.values()) writer.close();
+      if (bell) gated?.bells.release(bell);
+      buffer.close();
+    },
+  };
+}

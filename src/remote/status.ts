@@ -1,0 +1,147 @@
+/**
+ * What a learner says of its collector hosts, for whoever looks from outside: JSON at the run's key `status`. It comes off the wire,
+ * and parts of it came from hosts before: whoever reads it believes in no length and no type, and in no text that a terminal obeys.
+ */
+import { shown } from '../checks.ts';
+import { rangeError } from '../errors.ts';
+
+/** The middle and the high end of what was measured; null where nothing was. */
+export interface RemoteSpread {
+  readonly p50: number | null;
+  readonly p99: number | null;
+}
+
+const STATES = ['live', 'silent', 'ended', 'refused', 'failed'] as const;
+export type RemoteHostState = (typeof STATES)[number];
+
+/** A collector host, as the learner knows it. */
+export interface RemoteHostStatus {
+  readonly session: number;
+  readonly host: string;
+  readonly pid: number;
+  /** when its first message came, ms since 1970 by the learner's clock */
+  readonly since: number;
+  readonly workers: number;
+  readonly steps: number;
+  readonly episodes: number;
+  /** of its latest episodes; null before the first has ended */
+  readonly meanReturn: number | null;
+  /** of the weights that its newest rows were acted by */
+  readonly version: number;
+  /** rows of it that are in the buffer */
+  readonly rows: number;
+  /** rows that it has collected and not sent yet */
+  readonly waiting: number;
+  /** since it was heard of last */
+  readonly silentMs: number;
+  readonly state: RemoteHostState;
+  /** why it was refused or failed; '' otherwise */
+  readonly why: string;
+}
+
+/** A run's collection, at one moment. */
+export interface RemoteStatus {
+  /** ms since 1970, by the learner's clock */
+  readonly time: number;
+  readonly epoch: number;
+  readonly run: string;
+  readonly rows: number;
+  readonly rowsPerSecond: number;
+  readonly bytesPerSecond: number;
+  /** rows that came twice and were taken once */
+  readonly duplicates: number;
+  /** how often rows were missing and were asked for */
+  readonly gaps: number;
+  /** rows dropped because they were acted by weights that are too old */
+  readonly stale: number;
+  /** messages that were none of this run */
+  readonly refused: number;
+  /** rows that no host has any more */
+  readonly lost: number;
+  /** ms from sending to the buffer */
+  readonly lag: RemoteSpread;
+  /** share of the time that the learner's limiter held rows back, 0 to 1 */
+  readonly gated: number;
+  /** share of the time that hosts had a full window, 0 to 1 */
+  readonly windowFull: number;
+  /** how many versions the rows' weights are behind */
+  readonly versionLag: RemoteSpread;
+  /** that hosts have sent and that are not acknowledged: on the server, or waiting for the limiter */
+  readonly streamBytes: number;
+  readonly hosts: readonly RemoteHostStatus[];
+}
+
+/** No learner has more sessions, and no status needs more bytes. */
+const MOST_HOSTS = 65_536;
+const MOST_BYTES = 32 * 2 ** 20;
+const MOST_LETTERS = 1000;
+
+export const writeStatus = (status: RemoteStatus): Uint8Array => new TextEncoder().encode(JSON.stringify(status));
+
+/** Throws RangeError for what is no status. */
+export function readStatus(bytes: Uint8Array): RemoteStatus {
+  if (bytes.length > MOST_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
+  let found: unknown;
+  try {
+    found = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    throw wrong('it is no JSON');
+  }
+  const { number, text, from } = reader(found, '');
+  const spread = (name: string): RemoteSpread => {
+    const part = reader(from(name), `${name}.`);
+    return { p50: part.numberOrNull('p50'), p99: part.numberOrNull('p99') };
+  };
+  const hosts = from('hosts');
+  if (!Array.isArray(hosts) || hosts.length > MOST_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
+  return {
+    ...{ time: number('time'), epoch: number('epoch'), run: text('run') },
+    ...{ rows: number('rows'), rowsPerSecond: number('rowsPerSecond'), bytesPerSecond: number('bytesPerSecond') },
+    ...{ duplicates: number('duplicates'), gaps: number('gaps'), stale: number('stale') },
+    ...{ refused: number('refused'), lost: number('lost') },
+    ...{ lag: spread('lag'), gated: number('gated', 1), windowFull: number('windowFull', 1) },
+    ...{ versionLag: spread('versionLag'), streamBytes: number('streamBytes') },
+    hosts: hosts.map(readHost),
+  };
+}
+
+function readHost(found: unknown, at: number): RemoteHostStatus {
+  const { number, numberOrNull, text, from } = reader(found, `hosts[${at}].`);
+  const state = STATES.find((each) => each === from('state'));
+  if (state === undefined) throw wrong(`hosts[${at}].state is ${shown(from('state'))}`);
+  return {
+    ...{ session: number('session'), host: text('host'), pid: number('pid'), since: number('since') },
+    ...{ workers: number('workers'), steps: number('steps'), episodes: number('episodes') },
+    // A return may be below zero.
+    ...{ meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY), version: number('version') },
+    ...{ rows: number('rows'), waiting: number('waiting'), silentMs: number('silentMs') },
+    ...{ state, why: text('why') },
+  };
+}
+
+/** Takes numbers and texts out of what may be anything; `path` names them in errors. */
+export function reader(found: unknown, path: string) {
+  if (typeof found !== 'object' || found === null || Array.isArray(found))
+    throw wrong(`${path === '' ? 'it' : path.slice(0, -1)} is ${shown(found)}`);
+  const from = (name: string): unknown =>
+    Object.hasOwn(found, name) ? (found as Record<string, unknown>)[name] : undefined;
+  const number = (name: string, most = Number.MAX_VALUE, least = 0): number => {
+    const value = from(name);
+    if (typeof value !== 'number' || !(value >= least && value <= most))
+      throw wrong(`${path}${name} is ${shown(value)}`);
+    return value;
+  };
+  const numberOrNull = (name: string, least = 0) =>
+    from(name) === null ? null : number(name, Number.MAX_VALUE, least);
+  const text = (name: string): string => {
+    const value = from(name);
+    if (typeof value !== 'string' || value.length > MOST_LETTERS) throw wrong(`${path}${name} is ${shown(value)}`);
+    return plain(value);
+  };
+  return { from, number, numberOrNull, text };
+}
+
+/** Without letters that a terminal takes for orders: a host may call itself anything. */
+const plain = (text: string) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, '?');
+
+const wrong = (how: string) => rangeError(`this is no learner's status: ${how}`);

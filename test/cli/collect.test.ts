@@ -1,0 +1,180 @@
+/** `hotslot collect` as a user runs it: a host of its own process for a learner that this one is. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { expect } from 'chai';
+import { RateLimiter } from '../../src/buffer/rate-limiter.ts';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { RemoteCollectors } from '../../src/remote/index.ts';
+import { freePort, needServer, startServer, type TestServer } from '../remote/server.ts';
+import { itAll } from '../rig/setting.ts';
+import { type RunOptions, run } from './run-command.ts';
+
+const collect = (args: readonly string[], options: RunOptions = {}) =>
+  run('src/cli/main.js', ['collect', ...args], options);
+
+/** Counts, and brings four numbers at a time, 2000 in all. */
+const MODULE = `let next = 0;
+export default ({ options, report }) => ({
+  collect() {
+    if (options.failAt === next) throw new Error('the simulator is gone');
+    if (next === 2000) return new Promise((resolve) => setTimeout(resolve, 20, null));
+    report.steps(4);
+    report.episode(next, 4);
+    const from = next;
+    next += 4;
+    return { number: Float64Array.from({ length: 4 * 64 }, (_, i) => from + (i >> 6)) };
+  },
+});
+`;
+
+describe('cli/collect', function () {
+  this.timeout(30_000);
+  let folder: string;
+  let entry: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'hotslot-collect-'));
+    entry = relative(process.cwd(), join(folder, 'collector.mjs'));
+    writeFileSync(entry, MODULE);
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('wrong usage is a sentence and exit code 2', async () => {
+    const given = ['--url', 'redis://127.0.0.1:1', '--run', 'x'];
+    for (const [args, sentence] of [
+      [given, 'collect takes a --entry'],
+      [[...given, '--entry', 'c.mjs', '--workers', '0'], "--workers must be a whole number from 1 to 64, got '0'"],
+      [[...given, '--entry', 'c.mjs', '--lanes', 'two'], "--lanes must be a whole number from 1 to 65536, got 'two'"],
+    ] as const) {
+      const { code, stdout, stderr } = await collect(args);
+      expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${sentence}; hotslot --help says more\n`]);
+    }
+  });
+
+  it('a module that is not there, and a network without TLS, are a sentence each', async () => {
+    const missing = await collect(['--url', 'redis://127.0.0.1:1', '--run', 'x', '--entry', join(folder, 'none.mjs')]);
+    expect(missing.code).to.equal(1);
+    expect(missing.stderr).to.equal(
+      `hotslot: --entry must be a collector's module, and there is no file ${join(folder, 'none.mjs')}\n`,
+    );
+    const plain = await collect(['--url', 'redis://192.0.2.1', '--run', 'x', '--entry', entry]);
+    expect(plain.code).to.equal(1);
+    expect(plain.stderr).to.match(/^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+  });
+
+  it('says that it waits for a server; Ctrl-C ends it', async function () {
+    needServer(this);
+    const args = ['--url', `redis://127.0.0.1:${await freePort()}`, '--run', 'x', '--entry', entry];
+    const { code, lines, stderr } = await collect(args, { interruptAt: /waits: / });
+    expect([code, stderr]).to.deep.equal([130, '']);
+    expect(lines).to.have.length(1);
+    expect(lines[0]).to.match(/^waits: redis:\/\/127\.0\.0\.1:\d+ cannot be reached: connect ECONNREFUSED/);
+  });
+
+  describe('with a server', () => {
+    let server: TestServer;
+    before(async function () {
+      needServer(this);
+      server = await startServer();
+    });
+    after(() => server?.stop());
+
+    /** A learner that lets so many rows in. */
+    async function learner(name: string, options: object, room: number) {
+      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: room, gateAdd: true });
+      const fields = { number: { dtype: 'float64', shape: [64] } } as const;
+      const buffer = ReplayBuffer.create({ capacity: 10_000, fields, limiter });
+      // Less than a message of 510 rows: one is on the way, and what the learner does not take keeps the host from sending.
+      const transitBytes = 2 ** 16;
+      const remote = await RemoteCollectors.open({
+        url: server.url,
+        run: name,
+        buffer: buffer as never,
+        options,
+        transitBytes,
+      });
+      const close = async () => {
+        await remote.close();
+        buffer.close();
+      };
+      return { buffer, limiter, close };
+    }
+    const args = (name: string, ...more: string[]) => [
+      ...['--url', server.url, '--run', name, '--entry', entry, '--json', ...more],
+    ];
+
+    it('says what it waits for, and at Ctrl-C what came of it, when what is left has gone out', async () => {
+      let interrupted = false;
+      const { buffer, limiter, close } = await learner('one', {}, 1000);
+      try {
+        const ran = collect(args('one', '--name', 'box'), {
+          interruptAt: /"progress"/,
+          onStdout(stdout) {
+            // It had to wait first; what is left goes out when it is ended.
+            if (!interrupted && stdout.includes('"progress"')) limiter.countSamples(1000);
+            interrupted ||= stdout.includes('"progress"');
+          },
+        });
+        const { code, lines, stderr } = await ran;
+        expect([code, stderr]).to.deep.equal([130, '']);
+        const [joined, progress, ...rest] = lines.map((line) => JSON.parse(line));
+        expect(joined).to.deep.equal({ event: 'joined', run: 'one', server: server.url, workers: 1 });
+        expect(progress).to.include({
+          ...{ event: 'progress', waitingFor: 'the learner takes no more rows for now' },
+          ...{ acknowledged: 510, steps: 2000 },
+        });
+        expect(rest).to.have.length(1);
+        expect(rest[0]).to.include({ event: 'ended', steps: 2000, sent: 2000, acknowledged: 2000, waiting: 0 });
+        expect(buffer.size).to.equal(2000);
+      } finally {
+        await close();
+      }
+    });
+
+    itAll('a learner that has gone is waited for, in words', async () => {
+      const { close } = await learner('gone', {}, 100);
+      let closing: Promise<void> | null = null;
+      try {
+        const { code, lines } = await collect(args('gone'), {
+          interruptAt: /the learner of this run is not there/,
+          onStdout(stdout) {
+            if (stdout.includes('"joined"')) closing ??= close();
+          },
+        });
+        expect(code).to.equal(130);
+        const waits = lines.map((line) => JSON.parse(line).waitingFor);
+        expect(waits.at(-2)).to.equal('the learner of this run is not there');
+        expect(JSON.parse(lines.at(-1)!).acknowledged).to.be.below(2000);
+      } finally {
+        await (closing ?? close());
+      }
+    });
+
+    itAll('a collector that fails ends it with a sentence and exit code 1', async () => {
+      const { close } = await learner('two', { failAt: 8 }, 1000);
+      try {
+        const { code, stderr } = await collect(args('two'));
+        expect(code).to.equal(1);
+        expect(stderr).to.match(/^hotslot: collector 0 failed: the simulator is gone.*\n$/);
+      } finally {
+        await close();
+      }
+    });
+
+    it('a learner that has not come is waited for, in words', async () => {
+      const { code, lines, stderr } = await collect(args('four'), { interruptAt: /waiting/ });
+      expect([code, stderr]).to.deep.equal([130, '']);
+      expect(lines).to.deep.equal([
+        JSON.stringify({ event: 'waiting', waitingFor: "the learner of the run 'four' has not come yet" }),
+      ]);
+    });
+
+    it('a run of another version of Hotslot is a sentence', async () => {
+      const client = await server.client();
+      await client.sendCommand(['HSET', 'hs:{three}:info', 'protocol', '99']);
+      const { code, stderr } = await collect(args('three'));
+      expect(code).to.equal(1);
+      expect(stderr).to.match(/^hotslot: the learner speaks protocol 99, this host 1: use one version .*\n$/);
+    });
+  });
+});

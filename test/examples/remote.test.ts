@@ -1,0 +1,104 @@
+/** `npm run remote` as it is called: rows of other processes solve what they are for, and nothing is left running. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { run } from '../cli/run-command.ts';
+import { needServer } from '../remote/server.ts';
+import { itAll } from '../rig/setting.ts';
+
+const remote = (...args: string[]) => run('examples/remote/main.js', args);
+
+/** Processes of this machine that have this text in their command line. */
+function processesWith(text: string): string[] {
+  const all = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' }).split('\n');
+  return all.filter((line) => line.includes(text));
+}
+
+describe('examples/remote', function () {
+  this.timeout(200_000);
+
+  it('wrong usage is a sentence and exit code 2', async () => {
+    for (const [args, says] of [
+      [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m],
+      [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
+      [['--hosts', '0'], /^remote: --hosts 0 is for a --url that other machines reach/m],
+      [['--insecure'], /^remote: --insecure and --ca are for a --url/m],
+      [['--max-seconds', '0'], /^remote: --max-seconds must be a number above 0/m],
+    ] as const) {
+      const { code, stderr } = await remote(...args);
+      expect([code, says.test(stderr)], stderr).to.deep.equal([2, true]);
+    }
+    expect((await remote('--help')).stdout).to.include('--hosts N');
+  });
+
+  it('without a server it says what to install', async () => {
+    const { code, stderr } = await run('examples/remote/main.js', [], { env: { PATH: '/nowhere' } });
+    expect(code).to.equal(1);
+    expect(stderr).to.match(
+      /^remote: there is no redis-server or valkey-server in PATH: apt-get install redis-server, /,
+    );
+  });
+
+  it('a network without TLS is a sentence and exit code 1', async () => {
+    const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+  });
+
+  itAll('CartPole is solved from the rows of two hosts, each of which came once', async function () {
+    needServer(this);
+    const { code, lines, stderr } = await remote('--json', '--device', 'host:0', '--run', 'cartpole-of-a-test');
+    expect(code, stderr).to.equal(0);
+    const last = JSON.parse(lines.at(-1)!);
+    expect(last).to.include({ solved: true, environment: 'CartPole', hosts: 2, lost: 0, refused: 0 });
+    expect(last.meanReturn).to.be.at.least(475);
+    for (const line of lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('rowsPerSecond', 'waits');
+    expect(processesWith('--run cartpole-of-a-test')).to.deep.equal([]);
+  });
+
+  itAll('so is Pendulum', async function () {
+    needServer(this);
+    const { code, lines, stderr } = await remote('--env', 'Pendulum', '--json', '--device', 'host:0');
+    expect(code, stderr).to.equal(0);
+    const { solved, meanReturn, hosts } = JSON.parse(lines.at(-1)!);
+    expect([solved, hosts]).to.deep.equal([true, 2]);
+    expect(meanReturn).to.be.at.least(-200);
+  });
+
+  itAll('Ctrl-C ends hosts and server, with what was reached', async function () {
+    needServer(this);
+    const said = await run('examples/remote/main.js', ['--env', 'Pendulum', '--run', 'ctrl-c-of-a-test'], {
+      interruptAt: /2 hosts .*\n.*2 hosts /,
+    });
+    expect(said.code, said.stderr).to.equal(130);
+    expect(said.stdout).to.match(/Pendulum interrupted after [\d.]+ s: /);
+    expect(processesWith('--run ctrl-c-of-a-test')).to.deep.equal([]);
+    const [, port] = /run ctrl-c-of-a-test over redis:\/\/127\.0\.0\.1:(\d+)/.exec(said.stdout) ?? [];
+    expect(processesWith(`127.0.0.1:${port}`)).to.deep.equal([]);
+  });
+
+  it('recipes name what there is', () => {
+    const recipe = (name: string) =>
+      readFileSync(new URL(`../../../examples/remote/recipes/${name}`, import.meta.url), 'utf8');
+    for (const name of ['hotslot-server.conf', 'compose.yaml', 'slurm.sh', 'systemd/hotslot-host.service']) {
+      const text = recipe(name);
+      // Every option of `hotslot collect` in it is one.
+      for (const [, options = ''] of text.matchAll(/hotslot collect ([^\n]*)/g))
+        for (const [option] of options.matchAll(/--[a-z]+/g))
+          expect([
+            '--url',
+            '--run',
+            '--entry',
+            '--workers',
+            '--lanes',
+            '--outbox',
+            '--name',
+            '--ca',
+            '--json',
+          ]).to.include(option);
+    }
+    const conf = recipe('hotslot-server.conf');
+    for (const line of ['save ""', 'maxmemory-policy noeviction', 'appendonly no', 'tls-port 6380', 'port 0'])
+      expect(conf.split('\n')).to.include(line);
+  });
+});

@@ -1,0 +1,202 @@
+/** The modelled ingest thread: reads, decides, commits, acknowledges, trims, beats. What it keeps in shared memory outlives it. */
+import { type Move, type State, Violation } from './checker.ts';
+import type { LinkSetup } from './link.ts';
+import * as memory from './link-memory.ts';
+import { CURSOR, DECIDED, HELD, HELLO, of, PHASE, STREAM } from './link-memory.ts';
+
+/** More than this in one setup means that they never end. */
+const MOST_NAKS = memory.NAKS - 1;
+
+function raise(state: State, host: number): void {
+  if (state[of(host, memory.ASKED)] === MOST_NAKS)
+    throw new Violation('endless', `host ${host} is asked for its rows again and again`);
+  state[of(host, memory.ASKED)] = state[of(host, memory.ASKED)]! + 1;
+}
+
+const dirty = (state: State, host: number): void => {
+  state[memory.DIRTY] = state[memory.DIRTY]! | (1 << host);
+};
+
+/** E4 and E7: what a thread does that begins, or is connected anew: reads from 0-0, says everything once more. */
+export function beginAnew(state: State, { hosts }: LinkSetup): void {
+  state[CURSOR] = state[DECIDED] = state[memory.LOOKED] = 0;
+  if (state[HELD]) state[PHASE] = state[PHASE]! | memory.STALE;
+  for (let host = 0; host < hosts; host++) if (state[of(host, memory.MARK)]) dirty(state, host);
+}
+
+/** E2. The mark moves with the rows; nothing is known of a session before its first message, whose base it begins with. */
+function decide(state: State, { broken }: LinkSetup): void {
+  const entry = state[HELD]!;
+  const { host, row, base } = memory.messageOf(entry);
+  const session = of(host, memory.MARK);
+  const mark = state[session]! - 1;
+  const from = row === HELLO ? 0 : row;
+  const to = row === HELLO ? 0 : row + 1;
+  if (state[PHASE]! & memory.HALF) {
+    state[session] = to + 1;
+    decided(state);
+    dirty(state, host);
+    return;
+  }
+  const least = Math.max(mark, base, 0);
+  memory.skip(state, host, Math.max(mark, 0), least);
+  if (from <= least && to > least) {
+    memory.commit(state, host, row);
+    if (broken === 'mark stored behind the commit') {
+      state[PHASE] = state[PHASE]! | memory.HALF;
+      return;
+    }
+    state[session] = to + 1;
+    dirty(state, host);
+  } else {
+    const known = mark >= 0;
+    state[session] = least + 1;
+    if (to > least) raise(state, host);
+    if (to > least || !known || broken !== 'duplicates not acknowledged again') dirty(state, host);
+  }
+  decided(state);
+}
+
+function decided(state: State): void {
+  if (!(state[PHASE]! & memory.STALE)) state[DECIDED] = state[CURSOR]!;
+  state[HELD] = state[PHASE] = 0;
+}
+
+/** What is said to a session. */
+export function ackTo(state: State, host: number, { broken }: LinkSetup): number {
+  const held = state[HELD]! ? memory.messageOf(state[HELD]!) : null;
+  const early = broken === 'acknowledged before the commit' && held?.host === host && held.row !== HELLO;
+  const row = early ? Math.max(state[of(host, memory.MARK)]! - 1, held.row + 1) : state[of(host, memory.MARK)]! - 1;
+  return memory.ackOf(state[memory.NOW]!, row, state[of(host, memory.ASKED)]!);
+}
+
+export function ingestMoves(setup: LinkSetup): Move[] {
+  const { hosts, broken, quick } = setup;
+  const all = Array.from({ length: hosts }, (_, host) => host);
+  const up = (state: State) => state[memory.INGEST_UP] === 1;
+  /** a beat that no host waits for changes nothing */
+  const awaited = (state: State) =>
+    !quick && all.some((host) => state[of(host, memory.WAITED)]! > 0 && state[of(host, memory.WAITED)]! < 3);
+
+  const reads: Move = {
+    optional: false,
+    says: (state) => `the ingest reads ${memory.inWords(state[STREAM + state[CURSOR]!]!)}`,
+    apply: (state) => {
+      if (!up(state) || state[HELD] || state[CURSOR]! >= memory.lengthOf(state)) return false;
+      state[HELD] = state[STREAM + state[CURSOR]!]!;
+      state[CURSOR] = state[CURSOR]! + 1;
+      if (broken === 'acknowledged before the commit') dirty(state, memory.messageOf(state[HELD]!).host);
+      if (broken === 'trimmed before the commit') state[DECIDED] = state[CURSOR]!;
+      return true;
+    },
+  };
+  const decides: Move = {
+    optional: false,
+    says: (state) => `the ingest decides ${memory.inWords(state[HELD]!)}`,
+    apply: (state) => {
+      if (!state[HELD]) return false;
+      decide(state, setup);
+      return true;
+    },
+  };
+  const acknowledges: Move = {
+    optional: false,
+    says: (state) => {
+      const to = all.filter((host) => state[memory.DIRTY]! & (1 << host));
+      return `the ingest stores ${to.map((host) => `${memory.ackInWords(ackTo(state, host, setup))} for host ${host}`).join(', ')}`;
+    },
+    apply: (state) => {
+      if (!up(state) || state[memory.DIRTY] === 0) return false;
+      if (state[DECIDED] && broken !== 'acknowledged before it is trimmed') return false;
+      for (const host of all) {
+        if (!(state[memory.DIRTY]! & (1 << host))) continue;
+        const ack = ackTo(state, host, setup);
+        state[of(host, memory.ACK)] = ack;
+        if (state[of(host, memory.UP)]) state[of(host, memory.NOTICE)] = ack;
+      }
+      state[memory.DIRTY] = 0;
+      return true;
+    },
+  };
+  const trims: Move = {
+    optional: false,
+    says: (state) => `the ingest trims ${state[DECIDED]}`,
+    apply: (state) => {
+      const count = state[DECIDED]!;
+      if (!up(state) || count === 0) return false;
+      memory.dropFirst(state, count);
+      state[CURSOR] = state[CURSOR]! - count;
+      state[DECIDED] = 0;
+      return true;
+    },
+  };
+  /** E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided. */
+  const looks: Move = {
+    optional: false,
+    says: (state) => `the ingest reads to the end${state[CURSOR] === memory.BLIND ? ', and goes back to 0-0' : ''}`,
+    apply: (state) => {
+      if (quick || !up(state) || state[HELD] || state[DECIDED]) return false;
+      if (state[CURSOR]! < memory.lengthOf(state)) return false;
+      if (state[CURSOR] === memory.BLIND && broken !== 'read to the end behind an id') {
+        state[CURSOR] = 0;
+        return true;
+      }
+      if (state[memory.LOOKED] || !awaited(state)) return false;
+      state[memory.LOOKED] = 1;
+      return true;
+    },
+  };
+  const beats: Move = {
+    optional: false,
+    says: (state) => `the ingest's heart beats${state[memory.LOOKED] ? ', and counts' : ''}`,
+    apply: (state) => {
+      // There are hosts besides those of the setup, and they send all the time: no beat finds nothing.
+      const others = broken === 'a beat counted where nothing was found';
+      const counts = state[memory.LOOKED] === 1 && state[memory.DIRTY] === 0 && awaited(state) && !others;
+      const known = state[memory.HEART] === state[memory.NOW];
+      if (!up(state) || (known && !counts)) return false;
+      state[memory.HEART] = state[memory.NOW]!;
+      if (!counts) return true;
+      state[memory.LOOKED] = 0;
+      for (const host of all) {
+        const waited = of(host, memory.WAITED);
+        if (state[waited]! > 0 && state[waited]! < 3) state[waited] = state[waited]! + 1;
+      }
+      return true;
+    },
+  };
+  /** E8: nobody has it, or it runs out. */
+  const leases: Move = {
+    optional: false,
+    says: (state) => (state[memory.LEASE] ? 'the lease of an older epoch runs out' : 'the ingest takes the lease'),
+    apply: (state) => {
+      if (state[memory.LEASE] === state[memory.NOW]) return false;
+      if (state[memory.LEASE] === 0 && !up(state)) return false;
+      state[memory.LEASE] = state[memory.LEASE] === 0 ? state[memory.NOW]! : 0;
+      return true;
+    },
+  };
+  const connects: Move = {
+    optional: false,
+    says: () => 'the ingest connects again',
+    apply: (state) => {
+      if (up(state)) return false;
+      const cursor = state[CURSOR]!;
+      const another = state[memory.RUN_KNOWN] !== state[memory.RUN];
+      state[memory.INGEST_UP] = 1;
+      beginAnew(state, setup);
+      // Another server's ids may be lower than those of the last one.
+      if (broken === 'read on behind the last id') state[CURSOR] = another ? memory.BLIND : cursor;
+      state[memory.RUN_KNOWN] = state[memory.RUN]!;
+      if (broken === 'acknowledgements not stored again') state[memory.DIRTY] = 0;
+      if (!another || broken === 'no nak for another server run') return true;
+      for (const host of all) {
+        if (!state[of(host, memory.MARK)]) continue;
+        raise(state, host);
+        dirty(state, host);
+      }
+      return true;
+    },
+  };
+  return [leases, connects, looks, beats, reads, acknowledges, trims, decides];
+}

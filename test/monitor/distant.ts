@@ -1,0 +1,48 @@
+/** Collectors on other machines as a monitor sees them, made up by a test. */
+import type { RunningCollectors } from '../../src/collectors/pool-hold.ts';
+import { type RemoteWatched, watchedCollectors } from '../../src/collectors/watched.ts';
+import { aHost, aStatus } from '../remote/statuses.ts';
+
+export interface Distant extends RunningCollectors {
+  /** what is told from now on */
+  now: RemoteWatched;
+  /** counts of all hosts */
+  steps: number;
+  episodes: number;
+  failure: Error | null;
+}
+
+export const distantly = (own: Partial<RemoteWatched> = {}): RemoteWatched => ({
+  ...aStatus({}, [aHost()]),
+  ...{ connected: true, waitingFor: 'rows: 1 host' },
+  ...own,
+});
+
+export function distant(now: RemoteWatched = distantly()): Distant {
+  const made: Distant = {
+    ...{ now, steps: 1000, episodes: 10, failure: null, done: Promise.resolve() },
+    statistics: () => ({
+      ...{ steps: made.steps, episodes: made.episodes, meanReturn: 7.5, recent: 10, waits: 0, version: 3 },
+    }),
+    close: () => Promise.resolve(),
+  };
+  watchedCollectors.set(made, { failure: () => made.failure, workers: () => [], remote: () => made.now });
+  return made;
+}
+
+/** The learner's largest day: most are well, some are not, and what they call themselves is their own affair. */
+export const thousand = (): RemoteWatched =>
+  distantly({
+    waitingFor: 'rows: 1000 hosts, 3 silent for 14 s',
+    hosts: Array.from({ length: 1000 }, (_, i) =>
+      aHost({
+        ...{ session: i, host: `worker-${i}`, pid: 4000 + i, silentMs: 100 },
+        ...(i === 700 && { state: 'failed', host: EVIL, why: `no room ${EVIL}` }),
+        ...(i > 900 && i < 904 && { state: 'silent', silentMs: 14_200, host: `${'long-name-'.repeat(40)}${i}` }),
+        ...(i < 10 && { state: 'ended' }),
+      }),
+    ),
+  });
+
+/** What a page would run if it took text for HTML. */
+export const EVIL = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`;

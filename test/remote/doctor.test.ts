@@ -1,0 +1,120 @@
+/** What the doctor sees of a real server, and that it leaves nothing there. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect } from 'chai';
+import { aclUsers } from '../../src/remote/acl.ts';
+import { checkAddress } from '../../src/remote/address.ts';
+import { lookAt } from '../../src/remote/doctor.ts';
+import { findingsOf } from '../../src/remote/server-findings.ts';
+import { rejection } from '../rig/refusal.ts';
+import { freePort, needServer, type ServerOptions, startServer, type TestServer } from './server.ts';
+
+const MEASURE_MS = 30;
+
+async function withServer(options: ServerOptions, act: (server: TestServer) => Promise<void>): Promise<void> {
+  const server = await startServer(options);
+  try {
+    await act(server);
+  } finally {
+    await server.stop();
+  }
+}
+const look = (server: TestServer, user: { username?: string; password?: string } = {}) =>
+  lookAt(checkAddress({ url: server.url, ...user, ...(server.ca === '' ? {} : { ca: server.ca }) }), MEASURE_MS);
+
+describe('remote/doctor', () => {
+  before(function () {
+    needServer(this);
+  });
+
+  it('sees all of a server that lets it, and leaves no key', () =>
+    withServer({}, async (server) => {
+      const seen = await look(server);
+      expect(seen).to.deep.include({
+        ...{ shown: server.url, tls: false, local: true, user: 'default', mode: 'standalone', role: 'master' },
+        ...{ eviction: 'noeviction', maxmemory: 0, save: '', appendOnly: false, mayRunScripts: true, open: true },
+        ...{ protectedMode: true },
+      });
+      expect(seen.version).to.match(/^\d+\.\d+\.\d+/);
+      expect(seen.backlog).to.be.greaterThan(0);
+      expect(seen.roundTrip!.pings).to.equal(200);
+      expect(seen.roundTrip!.p50).to.be.greaterThan(0).and.at.most(seen.roundTrip!.p99);
+      expect(seen.bytesPerSecond).to.be.a('number').and.greaterThan(1e6);
+      const client = await server.client();
+      expect(await client.sendCommand(['DBSIZE'])).to.equal(0);
+    }));
+
+  it('sees settings that are not as they should be, with TLS and passwords too', () =>
+    withServer(
+      { tls: true, acl: ['default on >secret ~* &* +@all'], maxmemory: '100mb', appendonly: true },
+      async (server) => {
+        const client = await server.client({ password: 'secret' });
+        for (const [name, value] of [
+          ['maxmemory-policy', 'volatile-lru'],
+          ['save', '3600 1'],
+        ] as const)
+          await client.sendCommand(['CONFIG', 'SET', name, value]);
+        const seen = await look(server, { password: 'secret' });
+        expect(seen).to.deep.include({
+          ...{ tls: true, open: false, eviction: 'volatile-lru', maxmemory: 100 * 2 ** 20 },
+          ...{ save: '3600 1', appendOnly: true },
+        });
+        expect(
+          findingsOf(seen)
+            .filter(({ ok }) => !ok)
+            .map(({ check }) => check),
+        ).to.deep.equal(['memory']);
+      },
+    ));
+
+  it('a full server is not measured, and a replica is no place for rows', () =>
+    withServer({ maxmemory: '1kb' }, async (server) => {
+      expect((await look(server)).bytesPerSecond).to.match(/^not measured: .*OOM/);
+      const client = await server.client();
+      await client.sendCommand(['REPLICAOF', '127.0.0.1', `${await freePort()}`]);
+      const seen = await look(server);
+      expect(seen).to.include({ role: 'replica', bytesPerSecond: 'not measured: it takes no rows' });
+    }));
+
+  it('says what users of a run may not see, and does what it may', () =>
+    withServer(
+      { acl: ['default off', ...aclUsers('x').map(({ name, rules }) => `${name} ${rules}`)] },
+      async (server) => {
+        const learner = await look(server, { username: 'hs-x-learner', password: 'PASSWORD' });
+        expect(learner).to.deep.include({
+          ...{ user: 'hs-x-learner', save: null, backlog: null, protectedMode: null, appendOnly: false },
+          ...{ eviction: 'noeviction', mayRunScripts: false, open: false },
+        });
+        expect(learner.bytesPerSecond).to.match(/^not measured: this user may not make a stream hs:\{doctor\}:in:\d+$/);
+        const collector = await look(server, { username: 'hs-x-collector', password: 'PASSWORD' });
+        expect(collector).to.deep.include({ maxmemory: null, appendOnly: null, mayRunScripts: false });
+        expect(collector.roundTrip!.pings).to.equal(200);
+        for (const seen of [learner, collector]) expect(findingsOf(seen).every(({ ok }) => ok)).to.equal(true);
+      },
+    ));
+
+  it('is one sentence where nobody is there, or nobody that is understood', async () => {
+    const at = (url: string, ca?: string) => rejection(lookAt(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
+    const port = await freePort();
+    const gone = await at(`redis://127.0.0.1:${port}`);
+    expect(gone.message).to.equal(
+      `redis://127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`,
+    );
+    await withServer({ tls: true, acl: ['default on >secret ~* &* +@all'] }, async ({ url, ca }) => {
+      expect((await at(url, ca)).message).to.match(/^\S+ wants a password: .*HOTSLOT_REDIS_PASSWORD/);
+      expect((await at(url)).message).to.match(/shows a certificate that does not hold/);
+      const plain = url.replace('rediss', 'redis');
+      expect((await at(plain)).message).to.match(/; where it speaks TLS, its url begins with rediss:\/\/$/);
+    });
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port: quiet } = silent.address() as { port: number };
+    try {
+      const waited = await at(`rediss://127.0.0.1:${quiet}`);
+      expect(waited.message).to.match(/did not answer within 300 ms, or speaks no TLS$/);
+    } finally {
+      silent.close();
+    }
+  });
+});

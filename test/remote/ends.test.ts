@@ -1,0 +1,226 @@
+/** What each end does by itself, where the heartbeat would mend it too, but seconds later: when what is sent again, and what is believed. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect } from 'chai';
+import { writeAcknowledgement, writeHeartbeat } from '../../src/remote/acknowledgement.ts';
+import { Heard } from '../../src/remote/heard.ts';
+import { KeptMessages } from '../../src/remote/kept.ts';
+import { keysOf, sessionName } from '../../src/remote/keys.ts';
+import { LinkError } from '../../src/remote/link.ts';
+import { emptyHeader, type MessageHeader, readMessage } from '../../src/remote/message.ts';
+import { until } from '../rig/until.ts';
+import { MemoryLink, MemoryServer } from './memory-link.ts';
+import { NumberedOutbox, numbersIn, wrongIn } from './numbered.ts';
+import { MemoryHost, MemoryLearner } from './protocol.ts';
+
+const keys = keysOf('ends');
+
+/** Calls of append() that a test ends as it likes. */
+class Appends {
+  readonly sent: MessageHeader[] = [];
+  readonly #ends: ((error: LinkError | null) => void)[] = [];
+
+  append = (bytes: Uint8Array): Promise<void> => {
+    const header = emptyHeader();
+    expect(readMessage(bytes, header)).to.equal(null);
+    this.sent.push(header);
+    return new Promise((resolve, reject) => this.#ends.push((error) => (error ? reject(error) : resolve())));
+  };
+  /** The call that was made as number `at`. */
+  async end(at: number, error: LinkError | null = null): Promise<void> {
+    this.#ends[at]!(error);
+    await turn();
+  }
+  get firsts(): number[] {
+    return this.sent.map(({ first }) => first);
+  }
+}
+
+function kept(): { kept: KeptMessages; appends: Appends; send: () => void } {
+  const appends = new Appends();
+  const outbox = new NumberedOutbox(0);
+  const messages = new KeptMessages({
+    ...{ rowBytes: 8, rowsPerMessage: 2, append: appends.append, settled: () => {}, now: () => 1 },
+  });
+  const send = () => {
+    outbox.make(2);
+    messages.send(outbox.take, { ...emptyHeader(), session: 1, rowBytes: 8 });
+  };
+  return { kept: messages, appends, send };
+}
+const lost = new LinkError('lost', 'no reply');
+
+describe('remote/ends', () => {
+  it('a message whose reply was lost is sent again, and those behind it after it', async () => {
+    const { kept: messages, appends, send } = kept();
+    for (let i = 0; i < 3; i++) send();
+    await appends.end(0);
+    await appends.end(1, lost);
+    // The third one is under way still.
+    messages.resend();
+    expect([appends.firsts, messages.inOrder]).to.deep.equal([[0, 2, 4, 2], true]);
+    await appends.end(2, lost);
+    messages.resend();
+    expect(appends.firsts).to.deep.equal([0, 2, 4, 2, 4]);
+    expect([messages.repeated, messages.count, messages.allReplied]).to.deep.equal([2, 3, false]);
+    await appends.end(3);
+    await appends.end(4);
+    expect(messages.allReplied).to.equal(true);
+  });
+
+  it('asked for all, it waits for the call under way, and sends in order', async () => {
+    const { kept: messages, appends, send } = kept();
+    for (let i = 0; i < 3; i++) send();
+    await appends.end(1);
+    await appends.end(2);
+    messages.again();
+    messages.resend();
+    // The first call reads its bytes still: nothing overtakes it.
+    expect(appends.firsts).to.deep.equal([0, 2, 4]);
+    await appends.end(0);
+    messages.resend();
+    expect(appends.firsts).to.deep.equal([0, 2, 4, 0, 2, 4]);
+  });
+
+  it('what is acknowledged is forgotten, its room used again behind the last call that reads it', async () => {
+    const { kept: messages, appends, send } = kept();
+    for (let i = 0; i < 3; i++) send();
+    messages.acknowledge(5);
+    expect([messages.count, messages.acknowledged]).to.deep.equal([1, 5]);
+    messages.again();
+    await appends.end(2);
+    messages.resend();
+    // Of the half that is not acknowledged the whole message goes, which keeps no more than it has.
+    expect(appends.sent.at(-1)).to.deep.include({ first: 4, rows: 2, base: 4 });
+    messages.acknowledge(3);
+    expect(messages.acknowledged).to.equal(5);
+    send();
+    expect(appends.sent.at(-1)).to.deep.include({ first: 6, base: 5 });
+  });
+
+  /** What a host hears, with a message of two rows on the way, of the learner of epoch 7. */
+  async function heard() {
+    const server = new MemoryServer();
+    const link = new MemoryLink(server);
+    await link.connect({});
+    const { kept: messages, appends, send } = kept();
+    const failures: Error[] = [];
+    const listening = new Heard({
+      ...{ link, keys, session: 1, shard: 0, kept: messages, ring: () => {} },
+      failed: (error) => void failures.push(error as Error),
+    });
+    const said = { row: 0, window: 100, nak: 0, refused: '' };
+    const hear = async (epoch: number, more: Partial<typeof said> = {}) => {
+      listening.hear(writeAcknowledgement({ epoch, ...said, ...more }));
+      for (let i = 0; i < 6; i++) await turn();
+    };
+    const lease = (epoch: number) => server.set(keys.learner, Buffer.from(`${epoch}`), undefined);
+    lease(7);
+    await hear(7);
+    send();
+    await appends.end(0);
+    return { server, listening, messages, appends, hear, lease, failures, send };
+  }
+
+  it('only the epoch that has the lease is believed, and no smaller one', async () => {
+    const { listening, messages, hear, lease } = await heard();
+    expect([listening.epoch, listening.window]).to.deep.equal([7, 100]);
+    await hear(8, { row: 2 });
+    expect([listening.epoch, messages.count]).to.deep.equal([7, 1]);
+    lease(6);
+    await hear(6, { row: 2 });
+    expect([listening.epoch, messages.count]).to.deep.equal([7, 1]);
+    lease(8);
+    await hear(8);
+    messages.resend();
+    expect([listening.epoch, messages.count, messages.repeated]).to.deep.equal([8, 1, 1]);
+    await hear(7, { row: 2 });
+    expect(messages.count).to.equal(1);
+    await hear(8, { row: 2 });
+    expect(messages.count).to.equal(0);
+  });
+
+  it('a question is answered once, and what overtook it is no newer', async () => {
+    const { messages, appends, hear } = await heard();
+    await hear(7, { nak: 1 });
+    messages.resend();
+    expect(appends.firsts).to.deep.equal([0, 0]);
+    await appends.end(1);
+    await hear(7, { nak: 1 });
+    await hear(7);
+    messages.resend();
+    expect(appends.firsts).to.deep.equal([0, 0]);
+  });
+
+  it('rows that were never sent cannot be acknowledged; a refusal is told', async () => {
+    const { messages, hear, failures } = await heard();
+    await hear(7, { row: 3 });
+    expect([messages.count, messages.acknowledged]).to.deep.equal([1, 0]);
+    await hear(7, { refused: 'another layout: so' });
+    expect(failures.map(({ message }) => message)).to.deep.equal(['the learner refuses this host: another layout: so']);
+  });
+
+  it('two beats that count, since the last reply, have it sent again; one does not', async () => {
+    const { server, listening, messages, appends } = await heard();
+    const beat = async (count: number) => {
+      server.set(keys.acks, { '*0': writeHeartbeat({ epoch: 7, beat: count, count }) }, undefined);
+      listening.hurry();
+      listening.poll();
+      for (let i = 0; i < 8; i++) await turn();
+      messages.resend();
+      return appends.sent.length;
+    };
+    expect([await beat(5), await beat(5), await beat(6), await beat(7)]).to.deep.equal([1, 1, 1, 2]);
+    // Under way again: what the learner looked at before says nothing of it.
+    expect([await beat(9)]).to.deep.equal([2]);
+    await appends.end(1);
+    listening.moved();
+    expect([await beat(9), await beat(10), await beat(11)]).to.deep.equal([2, 2, 3]);
+  });
+
+  it('a server that was started anew is asked for again at once, not by the heartbeat', async () => {
+    const server = new MemoryServer();
+    const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });
+    const host = new MemoryHost(server, 0);
+    try {
+      host.outbox.make(10);
+      await until('the first rows are there', () => host.done);
+      learner.receiver.hold();
+      host.outbox.make(20);
+      await until('all is replied to', () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied);
+      server.restart();
+      const begin = performance.now();
+      learner.receiver.release();
+      await until('all rows are there', () => host.done);
+      // Two beats take more than a second.
+      expect(performance.now() - begin).to.be.below(900);
+      expect(wrongIn(numbersIn(learner.buffer, 1)[0]!, 30)).to.equal(null);
+    } finally {
+      await host.close();
+      await learner.end();
+    }
+  });
+
+  it('an acknowledgement for which there was no room is said again', async () => {
+    const server = new MemoryServer();
+    const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });
+    const host = new MemoryHost(server, 0);
+    try {
+      host.outbox.make(4);
+      await until('the first rows are there', () => host.done);
+      learner.receiver.hold();
+      host.outbox.make(4);
+      await until('all is replied to', () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied);
+      server.full = true;
+      learner.receiver.release();
+      await until('they are in the buffer', () => learner.buffer.ptr === 8);
+      for (let i = 0; i < 20; i++) await turn();
+      server.full = false;
+      const told = () => server.fields(keysOf('memory').acks, [sessionName(host.session)])[0] ?? '';
+      await until('it is stored', () => told().startsWith('3:8:'), 900);
+      await until('the host has heard it', () => host.done);
+    } finally {
+      await host.close();
+      await learner.end();
+    }
+  });
+});

@@ -1,0 +1,67 @@
+/** Hosts whose rows are numbered, and what a learner's buffer must hold of them in the end: each row of each host once, in order. */
+import { ReplayBuffer } from '../../src/index.ts';
+import { layoutSum, layoutText } from '../../src/remote/layout.ts';
+import type { Outbox } from '../../src/remote/outbox.ts';
+import { BELL_WORDS, BellBoard } from '../../src/wait/bell.ts';
+
+const ROW_WORDS = 2;
+const ROW_BYTES = 4 * ROW_WORDS;
+
+/** A buffer for rows of (host, number). */
+export const numberedBuffer = (capacity: number, more: object = {}) =>
+  ReplayBuffer.create({ capacity, fields: { row: { shape: [ROW_WORDS], dtype: 'int32' } }, ...more });
+export const numberedLayout = () => {
+  using one = numberedBuffer(1);
+  return layoutSum(layoutText(one as unknown as ReplayBuffer));
+};
+
+/** Rows of one host, which come when they are made. */
+export class NumberedOutbox implements Outbox {
+  readonly rowBytes = ROW_BYTES;
+  readonly lanes = 0;
+  readonly bells = new BellBoard(new Int32Array(new SharedArrayBuffer(4 * BELL_WORDS)), 1);
+  readonly #host: number;
+  made = 0;
+  #taken = 0;
+
+  constructor(host: number) {
+    this.#host = host;
+  }
+
+  make(rows: number): void {
+    this.made += rows;
+    this.bells.ringAll();
+  }
+  waiting = (): number => this.made - this.#taken;
+  take = (out: Uint8Array, most: number): number => {
+    const rows = Math.min(most, this.waiting());
+    const words = new DataView(out.buffer, out.byteOffset);
+    for (let i = 0; i < rows; i++) {
+      words.setInt32(i * ROW_BYTES, this.#host, true);
+      words.setInt32(i * ROW_BYTES + 4, this.#taken + i, true);
+    }
+    this.#taken += rows;
+    return rows;
+  };
+}
+
+/** The numbers that a buffer has of each host, in the order in which they lie there. It must not have gone round. */
+export function numbersIn(buffer: ReturnType<typeof numberedBuffer>, hosts: number): number[][] {
+  const { ptr, capacity } = buffer;
+  if (ptr > capacity) throw new Error(`${ptr} rows have gone round ${capacity} places`);
+  const rows = new Int32Array(ROW_WORDS * ptr);
+  buffer.gather(
+    Uint32Array.from({ length: ptr }, (_, i) => i),
+    rows,
+  );
+  const found: number[][] = Array.from({ length: hosts }, () => []);
+  for (let i = 0; i < ptr; i++) found[rows[ROW_WORDS * i]!]!.push(rows[ROW_WORDS * i + 1]!);
+  return found;
+}
+
+/** What is wrong with the numbers of a host that made so many rows from `from` on; null: each is there once, in order. */
+export function wrongIn(numbers: readonly number[], made: number, from = 0): string | null {
+  for (const [i, number] of numbers.entries())
+    if (number !== from + i) return `row ${number} stands where ${from + i} belongs`;
+  return from + numbers.length === made ? null : `${from + numbers.length} rows of ${made}`;
+}

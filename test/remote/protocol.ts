@@ -1,0 +1,125 @@
+/** The real ends of the protocol over a link in memory: hosts, and a learner whose thread and process may end. */
+import type { RateLimiter } from '../../src/index.ts';
+import { Ingest } from '../../src/remote/ingest.ts';
+import { type Keys, keysOf } from '../../src/remote/keys.ts';
+import type { ServerFacts } from '../../src/remote/link.ts';
+import { Marks, type SavedMark } from '../../src/remote/marks.ts';
+import { Receiver } from '../../src/remote/receiver.ts';
+import { type OpenSink, sinkOf } from '../../src/remote/sinks.ts';
+import { Uplink } from '../../src/remote/uplink.ts';
+import { MemoryLink, type MemoryServer } from './memory-link.ts';
+import { NumberedOutbox, numberedBuffer, numberedLayout } from './numbered.ts';
+
+export const keys: Keys = keysOf('memory');
+const LEASE_MS = 10_000;
+
+export class MemoryHost {
+  readonly outbox: NumberedOutbox;
+  readonly uplink: Uplink;
+  readonly link: MemoryLink;
+  readonly session: number;
+  /** what run() ended with */
+  ended: Promise<Error | null>;
+
+  constructor(server: MemoryServer, host: number, given: { flushBytes?: number } = {}) {
+    this.outbox = new NumberedOutbox(host);
+    this.link = new MemoryLink(server);
+    this.session = host + 1;
+    this.uplink = new Uplink({
+      ...{ link: this.link, keys, shard: 0, session: this.session, layout: numberedLayout(), outbox: this.outbox },
+      ...{ flushBytes: 64, flushMs: 0, version: () => 0, now: Date.now, ...given },
+    });
+    const channel = keys.ack(this.session);
+    void this.link
+      .connect({
+        channels: [channel],
+        notice: (_, text) => this.uplink.notice(text),
+        connected: () => this.uplink.connected(),
+        lost: () => this.uplink.lost(),
+      })
+      .catch(() => {}); // closed before it was there
+    this.ended = this.uplink.run().then(
+      () => null,
+      (error) => error as Error,
+    );
+  }
+
+  get done(): boolean {
+    const { kept } = this.uplink;
+    return kept.count === 0 && this.outbox.waiting() === 0 && kept.acknowledged === this.outbox.made;
+  }
+  async close(): Promise<void> {
+    this.uplink.stop();
+    await this.ended;
+    await this.link.close();
+  }
+}
+
+/** A learner's process: its buffer and marks are there until it ends, its thread may be another one. */
+export class MemoryLearner {
+  readonly buffer;
+  readonly marks: Marks;
+  readonly epoch: number;
+  readonly #server: MemoryServer;
+  readonly #transitBytes: number;
+  ingest!: Ingest;
+  receiver!: Receiver;
+  #link!: MemoryLink;
+  #sink!: OpenSink;
+  #running!: Promise<unknown>;
+  #leasing!: NodeJS.Timeout;
+
+  constructor(
+    server: MemoryServer,
+    given: { epoch: number; capacity: number; limiter?: RateLimiter; saved?: SavedMark[]; transitBytes?: number },
+  ) {
+    const { epoch, capacity, limiter, saved, transitBytes = 2 ** 16 } = given;
+    this.#server = server;
+    this.epoch = epoch;
+    this.buffer = numberedBuffer(capacity, limiter ? { limiter } : {});
+    this.marks = Marks.create(saved);
+    this.#transitBytes = transitBytes;
+    this.#begin();
+  }
+
+  #begin(): void {
+    const { epoch, marks } = this;
+    const link = new MemoryLink(this.#server);
+    const sink = sinkOf(this.buffer.share() as never);
+    const ingest = new Ingest({
+      ...{ marks, sink, layout: numberedLayout(), maxVersionLag: Number.POSITIVE_INFINITY },
+      ...{ version: () => 0, now: Date.now },
+    });
+    const receiver = new Receiver({
+      ...{ link, keys, shard: 0, epoch, ingest, sink, transitBytes: this.#transitBytes, held: false },
+    });
+    const lease = () => void link.lease(keys.learner, `${epoch}`, LEASE_MS).catch(() => {});
+    void link
+      .connect({
+        connected: (facts: ServerFacts) => {
+          lease();
+          receiver.onConnected(facts);
+        },
+        lost: () => receiver.onLost(),
+      })
+      .catch(() => {}); // closed before it was there
+    this.#leasing = setInterval(lease, 200);
+    this.#running = receiver.run();
+    Object.assign(this, { ingest, receiver });
+    this.#link = link;
+    this.#sink = sink;
+  }
+
+  /** The thread ends, wherever it is, and another one takes over. */
+  async replaceThread(): Promise<void> {
+    await this.end();
+    this.#begin();
+  }
+  async end(): Promise<void> {
+    clearInterval(this.#leasing);
+    this.receiver.stop();
+    await this.#link.close();
+    await this.#running;
+    this.#sink.close();
+  }
+}

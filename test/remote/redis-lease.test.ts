@@ -1,0 +1,60 @@
+/** A lease where others change the key between its commands: what it sends, said reply by reply. */
+import { expect } from 'chai';
+import { LinkError } from '../../src/remote/link.ts';
+import { leaseKey } from '../../src/remote/redis-lease.ts';
+import { rejection } from '../rig/refusal.ts';
+
+/** Answers in order, and looks at what is asked. */
+function replies(...said: readonly [string, string | null | Error][]) {
+  let at = 0;
+  const call = async (args: readonly string[]): Promise<string | null> => {
+    const [command, reply] = said[at++]!;
+    expect(args[0]).to.equal(command);
+    if (reply instanceof Error) throw reply;
+    return reply;
+  };
+  const lease = async () => {
+    const holder = await leaseKey(call, 'key', 'me', '1000');
+    expect(at).to.equal(said.length);
+    return holder;
+  };
+  return lease;
+}
+const held = (holder: string | null) =>
+  [['SET', null] as const, ['WATCH', 'OK'] as const, ['GET', holder] as const] as const;
+const prolong = (exec: string | null | Error) =>
+  [['MULTI', 'OK'] as const, ['PEXPIRE', 'QUEUED'] as const, ['EXEC', exec] as const] as const;
+type Said = [string, string | null | Error];
+const said = (...parts: readonly (readonly (readonly [string, string | null | Error])[])[]) =>
+  replies(...(parts.flat() as Said[]));
+
+describe('a lease on Redis or Valkey', () => {
+  it('takes what nobody has, and prolongs what is its own', async () => {
+    expect(await said([['SET', 'OK']])()).to.equal('me');
+    expect(await said(held('me'), prolong('1'))()).to.equal('me');
+  });
+
+  it('leaves to others what is theirs, and watches it no longer', async () => {
+    expect(await said(held('other'), [['UNWATCH', 'OK']])()).to.equal('other');
+  });
+
+  it('begins again where the key ended, or changed hands, in between', async () => {
+    expect(await said(held(null), [['SET', 'OK']])()).to.equal('me');
+    expect(await said(held('me'), prolong(null), held('other'), [['UNWATCH', 'OK']])()).to.equal('other');
+  });
+
+  it('says why a command was refused, and not that all of them were', async () => {
+    const denied = new LinkError('denied', 'NOPERM');
+    const aborted = new LinkError('denied', 'EXECABORT');
+    expect(
+      await rejection(
+        said(held('me'), [
+          ['MULTI', 'OK'],
+          ['PEXPIRE', denied],
+          ['EXEC', aborted],
+        ]),
+      ),
+    ).to.equal(denied);
+    expect(await rejection(said(held('me'), prolong(aborted)))).to.equal(aborted);
+  });
+});

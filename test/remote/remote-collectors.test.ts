@@ -1,0 +1,499 @@
+/** Collectors on other machines, as a learner and its hosts have them: threads, collectors and a server that are real. */
+import { expect } from 'chai';
+import { RateLimiter, ReplayBuffer, type TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
+import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
+import { keysOf } from '../../src/remote/keys.ts';
+import { rejection } from '../rig/refusal.ts';
+import { itAll, setting } from '../rig/setting.ts';
+import { type RunOptions, Word } from './run-collector.ts';
+import {
+  bufferOf,
+  closeAll,
+  expectWhole,
+  host,
+  keep,
+  learn,
+  leash,
+  newRun,
+  numbersIn,
+  seedOf,
+  untilAsked,
+  valuesIn,
+} from './runs.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+
+const rowsOnly = () => bufferOf('rows') as ReplayBuffer;
+const filled = (length: number, value: number) => new Float32Array(length).fill(value);
+
+describe('remote collectors', function () {
+  this.timeout(60_000);
+  let server: TestServer;
+  let url: string;
+  before(async function () {
+    needServer(this);
+    server = await startServer();
+    url = server.url;
+  });
+  afterEach(closeAll);
+  after(() => server?.stop());
+
+  const ROWS = setting({ short: 2000, all: 50_000 });
+  for (const kind of ['rows', 'steps'] as const)
+    (kind === 'rows' ? it : itAll)(
+      `brings ${kind} of two hosts in, each once and in order, and both sides tell of them`,
+      async () => {
+        const run = newRun();
+        const buffer = bufferOf(kind, 4);
+        const remote = await learn({ url, run, buffer });
+        await untilAsked('it is told', () => remote.waitingFor() === 'rows: no collector host has come yet');
+        const { entry, to } = leash();
+        to(ROWS);
+        const hosts = await Promise.all(
+          ['ann', 'bob'].map((name) =>
+            host({ url, run, entry, name, workers: 2, outboxBytes: 2 ** 18, flushBytes: 4096 }),
+          ),
+        );
+        await untilAsked('all is collected', () => hosts.every((each) => each.statistics().steps === 2 * ROWS));
+        await untilAsked('the learner knows', () => remote.statistics().steps === 4 * ROWS);
+        expect(remote.waitingFor()).to.equal('rows: 2 hosts');
+        expect(remote.statistics()).to.include({ hosts: 2, silent: 0 });
+        await Promise.all(hosts.map((each) => each.close()));
+        for (const each of hosts) {
+          const { sent, acknowledged, waiting, steps, waitingFor } = each.statistics();
+          expect([acknowledged, waiting, steps, waitingFor]).to.deep.equal([sent, 0, 2 * ROWS, null]);
+        }
+        expectWhole(buffer, ROWS, 4);
+        const rows = hosts.reduce((sum, each) => sum + each.statistics().sent, 0);
+        await untilAsked('it is told', () => remote.statistics().rows === rows && remote.statistics().hosts === 0);
+        const told = remote.statistics();
+        expect(told).to.include({ stale: 0, refused: 0, lost: 0, gaps: 0, duplicates: 0, connected: true });
+        expect(told.lag.p50).to.be.within(0, 5000);
+        if (kind === 'rows') expect(told.meanReturn).to.equal(1.5);
+        await remote.close();
+        await remote.done;
+      },
+    );
+
+  it('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
+    const run = newRun();
+    const buffer = rowsOnly();
+    const mailbox = WeightMailbox.create({ length: 300_000 });
+    mailbox.write(filled(300_000, 1));
+    const remote = await learn({ url, run, buffer, mailbox, weightsEveryMs: 20 });
+    const { entry, to } = leash();
+    const machine = await host({ url, run, entry });
+    const VERSIONS = setting({ short: 20, all: 400 });
+    let seen = 0;
+    let skipped = 0;
+    for (let version = 2, at = performance.now(); version <= VERSIONS; version++) {
+      mailbox.write(filled(300_000, version));
+      to(10 * version);
+      // A hundred versions a second.
+      at += 10;
+      await untilAsked('the next one is due', () => performance.now() >= at);
+      const { version: now } = machine.statistics();
+      if (now > seen + 1) skipped++;
+      expect(now).to.be.at.least(seen);
+      seen = now;
+    }
+    await untilAsked('the newest is there', () => machine.statistics().version === VERSIONS);
+    to(10 * VERSIONS + 100);
+    await untilAsked('rows are acted by it', () => buffer.ptr === 10 * VERSIONS + 100);
+    expect(skipped, 'versions that nobody waited for').to.be.above(0);
+    const values = valuesIn(buffer);
+    let before = 0;
+    for (let at = 3; at < values.length; at += 4) {
+      expect(values[at], `weights of row ${at >> 2}`).to.be.within(Math.max(before, 1), VERSIONS);
+      before = values[at]!;
+    }
+    expect(before).to.equal(VERSIONS);
+    await untilAsked('it is told', () => remote.statistics().version === VERSIONS);
+    expect(remote.statistics().versionLag.p99).to.be.within(0, VERSIONS);
+  });
+
+  itAll('brings weights that are larger than a server sends at once', async () => {
+    const run = newRun();
+    const length = 9_500_000; // 38 MB
+    const mailbox = WeightMailbox.create({ length });
+    const remote = await learn({ url, run, buffer: bufferOf('rows'), mailbox });
+    const { entry } = leash();
+    const machine = await host({ url, run, entry });
+    for (const version of [1, 2]) {
+      mailbox.write(filled(length, version));
+      await untilAsked('it is there', () => machine.statistics().version === version, { ms: 30_000 });
+    }
+    expect(remote.statistics().connected).to.equal(true);
+  });
+
+  for (const kind of ['rows', 'steps'] as const)
+    (kind === 'rows' ? it : itAll)(
+      `drops ${kind} that are acted by weights of too long ago, and counts them`,
+      async () => {
+        const run = newRun();
+        const buffer = bufferOf(kind, 1);
+        const mailbox = WeightMailbox.create({ length: 1 });
+        mailbox.write(filled(1, 1));
+        // What comes later stays with the learner.
+        const remote = await learn({ url, run, buffer, mailbox, weightsEveryMs: 600_000, maxVersionLag: 1 });
+        const { entry, to } = leash();
+        const machine = await host({ url, run, entry, name: 'ann' });
+        await untilAsked('weights are there', () => machine.statistics().version === 1);
+        const acknowledged = () => machine.statistics().acknowledged;
+        const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
+        to(2);
+        await untilAsked('it is told which one', () => acknowledged() === sent(2));
+        mailbox.write(filled(1, 2));
+        to(13);
+        await untilAsked('one version is fine', () => acknowledged() === sent(13));
+        mailbox.write(filled(1, 3));
+        to(27);
+        await untilAsked('two are too many', () => acknowledged() === sent(27));
+        await untilAsked('it is told', () => remote.statistics().stale === sent(27) - sent(13), {
+          tell: () => JSON.stringify(remote.statistics()),
+          ms: 4000,
+        });
+        const numbers = [...numbersIn(buffer).values()];
+        expect(numbers).to.deep.equal([Array.from({ length: 13 }, (_, i) => i)]);
+        expect(remote.statistics()).to.include({ rows: sent(13), lost: 0, refused: 0 });
+      },
+    );
+
+  for (const kind of ['rows', 'steps'] as const)
+    (kind === 'rows' ? it : itAll)(
+      `lets ${kind} wait for the learner's limiter, loses none, and tells of it`,
+      async () => {
+        const run = newRun();
+        const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
+        const buffer = bufferOf(kind, 2, limiter);
+        const remote = await learn({ url, run, buffer, transitBytes: 2 ** 16 });
+        const { entry, to } = leash();
+        to(8000);
+        // So little room that collectors feel it.
+        const machine = await host({ url, run, entry, name: 'ann', workers: 2, outboxBytes: 4096, flushBytes: 1024 });
+        await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
+        const full = 'the learner takes no more rows for now';
+        await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
+        await untilAsked(
+          'the learner tells',
+          () => remote.statistics().gated > 0.5 && remote.statistics().windowFull > 0,
+        );
+        expect(limiter.inserts).to.be.within(30, 50);
+        for (let wanted = 1000; limiter.inserts < 16_000; wanted += 1000) {
+          limiter.countSamples(1000);
+          await untilAsked('they go on', () => limiter.inserts >= Math.min(wanted, 16_000));
+        }
+        expectWhole(buffer, 8000, 2);
+      },
+    );
+
+  itAll('knows by which weights rows were acted that always have others before them', async () => {
+    const run = newRun();
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
+    const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
+    const mailbox = WeightMailbox.create({ length: 1 });
+    const remote = await learn({
+      url,
+      run,
+      buffer,
+      mailbox,
+      weightsEveryMs: 1,
+      transitBytes: 2 ** 16,
+      maxVersionLag: 6,
+    });
+    const { entry, to } = leash();
+    const machine = await host({ url, run, entry, name: 'ann', outboxBytes: 2 ** 18, flushBytes: 1024 });
+    mailbox.write(filled(1, 1));
+    await untilAsked('it is there', () => machine.statistics().version === 1);
+    to(100_000);
+    let drained = 40;
+    for (let version = 2; version < 16; version++) {
+      await untilAsked('collectors wait', () => machine.statistics().waitingFor !== null);
+      mailbox.write(filled(1, version));
+      // More than may be on the way and wait.
+      const target = limiter.inserts + 3000;
+      limiter.countSamples(3000);
+      drained += 3000;
+      await untilAsked('they go on', () => limiter.inserts > target - 100);
+      await untilAsked('it is there', () => machine.statistics().version === version);
+    }
+    expect(limiter.inserts).to.be.within(drained - 200, drained + 200);
+    await untilAsked('it is told', () => remote.statistics().rows === buffer.ptr);
+    expect(remote.statistics()).to.include({ stale: 0 });
+    expect(remote.statistics().versionLag.p99).to.be.within(0, 6);
+  });
+
+  itAll('hands options and a seed of its own to each collector of a host', async () => {
+    const run = newRun();
+    const buffer = rowsOnly();
+    const options: RunOptions = { band: 3 };
+    await learn({ url, run, buffer, options, seed: 7 });
+    const { entry, to } = leash();
+    to(10);
+    for (const name of ['ann', 'bob']) await host({ url, run, entry, name });
+    // Of whole bands, the first that reaches it is the last one.
+    await untilAsked('all is there', () => buffer.ptr === 24);
+    expect([...numbersIn(buffer).keys()].sort()).to.deep.equal(
+      ['ann', 'bob'].map((name) => `${seedOf(name, 7)}/0`).sort(),
+    );
+  });
+
+  itAll('takes transitions off policy, of a buffer of that kind on both sides', async () => {
+    const run = newRun();
+    const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
+    await learn({ url, run, buffer: buffer as never });
+    const { entry, to } = leash();
+    to(300);
+    await host({ url, run, entry });
+    await untilAsked('all is there', () => buffer.ptr === 300);
+    const { obs, next_obs: next } = buffer.layout.fields as Record<string, { offset: number }>;
+    const all = Uint32Array.from({ length: 300 }, (_, i) => i);
+    const rows = buffer.gather(all, new Float32Array((300 * buffer.rowBytes) / 4));
+    for (let row = 0; row < 300; row++) {
+      const at = (row * buffer.rowBytes) / 4;
+      const number = (field: { offset: number } | undefined) => rows[at + field!.offset / 4 + 1];
+      expect([number(obs), number(next)]).to.deep.equal([row, row + 1]);
+    }
+  });
+
+  itAll('spreads hosts over streams', async () => {
+    const run = newRun();
+    const buffer = rowsOnly();
+    const remote = await learn({ url, run, buffer, shards: 2 });
+    const { entry, to } = leash();
+    to(500);
+    const client = await server.client();
+    const shards = async () => {
+      const fields = await client.hKeys(keysOf(run).acks);
+      return new Set(fields.filter((name) => !name.startsWith('*')).map((name) => Number.parseInt(name, 16) % 2));
+    };
+    let hosts = 0;
+    // One of the two gets none, once in 2³⁰.
+    for (; (await shards()).size < 2 && hosts < 30; hosts++) {
+      const machine = await host({ url, run, entry, name: `host ${hosts}` });
+      await untilAsked('it is heard', () => machine.statistics().acknowledged === 500);
+    }
+    expect((await shards()).size).to.equal(2);
+    expectWhole(buffer, 500, hosts);
+    await untilAsked('it is told', () => remote.statistics().rows === 500 * hosts);
+    expect(remote.statistics()).to.include({ hosts, connected: true });
+    // Each thread beats for its own.
+    await untilAsked('both beat', async () => {
+      const fields = await client.hKeys(keysOf(run).acks);
+      return fields.includes('*0') && fields.includes('*1');
+    });
+  });
+
+  itAll('takes two hosts of one name for two', async () => {
+    const run = newRun();
+    const buffer = rowsOnly();
+    const remote = await learn({ url, run, buffer });
+    const { entry, to } = leash();
+    to(400);
+    await Promise.all([1, 2].map(() => host({ url, run, entry, name: 'ann' })));
+    await untilAsked('all is there', () => buffer.ptr === 800);
+    const [numbers] = [...numbersIn(buffer).values()];
+    numbers?.sort((one, other) => one - other);
+    expect(numbers).to.deep.equal(Array.from({ length: 800 }, (_, i) => i >> 1));
+    await untilAsked('it is told', () => remote.statistics().hosts === 2);
+  });
+
+  itAll('refuses a host for which no lanes are left, and says how many are', async () => {
+    const run = newRun();
+    const buffer = bufferOf('steps', 3);
+    await learn({ url, run, buffer });
+    const { entry, to } = leash();
+    to(50);
+    const first = await host({ url, run, entry, name: 'ann', lanes: 2 });
+    await untilAsked('it is in', () => first.statistics().acknowledged === 120);
+    const second = await host({ url, run, entry, lanes: 2 });
+    expect(await rejection(second.done)).to.include({
+      code: 'ERR_HOTSLOT_UNAVAILABLE',
+      message: 'the learner refuses this host: it asks for 2 lanes side by side, and of the learner’s 3 are 1 free',
+    });
+    // Whoever leaves makes room.
+    await first.close();
+    const third = await host({ url, run, entry, name: 'cid', lanes: 3 });
+    await untilAsked('it is in', () => third.statistics().acknowledged === 180);
+    expect([...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length)).to.deep.equal([
+      50, 50, 50, 50, 50,
+    ]);
+  });
+
+  it('ends a host whose collector throws, and the learner sees why', async () => {
+    const run = newRun();
+    const remote = await learn({ url, run, buffer: bufferOf('rows') });
+    const [good, bad] = [leash(), leash('bad')];
+    good.to(100);
+    bad.to(100);
+    await host({ url, run, entry: good.entry, name: 'ann' });
+    const machine = await host({ url, run, entry: bad.entry, name: 'bob' });
+    await untilAsked('both are there', () => remote.statistics().hosts === 2);
+    Atomics.store(bad.words, Word.throws, 1);
+    expect((await rejection(machine.done)).message).to.include('the environment broke');
+    const client = await server.client();
+    const told = async () =>
+      JSON.parse((await client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as { host: string }[];
+    await untilAsked('the learner knows', () => remote.statistics().hosts === 1);
+    await untilAsked('it says so', async () => (await told()).some((each) => 'why' in each && each.why !== ''));
+    const bob = (await told()).find((each) => each.host === 'bob') as unknown as { state: string; why: string };
+    expect(bob.state).to.equal('failed');
+    expect(bob.why).to.include('the environment broke');
+    await machine.close();
+
+    Atomics.store(bad.words, Word.factory, 1);
+    const error = await rejection(CollectorHost.open({ url, run, entry: bad.entry }));
+    expect(error.message).to.include('no environment today');
+  });
+
+  it('has a learner wait for a server that is not there, and a signal ends that', async () => {
+    const ends = new AbortController();
+    const words: string[] = [];
+    const onWait = (said: string) => {
+      words.push(said);
+      ends.abort(new Error('enough'));
+    };
+    const opened = RemoteCollectors.open({
+      ...{ url: 'redis://127.0.0.1:1', run: 'none', buffer: bufferOf('rows'), signal: ends.signal, onWait },
+    });
+    expect((await rejection(opened)).message).to.equal('enough');
+    expect(words[0]).to.match(/^redis:\/\/127\.0\.0\.1:1 cannot be reached/);
+  });
+
+  it('has hosts wait for a learner that comes later, and a signal ends that', async () => {
+    const run = newRun();
+    const { entry, to } = leash();
+    to(100);
+    const words: string[] = [];
+    const coming = host({ url, run, entry, name: 'ann', onWait: (said) => void words.push(said) });
+    const ends = new AbortController();
+    const ended = CollectorHost.open({
+      url,
+      run,
+      entry,
+      signal: ends.signal,
+      onWait: () => ends.abort(new Error('enough')),
+    });
+    expect((await rejection(ended)).message).to.equal('enough');
+    await untilAsked('it says that it waits', () => words.length > 0);
+    expect(words).to.deep.equal([`the learner of the run '${run}' has not come yet`]);
+    const buffer = bufferOf('rows');
+    await learn({ url, run, buffer });
+    await coming;
+    await untilAsked('rows come', () => (buffer as ReplayBuffer).ptr === 100);
+    expect(words).to.have.length(1);
+  });
+
+  it('closes in any order, and twice', async () => {
+    const { entry, to } = leash();
+    to(200);
+    for (const first of ['host', 'learner']) {
+      const run = newRun();
+      const buffer = rowsOnly();
+      const remote = await learn({ url, run, buffer });
+      const machine = await host({ url, run, entry });
+      await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
+      const both = [machine, remote];
+      for (const each of first === 'host' ? both : both.reverse()) await Promise.all([each.close(), each.close()]);
+      await Promise.all([machine.close(), remote.close(), machine.done, remote.done]);
+      expectWhole(buffer, 200, 1);
+      expect(machine.statistics()).to.include({ sent: 200, acknowledged: 200 });
+    }
+  });
+
+  itAll('gives a run that was closed to the next learner at once, and hosts go on with it', async () => {
+    const run = newRun();
+    const { entry, to } = leash();
+    to(200);
+    const before = rowsOnly();
+    const first = await learn({ url, run, buffer: before });
+    const machine = await host({ url, run, entry, name: 'ann' });
+    await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
+    await first.close();
+    to(500);
+    const buffer = rowsOnly();
+    await learn({ url, run, buffer });
+    await untilAsked('the rest is there', () => machine.statistics().acknowledged === 500);
+    expect(before.ptr).to.equal(200);
+    expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 300 }, (_, i) => 200 + i)]);
+  });
+
+  it('refuses options at the door', async () => {
+    const buffer = bufferOf('rows');
+    const good = { url, run: 'a', buffer };
+    const steps = bufferOf('steps');
+    const learners: [object, string, RegExp][] = [
+      [{ ...good, url: 5 }, 'ERR_HOTSLOT_ARGUMENT', /url/],
+      [{ ...good, url: 'http://a' }, 'ERR_HOTSLOT_RANGE', /url must begin with redis:\/\//],
+      [{ ...good, url: 'redis://far.example' }, 'ERR_HOTSLOT_RANGE', /plain text/],
+      [{ ...good, run: 5 }, 'ERR_HOTSLOT_ARGUMENT', /run must be/],
+      [{ ...good, run: 'a b' }, 'ERR_HOTSLOT_RANGE', /run must be/],
+      [{ ...good, buffer: {} }, 'ERR_HOTSLOT_ARGUMENT', /buffer must be a ReplayBuffer or a TrajectoryBuffer/],
+      [{ ...good, mailbox: {} }, 'ERR_HOTSLOT_ARGUMENT', /mailbox must be/],
+      [
+        { ...good, options: { a: new Map() } },
+        'ERR_HOTSLOT_ARGUMENT',
+        /options must be what JSON has words for: options\.a/,
+      ],
+      [{ ...good, options: 1n }, 'ERR_HOTSLOT_ARGUMENT', /options must be/],
+      [{ ...good, seed: -1 }, 'ERR_HOTSLOT_RANGE', /seed/],
+      [{ ...good, seed: '1' }, 'ERR_HOTSLOT_ARGUMENT', /seed/],
+      [{ ...good, shards: 0 }, 'ERR_HOTSLOT_RANGE', /shards/],
+      [{ ...good, shards: 65 }, 'ERR_HOTSLOT_RANGE', /shards/],
+      [{ ...good, buffer: steps, shards: 2 }, 'ERR_HOTSLOT_RANGE', /shards must be 1/],
+      [{ ...good, transitBytes: 100 }, 'ERR_HOTSLOT_RANGE', /transitBytes/],
+      [{ ...good, weightsEveryMs: 0 }, 'ERR_HOTSLOT_RANGE', /weightsEveryMs/],
+      [{ ...good, maxVersionLag: -1 }, 'ERR_HOTSLOT_RANGE', /maxVersionLag/],
+      [{ ...good, maxVersionLag: Number.NaN }, 'ERR_HOTSLOT_RANGE', /maxVersionLag/],
+      [{ ...good, insecure: 'yes' }, 'ERR_HOTSLOT_ARGUMENT', /insecure/],
+      [{ ...good, password: 7 }, 'ERR_HOTSLOT_ARGUMENT', /password/],
+      [{ ...good, ca: 7 }, 'ERR_HOTSLOT_ARGUMENT', /ca /],
+      [{ ...good, resume: { kind: 'other' } }, 'ERR_HOTSLOT_ARGUMENT', /resume must be what Checkpoint\.restore/],
+      [{ ...good, shard: 2 }, 'ERR_HOTSLOT_ARGUMENT', /unknown option 'shard'/],
+    ];
+    for (const [options, code, text] of learners) {
+      const error = await rejection(RemoteCollectors.open(options as never));
+      expect([error.code, error.message], `${text}`).to.satisfy(([c, m]: string[]) => c === code && text.test(m!));
+    }
+    const { entry } = leash();
+    const fine = { url, run: 'a', entry };
+    const hosts: [object, string, RegExp][] = [
+      [{ ...fine, url: null }, 'ERR_HOTSLOT_ARGUMENT', /url/],
+      [{ ...fine, run: '' }, 'ERR_HOTSLOT_RANGE', /run must be/],
+      [{ ...fine, entry: entry.href }, 'ERR_HOTSLOT_ARGUMENT', /entry must be the URL/],
+      [{ ...fine, workers: 0 }, 'ERR_HOTSLOT_RANGE', /workers/],
+      [{ ...fine, workers: 65 }, 'ERR_HOTSLOT_RANGE', /workers/],
+      [{ ...fine, workers: 3, lanes: 2 }, 'ERR_HOTSLOT_RANGE', /lanes must be at least the workers/],
+      [{ ...fine, outboxBytes: 10 }, 'ERR_HOTSLOT_RANGE', /outboxBytes/],
+      [{ ...fine, flushBytes: 0 }, 'ERR_HOTSLOT_RANGE', /flushBytes/],
+      [{ ...fine, flushMs: 0.5 }, 'ERR_HOTSLOT_RANGE', /flushMs/],
+      [{ ...fine, name: '' }, 'ERR_HOTSLOT_ARGUMENT', /name must be/],
+      [{ ...fine, name: 'x'.repeat(201) }, 'ERR_HOTSLOT_ARGUMENT', /name must be/],
+      [{ ...fine, insecure: 1 }, 'ERR_HOTSLOT_ARGUMENT', /insecure/],
+      [{ ...fine, password: '' }, 'ERR_HOTSLOT_ARGUMENT', /password/],
+      [{ ...fine, ca: '/nowhere.pem' }, 'ERR_HOTSLOT_RANGE', /ca/],
+      [{ ...fine, signal: {} }, 'ERR_HOTSLOT_ARGUMENT', /signal/],
+      [{ ...fine, onWait: 'x' }, 'ERR_HOTSLOT_ARGUMENT', /onWait/],
+      [{ ...fine, seed: 1 }, 'ERR_HOTSLOT_ARGUMENT', /unknown option 'seed'/],
+    ];
+    for (const [options, code, text] of hosts) {
+      const error = await rejection(CollectorHost.open(options as never));
+      expect([error.code, error.message], `${text}`).to.satisfy(([c, m]: string[]) => c === code && text.test(m!));
+    }
+    for (const made of [RemoteCollectors, CollectorHost])
+      expect(() => new (made as unknown as new () => unknown)()).to.throw(TypeError, 'is not for callers');
+    for (const each of [buffer, steps]) keep(each as { close(): void });
+  });
+
+  itAll('refuses a second learner while the first has the run', async () => {
+    const run = newRun();
+    const buffer = rowsOnly();
+    await learn({ url, run, buffer });
+    const error = await rejection(RemoteCollectors.open({ url, run, buffer: bufferOf('rows') }));
+    expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+    expect(error.message).to.include(`another learner has the run '${run}'`);
+    const { entry, to } = leash();
+    to(100);
+    await host({ url, run, entry });
+    await untilAsked('the first goes on', () => buffer.ptr === 100);
+  });
+});

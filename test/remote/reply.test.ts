@@ -1,0 +1,172 @@
+/** Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into. */
+import { expect } from 'chai';
+import { BEFORE_FIRST, LinkError } from '../../src/remote/link.ts';
+import { Refused, type Reply, ReplyParser } from '../../src/remote/reply-parser.ts';
+import { rejection } from '../rig/refusal.ts';
+import { Links, Told } from './link-rigs.ts';
+import { OddServer } from './odd-server.ts';
+
+const cut = (text: string, length: number): string[] =>
+  Array.from({ length: Math.ceil(text.length / length) }, (_, i) => text.slice(i * length, (i + 1) * length));
+
+/** Replies of `pieces`, bytes as text. */
+function parsed(pieces: readonly string[]): unknown[] {
+  const replies: unknown[] = [];
+  const plain = (reply: Reply): unknown => {
+    if (Array.isArray(reply)) return reply.map(plain);
+    if (reply instanceof Refused) return { refused: reply.message };
+    return reply instanceof Uint8Array ? Buffer.from(reply).toString('latin1') : reply;
+  };
+  const parser = new ReplyParser({
+    room: () => null,
+    grown: () => {},
+    done: (reply) => replies.push(plain(reply)),
+  });
+  for (const piece of pieces) parser.feed(Buffer.from(piece, 'latin1'));
+  return replies;
+}
+
+const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`;
+const streamOf = (...messages: (readonly [id: string, text: string])[]) =>
+  `*1\r\n*2\r\n${bulk('s')}*${messages.length}\r\n${messages.map(([id, text]) => `*2\r\n${bulk(id)}*2\r\n${bulk('m')}${bulk(text)}`).join('')}`;
+
+describe('replies of a server', () => {
+  const all: readonly (readonly [text: string, values: readonly unknown[]])[] = [
+    [
+      streamOf(['1-1', 'a\r\nb$3\r\n*1\r\n'], ['1-2', '']),
+      [
+        [
+          [
+            's',
+            [
+              ['1-1', ['m', 'a\r\nb$3\r\n*1\r\n']],
+              ['1-2', ['m', '']],
+            ],
+          ],
+        ],
+      ],
+    ],
+    ['*-1\r\n$-1\r\n', [null, null]],
+    ['*3\r\n*-1\r\n*2\r\n$-1\r\n*0\r\n:12\r\n', [[null, [null, []], 12]]],
+    ['-ERR no\r\n+OK\r\n*2\r\n-WRONG\r\n:0\r\n', [{ refused: 'ERR no' }, 'OK', [{ refused: 'WRONG' }, 0]]],
+  ];
+  const bytes = all.map(([text]) => text).join('');
+  const values = all.flatMap(([, value]) => value);
+
+  it('are the same wherever they are cut', () => {
+    for (let at = 0; at <= bytes.length; at++)
+      expect(parsed([bytes.slice(0, at), bytes.slice(at)]), `cut at ${at}`).to.deep.equal(values);
+    for (const length of [1, 2, 3, 7]) expect(parsed(cut(bytes, length)), `pieces of ${length}`).to.deep.equal(values);
+  });
+
+  it('are longer than what is made room for at first', () => {
+    const text = 'abcdefgh'.repeat(400_000);
+    expect(parsed(cut(bulk(text), 300_000))).to.deep.equal([text]);
+  });
+
+  it('are refused where they are none', () => {
+    const odd: Record<string, RegExp> = {
+      'HTTP/1.1 400\r\n': /begin no reply/,
+      '%1\r\n': /begin no reply/,
+      '\r\n': /begin no reply/,
+      '+OK\n': /does not end/,
+      '$3\r\nabcd\r\n': /longer than/,
+      '$536870913\r\n': /length or number/,
+      '$99999999999999999999\r\n': /length or number/,
+      '$-2\r\n': /length or number/,
+      '$\r\n': /length or number/,
+      '$1e3\r\n': /length or number/,
+      '*1048577\r\n': /length or number/,
+      '*-2\r\n': /length or number/,
+      ':x\r\n': /length or number/,
+      ['*1\r\n'.repeat(9)]: /in each other/,
+      [`+${'a'.repeat(70_000)}`]: /a line of more/,
+    };
+    for (const [text, words] of Object.entries(odd)) expect(() => parsed([text]), text.slice(0, 40)).to.throw(words);
+  });
+
+  it('have no memory made for bytes that were only announced', () => {
+    const before = process.memoryUsage().arrayBuffers;
+    const parsers = Array.from(
+      { length: 64 },
+      () => new ReplyParser({ room: () => null, grown: () => {}, done: () => {} }),
+    );
+    for (const parser of parsers) parser.feed(Buffer.from('$536870912\r\nabc'));
+    expect(process.memoryUsage().arrayBuffers - before).to.be.below(256 * 2 ** 20);
+    expect(parsers).to.have.length(64);
+  });
+});
+
+describe('messages that are read', () => {
+  const links = new Links();
+  let server: OddServer;
+  afterEach(async () => {
+    await links.close();
+    await server.close();
+  });
+  const open = async (answer: (args: readonly string[]) => string | null, told = new Told()) => {
+    server = await OddServer.open({ XREAD: answer });
+    const link = await links.redis({ url: server.url, name: 'test', silenceMs: 1000 });
+    await link.connect(told);
+    return link;
+  };
+  const texts = (entries: readonly { bytes: Uint8Array }[]) =>
+    entries.map((entry) => Buffer.from(entry.bytes).toString());
+
+  it('stay as they are until the next read, whose memory is the same', async () => {
+    let count = 0;
+    const link = await open(() => streamOf([`1-${++count}`, `text ${count}`], [`2-${count}`, `more ${count}`]));
+    const read = () => link.read('s', BEFORE_FIRST, 2, 0);
+    const first = await read();
+    expect(texts(first)).to.deep.equal(['text 1', 'more 1']);
+    const second = await read();
+    expect(texts(second)).to.deep.equal(['text 2', 'more 2']);
+    const buffers = new Set([...first, ...second].map((entry) => entry.bytes.buffer));
+    expect(buffers.size).to.equal(2);
+    // Nobody has read since the one before came: it has its memory still.
+    const both = await Promise.all([read(), read()]);
+    expect(both.map(texts)).to.deep.equal([
+      ['text 3', 'more 3'],
+      ['text 4', 'more 4'],
+    ]);
+  });
+
+  it('are no reason to end a connection where they are none of ours', async () => {
+    const link = await open(
+      () =>
+        `*1\r\n*2\r\n${bulk('s')}*2\r\n*2\r\n${bulk('1-1')}*4\r\n${[...'abcd'].map(bulk).join('')}*2\r\n${bulk('1-2')}*-1\r\n`,
+    );
+    expect(texts(await link.read('s', BEFORE_FIRST, 2, 0))).to.deep.equal(['b', '']);
+  });
+
+  it('end the connection where they are no messages at all', async () => {
+    const odd = [
+      '*1\r\n:1\r\n',
+      '+OK\r\n',
+      `*1\r\n*2\r\n${bulk('s')}*1\r\n*2\r\n${bulk('x')}*0\r\n`,
+      'what?\r\n',
+      '*-1\r\n*-1\r\n',
+    ];
+    for (const text of odd) {
+      const told = new Told();
+      const link = await open(() => text, told);
+      const ended = link.read('s', BEFORE_FIRST, 2, 0);
+      // Of two replies the first is one.
+      if (text === odd.at(-1)) expect(await ended).to.deep.equal([]);
+      else expect(await rejection(ended), text).to.be.instanceOf(LinkError);
+      await told.when(() => told.servers.length === 2);
+      await links.close();
+      await server.close();
+    }
+    server = await OddServer.open({});
+  });
+
+  it('are refused in the server’s words', async () => {
+    const link = await open(() => '-WRONGTYPE of another kind\r\n');
+    const refused = (await rejection(link.read('s', BEFORE_FIRST, 1, 0))) as LinkError;
+    expect([refused.how, refused.message]).to.deep.equal([
+      'denied',
+      `${server.url} refuses XREAD: WRONGTYPE of another kind`,
+    ]);
+  });
+});

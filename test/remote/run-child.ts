@@ -1,0 +1,45 @@
+/** A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is asked for. */
+import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
+import { bufferOf, type Kind, leash, numbersIn } from './runs.ts';
+
+export interface ChildOptions {
+  readonly url: string;
+  readonly run: string;
+  readonly kind?: Kind;
+  readonly name?: string;
+  /** rows of each worker */
+  readonly limit?: number;
+  readonly options?: unknown;
+}
+
+const [role, json] = process.argv.slice(2) as [string, string];
+const { url, run, kind = 'rows', name, limit = 0, options } = JSON.parse(json) as ChildOptions;
+const say = (said: object) => void process.send?.(said);
+const { entry, to } = leash();
+to(limit);
+
+try {
+  const buffer = bufferOf(kind);
+  const made =
+    role === 'learner'
+      ? await RemoteCollectors.open({ url, run, buffer, options })
+      : await CollectorHost.open({ url, run, entry, name, flushMs: 1 });
+  made.done.then(
+    () => say({ ended: 'closed' }),
+    (error) => say({ ended: { code: error.code, message: error.message } }),
+  );
+  const answers: Record<string, () => unknown> = {
+    statistics: () => made.statistics(),
+    numbers: () => numbersIn(buffer),
+  };
+  process.on('message', ({ ask, limit: further }: { ask?: string; limit?: number }) => {
+    if (further !== undefined) to(further);
+    if (ask !== undefined) say({ [ask]: answers[ask]!() });
+  });
+  say({ open: true });
+} catch (error) {
+  say({ ended: { message: (error as Error).message } });
+  process.disconnect();
+}
+// Whoever started it is gone.
+process.once('disconnect', () => process.exit());

@@ -1,0 +1,291 @@
+/**
+ * A learner and a dozen hosts, and a server or a network to which everything happens that a machine can do to one: in the end every row
+ * is in the buffer once. What is chosen at random comes from a seed, which is told.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect } from 'chai';
+import { Random } from '../../src/random.ts';
+import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
+import { sessionName } from '../../src/remote/keys.ts';
+import { BEFORE_FIRST } from '../../src/remote/link.ts';
+import { emptyHeader, readMessage } from '../../src/remote/message.ts';
+import { openRedisLink } from '../../src/remote/redis-link.ts';
+import { itAll, setting } from '../rig/setting.ts';
+import { BadNetwork } from './proxy.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+import { Swarm, type SwarmOptions } from './swarm.ts';
+
+const SEED = Number(process.env.HOTSLOT_TEST_SEED ?? Date.now() % 1e6);
+const HOSTS = 12;
+const WIDTH = 64;
+/** Rows that each host has more in each round. */
+const ROWS = 300;
+
+describe('remote/server faults', function () {
+  this.timeout(setting({ short: 30_000, all: 120_000, long: 400_000 }));
+  const random = new Random(SEED);
+  const below = (end: number) => Math.floor(random.next() * end);
+  const stack: { close(): Promise<unknown> }[] = [];
+  let server: TestServer;
+
+  before(async function () {
+    needServer(this);
+    console.log(`      HOTSLOT_TEST_SEED=${SEED} chooses the same moments again`);
+    server = await startServer();
+  });
+  after(() => server?.stop());
+  beforeEach(() => server.restart());
+  afterEach(async () => {
+    for (const each of stack.splice(0).reverse()) await each.close();
+  });
+
+  async function open(rounds: number, options: Partial<SwarmOptions> = {}): Promise<Swarm> {
+    const { url } = server;
+    const swarm = await Swarm.open({ url, hosts: HOSTS, rows: ROWS * rounds, width: WIDTH, ...options });
+    stack.push(swarm);
+    return swarm;
+  }
+  async function network(): Promise<BadNetwork> {
+    const made = await BadNetwork.open(server.port);
+    stack.push(made);
+    return made;
+  }
+  const through = ({ port }: BadNetwork) => `redis://127.0.0.1:${port}`;
+
+  async function ask(...args: string[]): Promise<unknown> {
+    const client = await server.client();
+    const reply = await client.sendCommand(args);
+    client.destroy();
+    return reply;
+  }
+  const usedBytes = async () => Number(/^used_memory:(\d+)/m.exec((await ask('INFO', 'memory')) as string)?.[1]);
+
+  /** Rounds of rows, in each of which something happens after some of them came in, and before all of them did. */
+  async function rounds(swarm: Swarm, many: number, fault: () => Promise<unknown>): Promise<void> {
+    for (let round = 0; round < many; round++) {
+      const before = swarm.buffer.ptr;
+      swarm.offer(ROWS);
+      const some = before + below((swarm.offered - before) / 2);
+      await swarm.until(`${some} rows are in, in round ${round}`, () => swarm.buffer.ptr > some);
+      await fault();
+    }
+    await swarm.check();
+  }
+
+  it('killed at any moment, and another one with nothing in it in its place', async () => {
+    const many = setting({ short: 3, all: 30, long: 100 });
+    const swarm = await open(many);
+    await rounds(swarm, many, () => server.restart());
+    // Not by heartbeats, which would bring everything back too, seconds later.
+    const names = swarm.hosts.map(({ session }) => sessionName(session));
+    const said = (await ask('HMGET', swarm.keys.acks, ...names)) as string[];
+    expect(Math.min(...said.map((text) => readAcknowledgement(text)?.nak ?? 0))).to.be.at.least(1);
+  });
+
+  itAll('stands still', async () => {
+    const many = setting({ short: 1, all: 10 });
+    const swarm = await open(many, { silenceMs: 1000 });
+    await rounds(swarm, many, async () => {
+      server.freeze();
+      await wait(100 + below(setting({ short: 400, all: 1900 })));
+      server.thaw();
+    });
+  });
+
+  itAll('killed, and there again with all that it had', async () => {
+    const many = setting({ short: 1, all: 10 });
+    const kept = await startServer({ appendonly: true });
+    stack.push({ close: () => kept.stop() });
+    const swarm = await open(many, { url: kept.url });
+    await rounds(swarm, many, () => kept.restart({ keep: true }));
+  });
+
+  it('killed, and there again with what it had some time ago', async () => {
+    const many = setting({ short: 2, all: 10 });
+    const swarm = await open(many);
+    await rounds(swarm, many, async () => {
+      await ask('SAVE');
+      const some = swarm.buffer.ptr + below((swarm.offered - swarm.buffer.ptr) / 2);
+      await swarm.until('more rows are in than it has written down', () => swarm.buffer.ptr >= some);
+      await server.restart({ keep: true });
+    });
+  });
+
+  itAll('forgets everything while rows are on the way, and keeps its connections', async () => {
+    const many = setting({ short: 1, all: 5 });
+    const swarm = await open(many, { lead: ROWS });
+    swarm.offer(ROWS);
+    await swarm.until('the learner takes no more', () => swarm.buffer.ptr > ROWS / 2);
+    await swarm.until('all is on the way', () =>
+      swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.kept.allReplied),
+    );
+    await ask('FLUSHALL');
+    swarm.buffer.limiter?.countSamples(HOSTS * ROWS * many);
+    await swarm.check();
+    await rounds(swarm, many - 1, () => ask('FLUSHALL'));
+  });
+
+  itAll('ends all connections', async () => {
+    const many = setting({ short: 2, all: 20 });
+    const swarm = await open(many);
+    await rounds(swarm, many, async () => {
+      for (const type of ['normal', 'pubsub'].slice(0, 1 + below(2))) await ask('CLIENT', 'KILL', 'TYPE', type);
+    });
+  });
+
+  itAll('has no room for a while', async () => {
+    const many = setting({ short: 1, all: 5 });
+    const swarm = await open(2 * many);
+    await rounds(swarm, many, async () => {
+      await ask('CONFIG', 'SET', 'maxmemory', '1');
+      swarm.offer(ROWS);
+      await swarm.until('hosts were told', () => swarm.hosts.some(({ uplink }) => uplink.waits === 'room'));
+      await ask('CONFIG', 'SET', 'maxmemory', '0');
+    });
+  });
+
+  describe('whose learner stands still', () => {
+    const transitBytes = 16 * 2 ** 20;
+    // A message and what the server keeps with it fill a size that allocators have.
+    const flushBytes = 2 ** 18 - 1024;
+    const many = { lead: 64, width: 256, flushBytes, transitBytes };
+    /** Connections' own buffers hold a message more, for two seconds. */
+    const inBuffers = HOSTS * 1.25 * 2 ** 18;
+    const stuck = (swarm: Swarm) =>
+      swarm.until('no host may send', () =>
+        swarm.hosts.every(
+          ({ uplink: { waits, kept } }) => waits === 'learner' || (waits === 'window' && kept.allReplied),
+        ),
+      );
+
+    itAll('has no more of theirs than their windows, whatever happens to connections', async () => {
+      const swarm = await open(10, many);
+      await swarm.settled();
+      const before = await usedBytes();
+      const windows = swarm.hosts.reduce((sum, { window }) => sum + window, 0);
+      expect(windows).to.be.within(0.9 * transitBytes, transitBytes);
+      swarm.offer(ROWS * 10);
+      await stuck(swarm);
+      expect((await usedBytes()) - before).to.be.within(windows / 2, 1.2 * windows + inBuffers);
+      for (let i = 0; i < 2; i++) {
+        const again = swarm.hosts.map(({ connected }) => connected + 1);
+        await ask('CLIENT', 'KILL', 'TYPE', 'normal');
+        await swarm.until('all are connected again', () =>
+          swarm.hosts.every(({ connected }, host) => connected >= (again[host] as number)),
+        );
+      }
+      // More than two beats of the learner's.
+      await wait(2200);
+      await stuck(swarm);
+      expect((await usedBytes()) - before).to.be.below(1.2 * windows);
+      expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(swarm.hosts.map(() => 0));
+      swarm.buffer.limiter?.countSamples(swarm.offered);
+      await swarm.check();
+    });
+
+    itAll('nor when all hosts come at once, and send before it knows how many they are', async () => {
+      const swarm = await open(10, many);
+      const before = await usedBytes();
+      swarm.offer(ROWS * 10);
+      await swarm.until('the learner takes no more', () => swarm.buffer.ptr >= many.lead);
+      let most = 0;
+      for (const end = performance.now() + 1500; performance.now() < end; await wait(50))
+        most = Math.max(most, (await usedBytes()) - before);
+      await stuck(swarm);
+      expect(most).to.be.below(1.2 * transitBytes + inBuffers);
+      swarm.buffer.limiter?.countSamples(swarm.offered);
+      await swarm.check();
+    });
+  });
+
+  const unheard: Record<string, (bad: BadNetwork, swarm: Swarm) => Promise<void>> = {
+    'what got no reply': async (bad, swarm) => {
+      bad.cutAfter(HOSTS * ROWS * WIDTH);
+      swarm.offer(ROWS);
+      await swarm.until('all were cut off', () => swarm.hosts.every(({ lost }) => lost > 0));
+    },
+    'what had no room': async (_, swarm) => {
+      await ask('CONFIG', 'SET', 'maxmemory', '1');
+      swarm.offer(ROWS);
+      await swarm.until('hosts were told', () => swarm.hosts.every(({ uplink }) => uplink.waits === 'room'));
+      await ask('CONFIG', 'SET', 'maxmemory', '0');
+    },
+  };
+  for (const [what, happens] of Object.entries(unheard))
+    itAll(`${what} is sent again, though the learner says nothing`, async () => {
+      const bad = await network();
+      const swarm = await open(2, { hostUrl: through(bad), lead: 64 });
+      await swarm.settled();
+      swarm.offer(ROWS);
+      await swarm.until('the learner takes no more', () => swarm.buffer.ptr >= 64);
+      await happens(bad, swarm);
+      await swarm.until('all is on the way', () =>
+        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.kept.allReplied),
+      );
+      const link = await openRedisLink({ url: server.url, name: 'who looks' });
+      stack.push(link);
+      await link.connect({});
+      const come = new Map(swarm.counted().map((rows, host) => [swarm.hosts[host]?.session as number, rows]));
+      const header = emptyHeader();
+      for (const { bytes } of await link.read(swarm.keys.stream(0), BEFORE_FIRST, 10_000, 0)) {
+        expect(readMessage(bytes, header)).to.equal(null);
+        const { session, first, rows } = header;
+        const before = come.get(session) as number;
+        if (first <= before) come.set(session, Math.max(before, first + rows));
+      }
+      expect([...come.values()]).to.deep.equal(swarm.hosts.map(({ outbox }) => outbox.offered));
+      swarm.buffer.limiter?.countSamples(swarm.offered);
+      await swarm.check();
+    });
+
+  for (const whose of ['hosts', 'learner'] as const)
+    describe(`over a bad network of the ${whose === 'hosts' ? 'hosts' : 'learner'}`, () => {
+      const openBad = async (many: number, options: Partial<SwarmOptions> = {}) => {
+        const bad = await network();
+        const urls = whose === 'hosts' ? { hostUrl: through(bad) } : { url: through(bad), hostUrl: server.url };
+        return [await open(many, { silenceMs: 500, ...urls, ...options }), bad] as const;
+      };
+
+      it('connections end inside messages', async () => {
+        const many = setting({ short: 2, all: 20 });
+        const [swarm, bad] = await openBad(many);
+        await rounds(swarm, many, async () => bad.cutAfter(below(20_000), whose === 'learner'));
+      });
+
+      // In front of a learner it takes longer, and what a host does about it is the same.
+      const itHosts = whose === 'hosts' ? it : itAll;
+      itHosts('replies are lost, and what they are of is not', async () => {
+        const many = setting({ short: 2, all: 15 });
+        const [swarm, bad] = await openBad(many);
+        await rounds(swarm, many, async () => {
+          bad.mute();
+          await wait(20 + below(80));
+          bad.cut();
+        });
+      });
+
+      itAll('is slow for a while', async () => {
+        const many = setting({ short: 1, all: 5 });
+        const [swarm, bad] = await openBad(many);
+        await rounds(swarm, many, async () => {
+          bad.bytesPerSecond = 100_000;
+          bad.delayMs = 5;
+          await wait(300);
+          bad.bytesPerSecond = Number.POSITIVE_INFINITY;
+          bad.delayMs = 0;
+        });
+      });
+
+      itHosts('both ends are there, and nothing goes through', async () => {
+        // A learner gives a silent server five seconds, and as long for each answer.
+        const [silenceMs, silence] = whose === 'hosts' ? [300, 800] : [5000, 12_000];
+        const [swarm, bad] = await openBad(2, { silenceMs });
+        let round = 0;
+        await rounds(swarm, 2, async () => {
+          bad.stall();
+          await wait(round++ === 0 ? 200 : silence);
+          bad.flow();
+        });
+      });
+    });
+});

@@ -1,0 +1,178 @@
+/** Redis or Valkey for a test: a child of its own on a free port of this machine, ended by its id, with a folder that goes with it. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { createClient } from '@redis/client';
+
+const isProgram = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const inPath = (name: string): string[] =>
+  (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, name));
+const PROGRAM =
+  process.env.HOTSLOT_TEST_REDIS ?? [...inPath('redis-server'), ...inPath('valkey-server')].find(isProgram) ?? null;
+
+/** Leaves the tests out where there is no server, and says so. */
+export function needServer(context: Mocha.Context): void {
+  if (PROGRAM !== null) return;
+  console.log(
+    '      left out: no redis-server or valkey-server in PATH (apt-get install redis-server), or HOTSLOT_TEST_REDIS',
+  );
+  context.skip();
+}
+
+export interface ServerOptions {
+  /** with a certificate of an authority that is made for it: of this machine, or of another name */
+  tls?: boolean | { name: string };
+  /** rules of users, as a configuration says them: `default off`, `ann on >secret ~* &* +@all` */
+  acl?: readonly string[];
+  maxmemory?: string;
+  appendonly?: boolean;
+  port?: number;
+}
+
+type Client = ReturnType<typeof createClient>;
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+export class TestServer {
+  readonly port: number;
+  /** without a user */
+  readonly url: string;
+  /** file of the authority's certificate; '' without TLS */
+  readonly ca: string;
+  readonly #options: ServerOptions;
+  readonly #folder: string;
+  readonly #clients: Client[] = [];
+  #child: ChildProcess | null = null;
+
+  constructor(port: number, options: ServerOptions) {
+    this.port = port;
+    this.#options = options;
+    this.#folder = mkdtempSync(join(tmpdir(), 'hotslot-redis-'));
+    const { tls } = options;
+    this.url = `${tls ? 'rediss' : 'redis'}://127.0.0.1:${port}`;
+    this.ca = tls ? join(this.#folder, 'ca.pem') : '';
+    if (tls) certify(this.#folder, typeof tls === 'object' ? `DNS:${tls.name}` : 'IP:127.0.0.1,DNS:localhost');
+  }
+  /** of its unix socket */
+  get path(): string {
+    return join(this.#folder, 'socket');
+  }
+  get pid(): number {
+    return this.#child!.pid!;
+  }
+
+  async start(): Promise<void> {
+    const { tls, acl = [], maxmemory, appendonly } = this.#options;
+    const lines = [
+      ...['bind 127.0.0.1', 'save ""', `dir ${this.#folder}`, `appendonly ${appendonly ? 'yes' : 'no'}`],
+      `unixsocket ${this.path}`,
+      ...(tls
+        ? ['port 0', `tls-port ${this.port}`, 'tls-auth-clients no', `tls-ca-cert-file ${this.ca}`]
+        : [`port ${this.port}`]),
+      ...(tls ? ['cert', 'key'].map((what) => `tls-${what}-file ${join(this.#folder, `${what}.pem`)}`) : []),
+      ...(maxmemory === undefined ? [] : [`maxmemory ${maxmemory}`, 'maxmemory-policy noeviction']),
+      ...acl.map((rule) => `user ${rule}`),
+    ];
+    const file = join(this.#folder, 'server.conf');
+    writeFileSync(file, `${lines.join('\n')}\n`);
+    const child = spawn(PROGRAM!, [file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#child = child;
+    running.add(child);
+    child.once('exit', () => running.delete(child));
+    let said = '';
+    child.stdout.setEncoding('utf8');
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.on('data', (text: string) => {
+        if (said.length < 1e5) said += text;
+        if (/ready to accept connections/i.test(said)) resolve();
+      });
+      child.once('error', reject);
+      child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
+    });
+  }
+
+  /** Ends it as by a fault, or gently; nothing is left of what it did not write. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child!;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    await gone;
+  }
+  /** With what it had written down, or as a new one. */
+  async restart({ keep = false } = {}): Promise<void> {
+    await this.kill();
+    if (!keep)
+      for (const name of ['appendonlydir', 'dump.rdb'])
+        rmSync(join(this.#folder, name), { recursive: true, force: true });
+    await this.start();
+  }
+  /** It stands still and keeps its connections. */
+  freeze(): void {
+    this.#child!.kill('SIGSTOP');
+  }
+  thaw(): void {
+    this.#child!.kill('SIGCONT');
+  }
+  /** A client to look and to meddle with, connected. It ends with the server. */
+  async client(user: { username?: string; password?: string } = {}): Promise<Client> {
+    const { tls } = this.#options;
+    const client = createClient({
+      socket: { host: '127.0.0.1', port: this.port, tls: tls ? true : undefined!, rejectUnauthorized: false },
+      ...user,
+    } as Parameters<typeof createClient>[0]) as Client;
+    client.on('error', () => {});
+    this.#clients.push(client);
+    await client.connect();
+    return client;
+  }
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.destroy();
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
+  const server = new TestServer(options.port ?? (await freePort()), options);
+  try {
+    await server.start();
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  return server;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** ca.pem, and cert.pem and key.pem of these names. */
+function certify(folder: string, names: string): void {
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
+  const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+  openssl('req', '-x509', ...made, '-keyout', 'ca-key.pem', '-out', 'ca.pem', '-subj', '/CN=authority of a test');
+  const asked = ['-keyout', 'key.pem', '-out', 'asked.pem', '-subj', '/CN=server of a test'];
+  openssl('req', ...made.slice(0, 5), ...asked);
+  writeFileSync(join(folder, 'names'), `subjectAltName=${names}\n`);
+  const signed = ['-CA', 'ca.pem', '-CAkey', 'ca-key.pem', '-CAcreateserial', '-days', '2', '-extfile', 'names'];
+  openssl('x509', '-req', '-in', 'asked.pem', ...signed, '-out', 'cert.pem');
+}

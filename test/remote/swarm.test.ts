@@ -1,0 +1,71 @@
+/** Two hundred hosts at one server, a thousand in the longer settings: nothing is lost or comes twice, and each has its share. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect } from 'chai';
+import { itAll, setting } from '../rig/setting.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+import { Swarm, type SwarmOptions } from './swarm.ts';
+
+const HOSTS = setting({ short: 200, all: 1000 });
+const ROWS = setting({ short: 400, all: 1000 });
+
+describe(`remote/swarm of ${HOSTS} hosts`, function () {
+  this.timeout(setting({ short: 20_000, all: 120_000 }));
+  const stack: { close(): Promise<unknown> }[] = [];
+  let server: TestServer;
+
+  before(async function () {
+    needServer(this);
+    server = await startServer();
+  });
+  after(() => server?.stop());
+  beforeEach(() => server.restart());
+  afterEach(async () => {
+    for (const each of stack.splice(0).reverse()) await each.close();
+  });
+
+  async function open(options: Partial<SwarmOptions> = {}): Promise<Swarm> {
+    const swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: ROWS, flushBytes: 2048, ...options });
+    stack.push(swarm);
+    return swarm;
+  }
+
+  it('undisturbed, every row is there once, in order, and nobody has less than half of a share', async () => {
+    const swarm = await open({ transitBytes: HOSTS * 4096 });
+    await swarm.settled();
+    swarm.offer(ROWS);
+    // All have more than the learner has taken then.
+    const enough = (HOSTS * ROWS) / 4;
+    await swarm.until('a quarter is in', () => swarm.buffer.ptr >= enough);
+    expect(Math.min(...swarm.counted(enough))).to.be.at.least(enough / HOSTS / 2);
+    await swarm.check();
+    expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(swarm.hosts.map(() => 0));
+  });
+
+  itAll('so it is over four streams, with a thread each', async () => {
+    const swarm = await open({ shards: 4 });
+    swarm.offer(ROWS);
+    await swarm.check();
+  });
+
+  it('so it is when the server is killed three times, comes back with nothing, and stands still for a while', async () => {
+    const swarm = await open();
+    const rows = Math.floor(ROWS / 5);
+    const some = async () => {
+      const before = swarm.buffer.ptr;
+      swarm.offer(rows);
+      await swarm.until('some rows of this round are in', () => swarm.buffer.ptr > before);
+      expect(swarm.buffer.ptr, 'all of them: there is nothing left to lose').to.be.below(swarm.offered);
+    };
+    for (let round = 0; round < 3; round++) {
+      await some();
+      await server.restart();
+    }
+    await some();
+    server.freeze();
+    await wait(800);
+    server.thaw();
+    swarm.offer(rows);
+    await swarm.check();
+    expect(Math.min(...swarm.hosts.map(({ lost }) => lost))).to.be.at.least(1);
+  });
+});

@@ -1,0 +1,104 @@
+/** A whole run as it is between machines: over TLS, with the users that `hotslot acl` prints, and nobody else let in. */
+import { expect } from 'chai';
+import { WeightMailbox } from '../../src/index.ts';
+import { aclUsers, newPassword } from '../../src/remote/acl.ts';
+import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
+import { type Refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
+import { bufferOf, closeAll, expectWhole, host, learn, leash, newRun, untilAsked } from './runs.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+
+describe('remote collectors over TLS', function () {
+  this.timeout(60_000);
+  const run = newRun();
+  const [learner, collector] = aclUsers(run).map((user) => ({ ...user, password: newPassword() }));
+  const secrets = [learner!.password, collector!.password, 'a-secret-of-its-own'];
+  let server: TestServer;
+  let other: TestServer;
+  before(async function () {
+    needServer(this);
+    const rule = ({ name, rules, password }: { name: string; rules: string; password: string }) =>
+      `${name} ${rules.replace('PASSWORD', password)}`;
+    server = await startServer({ tls: true, acl: ['default off', rule(learner!), rule(collector!)] });
+    other = await startServer({ tls: true });
+  });
+  afterEach(closeAll);
+  after(async () => {
+    await server?.stop();
+    await other?.stop();
+  });
+
+  const address = ({ name, password }: { name: string; password: string }, ca = server.ca) => ({
+    ...{ url: server.url.replace('//', `//${name}@`), password, ca, run },
+  });
+  /** One sentence, and nothing in it, or in what it is told by, that is secret. */
+  function said(error: Refusal, code: string, text: RegExp): void {
+    expect(error).to.include({ code });
+    expect(error.message).to.match(text);
+    expect(error.message).to.not.include('\n');
+    const all = [error.message, error.stack, JSON.stringify(error), `${error.cause}`].join(' ');
+    for (const secret of secrets) expect(all).to.not.include(secret);
+  }
+
+  it('brings rows and weights with the rights that each side has', async () => {
+    const buffer = bufferOf('rows');
+    const mailbox = WeightMailbox.create({ length: 100_000 });
+    const remote = await learn({ ...address(learner!), buffer, mailbox, weightsEveryMs: 1 });
+    const { entry, to } = leash();
+    to(5000);
+    const machine = await host({ ...address(collector!), entry, name: 'ann', flushBytes: 4096 });
+    for (const version of [1, 2, 3]) {
+      mailbox.write(new Float32Array(100_000).fill(version));
+      await untilAsked('it is there', () => machine.statistics().version === version);
+    }
+    to(6000);
+    await untilAsked('all is there', () => machine.statistics().acknowledged === 6000);
+    await untilAsked('the host is known', () => remote.statistics().steps === 6000);
+    expectWhole(buffer, 6000, 1);
+    // Goodbyes are allowed too.
+    await machine.close();
+    await untilAsked('it has left', () => remote.statistics().hosts === 0);
+    await remote.close();
+    // And another learner need not wait.
+    await (await learn({ ...address(learner!), buffer })).close();
+  });
+
+  itAll('says in one sentence why it is not let in, without a secret', async () => {
+    const { entry } = leash();
+    const buffer = bufferOf('rows');
+    const both = (options: object) => [
+      RemoteCollectors.open({ ...options, buffer } as never),
+      CollectorHost.open({ ...options, entry } as never),
+    ];
+    const unavailable = 'ERR_HOTSLOT_UNAVAILABLE';
+    const wrong = { ...learner!, password: 'a-secret-of-its-own' };
+    const plain = { ...address(learner!), url: `redis://${learner!.name}@127.0.0.1:${server.port}`, ca: undefined };
+    const cases: [object, RegExp][] = [
+      [address(wrong), /does not know this user and password/],
+      [{ url: server.url, ca: server.ca, run }, /wants a password/],
+      [address(learner!, other.ca), /shows a certificate that does not hold/],
+      [{ ...address(learner!), ca: undefined }, /shows a certificate that does not hold/],
+    ];
+    for (const [options, text] of cases)
+      for (const error of await Promise.all(both(options).map(rejection))) said(error, unavailable, text);
+    // A collector may not lead; and not another run.
+    said(await rejection(learn({ ...address(collector!), buffer })), unavailable, /NOPERM|does not allow/);
+    said(
+      await rejection(learn({ ...address(learner!), run: `${run}-other`, buffer })),
+      unavailable,
+      /NOPERM|does not allow/,
+    );
+
+    // What speaks plainly to a port of TLS may be a server that is just being started: it is tried again, and said.
+    const ends = new AbortController();
+    const words: string[] = [];
+    const onWait = (text: string) => {
+      words.push(text);
+      ends.abort(new Error('enough'));
+    };
+    const error = await rejection(CollectorHost.open({ ...plain, entry, onWait, signal: ends.signal }));
+    expect(error.message).to.equal('enough');
+    expect(words[0]).to.match(/^redis:\/\/hs-[^\n]*127\.0\.0\.1:\d+ /);
+    for (const secret of secrets) expect(words[0]).to.not.include(secret);
+  });
+});

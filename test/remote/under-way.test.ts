@@ -1,0 +1,46 @@
+/** What the learner says of bytes under way: those that its limiter keeps on the server, until it lets them in. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { expect } from 'chai';
+import { RateLimiter } from '../../src/buffer/rate-limiter.ts';
+import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
+import { itAll } from '../rig/setting.ts';
+import { until } from '../rig/until.ts';
+import { needServer, startServer } from './server.ts';
+
+/** 400 numbers in all. */
+const MODULE = `let left = 400;
+export default () => ({
+  collect: () => (left-- > 0 ? { number: Float64Array.of(left) } : new Promise((resolve) => setTimeout(resolve, 20, null))),
+});
+`;
+
+describe('remote/bytes under way', () => {
+  itAll('are those that hosts have sent and the learner has not taken', async function () {
+    needServer(this);
+    this.timeout(30_000);
+    const server = await startServer();
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-under-way-'));
+    const entry = join(folder, 'collector.mjs');
+    writeFileSync(entry, MODULE);
+    try {
+      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 100, gateAdd: true });
+      const fields = { number: { dtype: 'float64', shape: [] } } as const;
+      const buffer = ReplayBuffer.create({ capacity: 1000, fields, limiter });
+      const given = { url: server.url, run: 'under-way' };
+      await using remote = await RemoteCollectors.open({ ...given, buffer: buffer as never });
+      await using host = await CollectorHost.open({ ...given, entry: pathToFileURL(entry) });
+      await until('the learner knows of bytes under way', () => remote.statistics().streamBytes >= 300 * 8, 10_000);
+      expect(host.statistics().acknowledged).to.be.below(400);
+      limiter.countSamples(300);
+      await until('the learner knows that there are none', () => remote.statistics().streamBytes === 0, 10_000);
+      expect(buffer.size).to.equal(400);
+    } finally {
+      await server.stop();
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
