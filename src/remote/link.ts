@@ -9,6 +9,8 @@ import { unavailableError } from '../errors.ts';
 export interface ServerFacts {
   /** another one after the server was started anew, or another server answers */
   readonly run: string;
+  /** how it makes room when its memory is full, where it drops what it was given; '' where it does not, or does not say */
+  readonly evicts: string;
 }
 
 /** A message of a stream; `id` orders it among those of the same server run, and means nothing else. */

@@ -141,12 +141,17 @@ export class RedisLink implements Link {
   async #factsOf(calls: RedisConnection): Promise<ServerFacts> {
     const { server, version } = await calls.send<Record<string, unknown>>(['HELLO']);
     checkVersion(`${server}`, `${version}`, this.#options.address);
-    const info = await calls.send<string>(['INFO', 'server']).catch((error: LinkError) => {
-      // Collectors may not ask, and need not know.
-      if (error.how === 'denied') return '';
-      throw error;
-    });
-    return { run: /^run_id:(\w+)/m.exec(info)?.[1] ?? '' };
+    const told = async (section: string) =>
+      calls.send<string>(['INFO', section]).catch((error: LinkError) => {
+        // Collectors may not ask, and need not know.
+        if (error.how === 'denied') return '';
+        throw error;
+      });
+    const run = /^run_id:(\w+)/m.exec(await told('server'))?.[1] ?? '';
+    const memory = await told('memory');
+    const policy = /^maxmemory_policy:([\w-]+)/m.exec(memory)?.[1] ?? 'noeviction';
+    const isBounded = /^maxmemory:[1-9]/m.test(memory);
+    return { run, evicts: isBounded && policy !== 'noeviction' ? policy : '' };
   }
 
   #drop(cause: Refusal): void {

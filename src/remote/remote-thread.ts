@@ -2,12 +2,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { unavailableError } from '../errors.ts';
 import { toPlain } from '../plain-error.ts';
 import type { Place } from '../shared-memory.ts';
 import { Spans } from '../trace/spans.ts';
 import type { SharedTrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { BELL_WORDS, Bell } from '../wait/bell.ts';
-import type { AddressOptions } from './address.ts';
+import { type AddressOptions, checkAddress } from './address.ts';
 import type { RunInfo } from './info.ts';
 import { Ingest, type IngestCounts } from './ingest.ts';
 import { keysOf } from './keys.ts';
@@ -110,6 +111,15 @@ class Told {
   }
 }
 
+/** A server that drops what it was given may drop the run itself. */
+function checkKeeps(server: ServerFacts | null, url: string): void {
+  if (!server?.evicts) return;
+  throw unavailableError(
+    `${checkAddress({ url, insecure: true }).shown} drops values when its memory is full (maxmemory-policy ${server.evicts}): ` +
+      'set its maxmemory-policy to noeviction',
+  );
+}
+
 async function perform(task: RemoteThreadTask): Promise<void> {
   const { shard, run } = task;
   const transitBytes = task.transitBytes / task.shards;
@@ -138,6 +148,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   const claimed = shard === 0 && bells ? bells.claim() : null;
   const timers: NodeJS.Timeout[] = [];
   try {
+    checkKeeps(server, task.address.url);
     const epoch = task.epoch || (await takeRun(link, keys, run));
     const info: RunInfo = { ...task.info, epoch };
     const ingest = new Ingest({

@@ -181,9 +181,9 @@ export class MemoryLink implements Link {
       if (!up) return this.#tellLost();
       this.#connected = true;
       this.#told = false;
-      this.#first?.resolve({ run });
+      this.#first?.resolve({ run, evicts: '' });
       this.#first = null;
-      this.#events?.connected?.({ run });
+      this.#events?.connected?.({ run, evicts: '' });
     });
   }
   /** The connection is gone. */

@@ -42,7 +42,7 @@ describe('a link and odd servers', () => {
       ['valkey', '1.0.0', true],
     ] as const) {
       const made = await link({ HELLO: hello(name, version) });
-      if (fine) expect(await made.connect({})).to.deep.equal({ run: 'odd' });
+      if (fine) expect(await made.connect({})).to.deep.equal({ run: 'odd', evicts: '' });
       else {
         const error = await rejection(made.connect({}));
         expect(error.code).to.equal(UNAVAILABLE);
@@ -81,7 +81,7 @@ describe('a link and odd servers', () => {
     // Said once: nothing else has happened since.
     expect(told.causes).to.have.length(1);
     server.answers = {};
-    expect(await connected).to.deep.equal({ run: 'odd' });
+    expect(await connected).to.deep.equal({ run: 'odd', evicts: '' });
   });
 
   it('gives up one that hangs later on, before its notices are there', async () => {
@@ -97,7 +97,7 @@ describe('a link and odd servers', () => {
     await until('it hangs at the second line', () => server.taken >= taken + 4);
     expect(told.servers).to.deep.equal([]);
     server.answers = { SUBSCRIBE: '>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n' };
-    expect(await connected).to.deep.equal({ run: 'odd' });
+    expect(await connected).to.deep.equal({ run: 'odd', evicts: '' });
   });
 
   it('lets go of an attempt that hangs when it is closed', async () => {
@@ -373,7 +373,7 @@ describe('who a link is to a server', () => {
 
   it('lets a user do what its rules allow, and tells which run it is only where it may be asked', async () => {
     const { link, server: found } = await connect({ username: 'col', password: SECRET }, new Told('hs:{x}:v'));
-    expect(found).to.deep.equal({ run: '' });
+    expect(found).to.deep.equal({ run: '', evicts: '' });
     await link.append('hs:{x}:in:0', bytes(1));
     expect(await link.load('hs:{x}:info', ['kind'])).to.deep.equal([null]);
     for (const call of [

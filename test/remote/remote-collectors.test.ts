@@ -484,6 +484,24 @@ describe('remote collectors', function () {
     for (const each of [buffer, steps]) keep(each as { close(): void });
   });
 
+  it('refuses a server that drops values when its memory is full', async () => {
+    const admin = await server.client();
+    const set = (name: string, value: string) => admin.sendCommand(['CONFIG', 'SET', name, value]);
+    await set('maxmemory-policy', 'allkeys-lru');
+    try {
+      // Without a bound it drops nothing.
+      await (await learn({ url, run: newRun(), buffer: bufferOf('rows') })).close();
+      await set('maxmemory', '1gb');
+      const error = await rejection(RemoteCollectors.open({ url, run: newRun(), buffer: bufferOf('rows') }));
+      expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+      expect(error.message).to.match(/drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/);
+    } finally {
+      await set('maxmemory', '0');
+      await set('maxmemory-policy', 'noeviction');
+      admin.destroy();
+    }
+  });
+
   itAll('refuses a second learner while the first has the run', async () => {
     const run = newRun();
     const buffer = rowsOnly();
