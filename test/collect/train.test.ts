@@ -137,7 +137,7 @@ describe('collect/train', function () {
     expect(before).to.deep.include({ interrupted: true, meanReturn: null, curve: [], solved: false });
   });
 
-  it('what was collected goes into a file, rows and trajectories, unless its signal ended it', () =>
+  itAll('what was collected goes into a file, rows and trajectories, unless its signal ended it', () =>
     inFolder(
       async (folder) => {
         const file = (name: string) => join(folder, name);
@@ -160,7 +160,8 @@ describe('collect/train', function () {
         );
       },
       ['rows.npz', 'steps.npz'],
-    ));
+    ),
+  );
   it('gives its parts before they run, and waits for who takes them; what that throws ends it', async () => {
     const count = words();
     const seen: unknown[] = [];
@@ -238,7 +239,7 @@ describe('collect/train', function () {
     expect(updates).to.equal(2300);
   });
 
-  it('a signal ends looks at episodes without end, environments that never answer, and opening', async () => {
+  itAll('a signal ends looks at episodes without end, environments that never answer, and opening', async () => {
     const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
     const looking = await train(training({ ...endless, steps: 2000, signal: AbortSignal.timeout(1500) }));
     expect(looking).to.deep.include({ interrupted: true, meanReturn: null, curve: [] });

@@ -1,6 +1,6 @@
 /**
  * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
- * a software driver's environment; arguments: how many of each call's occurrences to fail, or 'few': the first of every tenth
+ * a software driver's environment; arguments: how many of each call's occurrences to fail, or 'few': the first of every fifteenth
  * call; a placement.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -306,7 +306,7 @@ function tried(count: number): number[] {
   const all = new Set([...first, Math.ceil(count / 2), Math.max(1, count - 1), count]);
   return [...all].sort((a, b) => a - b);
 }
-for (const [call, count] of few ? made.filter((_, i) => i % 10 === 4) : made) {
+for (const [call, count] of few ? made.filter((_, i) => i % 15 === 4) : made) {
   for (const nth of tried(count)) process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
   process.stdout.write(`${JSON.stringify(await attempt(call, 1, true))}\n`);
 }

@@ -59,7 +59,7 @@ const harmless: Record<string, string> = {
 export function failsEveryCall(mode: Mode, most: number): void {
   for (const placement of short ? ['spread'] : ['inline', 'spread']) {
     const title = `driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
-    it(short ? `every tenth ${title} (npm run test:all: every one)` : `each ${title}`, async () => {
+    it(short ? `every fifteenth ${title} (npm run test:all: every one)` : `each ${title}`, async () => {
       const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', short ? 'few' : String(most), placement];
       const { stdout, stderr, status, signal } = await run(mode, args, {}, limit);
       expect({ status, signal }, stderr.slice(-3000)).to.deep.equal({ status: 0, signal: null });

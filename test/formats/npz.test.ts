@@ -110,7 +110,7 @@ describe('formats/npz', () => {
       expectSame(await readNpz(path), tensors);
     }));
 
-  it('more entries than zip without zip64 can count', () =>
+  itAll('more entries than zip without zip64 can count', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       for (const count of [65_534, 65_535]) {
@@ -126,7 +126,8 @@ describe('formats/npz', () => {
         // As one text: chai takes seconds for so many.
         expect(entries.map(({ name }) => name).join() === `${Object.keys(tensors).join('.npy,')}.npy`).to.equal(true);
       }
-    }));
+    }),
+  );
 
   itAll('an entry, and a place, beyond 4 GiB', () =>
     inFolder(async (folder) => {

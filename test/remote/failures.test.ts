@@ -117,7 +117,7 @@ describe('remote collectors and faults', function () {
     expectWhole(buffer, 2000, 1);
   });
 
-  for (const ms of setting({ short: [500], all: [500, 13_000] }))
+  for (const ms of setting<number[]>({ short: [], all: [500, 13_000] }))
     it(`takes each row once of a host that stood still for ${ms} ms`, async () => {
       const run = newRun();
       const buffer = bufferOf('rows');
