@@ -36,6 +36,7 @@ export interface ReceiverOptions {
 const MOST_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
+const ASK_AGAIN_MS = 5;
 const MOST_WINDOW = 8 * 2 ** 20;
 /** Of a session that nobody has counted yet: many may come at once, and none of them knows of the others. */
 const FIRST_WINDOW = 2 ** 16;
@@ -170,7 +171,8 @@ export class Receiver {
       if (this.#commit(bytes)) return true;
       this.#say();
       const since = performance.now();
-      await sink.bell?.parkAsync(seen, PARK_MS);
+      // A limiter whose bells are all taken is asked again soon.
+      await (sink.bell?.parkAsync(seen, PARK_MS) ?? wait(ASK_AGAIN_MS));
       this.gatedMs += performance.now() - since;
     }
   }
