@@ -121,7 +121,7 @@ describe('collect/train', function () {
     expect(curve.at(-1)!.episodes).to.equal(20);
   });
 
-  it('ends with its seconds, and with its signal; what was reached is given back', async () => {
+  itAll('ends with its seconds, and with its signal; what was reached is given back', async () => {
     const timed = await train(training({ steps: 10_000_000, seconds: 0.5 }));
     expect(timed.seconds).to.be.within(0.4, 5);
     expect(timed.interrupted).to.equal(false);
