@@ -34,7 +34,7 @@ export const run: Benchmark = async (report, { quick }) => {
   const headers = [
     'native/kernels/gemm.hpp',
     'native/kernels/gemm_micro.hpp',
-    'native/kernels/idle_cores.hpp',
+    'native/wait/idle_cores.hpp',
     'native/kernels/kernel.hpp',
   ];
   const program = buildProgram('gemm', sources, headers, '-O2');

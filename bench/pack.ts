@@ -1,36 +1,64 @@
-/** Gathering random rows into a packed batch, against the C library's memcpy of the same bytes to the same place. */
+/**
+ * Gathering random rows into a packed batch, by one thread and with idle cores, beside as many cold bytes copied in order out of
+ * the same buffer, and beside the C library's memcpy of the same bytes to the same place: warm, where the last cache is large.
+ */
 
+import { insideOfBuffer } from '../src/buffer/replay-buffer.ts';
+import { rowsAddon } from '../src/buffer/rows-addon.ts';
 import { native } from '../src/device/native.ts';
-import { openDevice, uniformIndices } from '../src/index.ts';
+import { openDevice, type ReplayBuffer, uniformIndices } from '../src/index.ts';
 import { type Benchmark, filledRows, inTurn, speedBeside } from './harness.ts';
+
+const MiB = 2 ** 20;
+
+/** `out` receives so many rows of the buffer, drawn anew each time, or one behind the other: never the same ones soon again. */
+export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
+  const handle = rowsAddon().openBuffer(
+    insideOfBuffer(buffer).memory,
+    Uint32Array.of(0, buffer.rowBytes),
+    new Float64Array(2),
+  );
+  const draws = Array.from(
+    { length: 8 },
+    (_, i) => uniformIndices({ seed: i, size: buffer.size, count: rows }) as Uint32Array,
+  );
+  const laps = Math.max(1, Math.floor(buffer.size / rows));
+  const runs = Array.from({ length: laps }, (_, lap) => new Uint32Array(rows).map((_, i) => lap * rows + i));
+  let turn = 0;
+  const gather = (indices: Uint32Array, alone: boolean) =>
+    void rowsAddon().gatherRows(handle, indices, rows, false, out, alone);
+  return {
+    random: (alone: boolean) => gather(draws[turn++ % draws.length] as Uint32Array, alone),
+    inOrder: (alone: boolean) => gather(runs[turn++ % laps] as Uint32Array, alone),
+  };
+}
 
 const shapes = [
   { rows: 32_768, floats: 430, capacity: 1_048_576, rounds: 15 },
+  { rows: 4096, floats: 430, capacity: 1_048_576, rounds: 60 },
   { rows: 256, floats: 43, capacity: 100_000, rounds: 3000 },
 ];
 
 export const run: Benchmark = async (report, { quick }) => {
   for (const { rows, floats, capacity, rounds } of shapes) {
     const buffer = filledRows(quick ? capacity / 8 : capacity, floats);
-    const out = new Float32Array(rows * floats);
+    const out = new Uint8Array(4 * rows * floats);
     const bytes = out.byteLength;
     // copyOut is one memcpy behind one native call.
     using source = openDevice('host:0').allocate({ shape: [bytes], dtype: 'uint8' });
-    const target = new Uint8Array(out.buffer);
-    let seed = 0;
-    const draws = Array.from(
-      { length: 8 },
-      (_, i) => uniformIndices({ seed: i, size: buffer.size, count: rows }) as Uint32Array,
-    );
-    const { memcpy, gather } = await inTurn(quick ? Math.ceil(rounds / 5) : rounds, {
-      memcpy: () => native().copyOut(source.handle, target),
-      gather: () => buffer.gather(draws[seed++ % draws.length] as Uint32Array, out),
+    const { random, inOrder } = gathers(buffer, rows, out);
+    const { memcpy, cold, one, all } = await inTurn(quick ? Math.ceil(rounds / 5) : rounds, {
+      memcpy: () => native().copyOut(source.handle, out),
+      cold: () => inOrder(true),
+      one: () => random(true),
+      all: () => random(false),
     });
-    report({
-      case: `${rows} random rows × ${floats * 4} B of ${buffer.capacity}, one thread; memcpy`,
-      metric: 'share of memcpy speed',
-      ...speedBeside(bytes, gather.caller, memcpy.caller),
-    });
+    const of = `${rows} rows × ${floats * 4} B of ${buffer.capacity}`;
+    const told = (name: string, ours: number[], others: number[]) =>
+      report({ case: `${of}, ${name}`, metric: 'gather', ...speedBeside(bytes, ours, others) });
+    told('one thread; cold in order (goal 0.8)', one.caller, cold.caller);
+    told('one thread; warm memcpy', one.caller, memcpy.caller);
+    if (bytes >= MiB) told('idle cores too; one thread (goal 1.5)', all.caller, one.caller);
     buffer.close();
   }
 };

@@ -56,7 +56,7 @@ async function captured(device: Device, learner: DqnLearner, rows: ReturnType<ty
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   // One thread each, unless the caller says otherwise.
-  process.env.HOTSLOT_GEMM_CORES ??= '1';
+  process.env.HOTSLOT_CORES ??= '1';
   if (!Peer.has('torch, numpy')) {
     console.error(
       'torch: python3 has no torch and numpy (apt-get install python3-torch python3-numpy): nothing to compare with',

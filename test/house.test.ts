@@ -99,7 +99,7 @@ const everything = [
 /** What each folder of native code includes from others. No family knows another, but that ROCm's is CUDA's over HIP's table. */
 const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   wait: [],
-  kernels: ['device/core'],
+  kernels: ['wait', 'device/core'],
   'device/core': ['wait', 'kernels'],
   'device/gpu': ['wait', 'device/core'],
   'device/host': ['wait', 'kernels', 'device/core'],

@@ -2,22 +2,14 @@
 // without a BLAS have gemm.gk.
 #include "kernels/gemm.hpp"
 
-#include <cstdlib>
-#include <cstring>
-
 #include "kernels/need.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 namespace {
 
-// Where two cores are 1.3 times as fast as one: npm run bench -- gemm. HOTSLOT_GEMM_CORES=1 keeps products to one.
-int64_t share_from() {
-  static const int64_t from = [] {
-    const char* const asked = std::getenv("HOTSLOT_GEMM_CORES");
-    return asked && std::strcmp(asked, "1") == 0 ? INT64_MAX : int64_t(3) << 23;
-  }();
-  return from;
-}
+// Where two cores are 1.3 times as fast as one: npm run bench -- gemm.
+int64_t share_from() { return IdleCores::count() == 1 ? INT64_MAX : int64_t(3) << 23; }
 
 // Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,

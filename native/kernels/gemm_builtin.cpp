@@ -9,7 +9,7 @@
 
 #include "kernels/gemm.hpp"
 #include "kernels/gemm_micro.hpp"
-#include "kernels/idle_cores.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 namespace {

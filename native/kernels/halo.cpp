@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/idle_cores.hpp"
 #include "kernels/need.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 namespace {
@@ -210,10 +210,7 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   const bool in_order = std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & unpacks; });
   for (size_t from = 0, to; from < pieces.size(); from = to) {
     to = in_order ? from + size_t(pieces[from].parts) : pieces.size();
-    if (to - from == 1)
-      run(from);
-    else
-      IdleCores::run(int(to - from), [&](int at) { run(from + size_t(at)); });
+    IdleCores::run(int(to - from), [&](int at) { run(from + size_t(at)); });
   }
   return nullptr;
 }

@@ -94,10 +94,10 @@ Napi::Value add_packed_rows(Info info) {
   return Napi::Number::New(env, static_cast<double>(rows));
 }
 
-void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, uint8_t* out) {
+void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, uint8_t* out, Hands hands = Hands::all) {
   GatherJob job;
   const bool stream = should_stream(count * buffer.source.row_bytes);
-  while (gather(buffer.source, job, indices, count, out, 0, stream) != GatherResult::Done) {}
+  while (gather(buffer.source, job, indices, count, out, 0, stream, hands) != GatherResult::Done) {}
 }
 
 // Position of the first index not below `size`, or −1. 64-bit indices are narrowed into `narrow`.
@@ -110,7 +110,8 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
   return -1;
 }
 
-// (buffer, indices, count, wide, out) → −1, or the position of the first index that is no row
+// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index that is no row. Alone: without
+// idle cores, whatever the size.
 Napi::Value gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -127,7 +128,7 @@ Napi::Value gather_rows(Info info) {
   } else {
     beyond = first_beyond(narrow, count, size, nullptr);
   }
-  if (beyond < 0) gather_all(buffer, narrow, count, out.data);
+  if (beyond < 0) gather_all(buffer, narrow, count, out.data, info[5].ToBoolean() ? Hands::one : Hands::all);
   return Napi::Number::New(info.Env(), static_cast<double>(beyond));
 }
 

@@ -10,19 +10,25 @@ KERNEL INLINE void stream_line(uint8_t* line, const uint8_t* from) {
   for (uint64_t i = 0; i < 64; i += sizeof(Vector::T)) Vector::stream(line + i, Vector::load(from + i));
 }
 
-KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-  if (bytes < 64) return copy_short(to, from, bytes);
-  for (uint64_t i = 0; i + 64 < bytes; i += 64) copy_line(to + i, from + i);
+// Line by line with the fetches of the row that comes later.
+KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes, const uint8_t* later) {
+  if (bytes < 64) {
+    fetch_ends(later, bytes);
+    return copy_short(to, from, bytes);
+  }
+  for (uint64_t i = 0; i + 64 < bytes; i += 64) {
+    fetch_line(later, i);
+    copy_line(to + i, from + i);
+  }
+  fetch_line(later, bytes - 1);
   copy_line(to + bytes - 64, from + bytes - 64);
 }
 
 KERNEL void plain(const CopyTask& task) {
   const uint64_t ahead = rows_ahead(task.row_bytes);
   uint8_t* out = task.out;
-  for (uint64_t at = task.begin; at < task.end; ++at, out += task.row_bytes) {
-    fetch(task, at + ahead);
-    copy_row(out, row_of(task, at), task.row_bytes);
-  }
+  for (uint64_t at = task.begin; at < task.end; ++at, out += task.row_bytes)
+    copy_row(out, row_of(task, at), task.row_bytes, later_row(task, at + ahead));
 }
 
 // Writes a line once it is complete; the odd end of a row waits in `carry` for the start of the next.
@@ -35,9 +41,11 @@ KERNEL void streaming(const CopyTask& task) {
   uint8_t* line = task.out - held;
   uint64_t skip = held;  // bytes of the first line that are not ours
   for (uint64_t at = task.begin; at < task.end; ++at) {
-    fetch(task, at + ahead);
     const uint8_t* row = row_of(task, at);
+    const uint8_t* const later = later_row(task, at + ahead);
+    const uint8_t* const start = row;
     const uint8_t* const stop = row + bytes;
+    fetch_ends(later, bytes);
     if (held != 0) {
       if (bytes < 64) {
         copy_short(carry + held, row, bytes);
@@ -57,7 +65,10 @@ KERNEL void streaming(const CopyTask& task) {
       line += 64;
       row += 64 - held;
     }
-    for (; row + 64 <= stop; row += 64, line += 64) stream_line(line, row);
+    for (; row + 64 <= stop; row += 64, line += 64) {
+      fetch_line(later, row - start);
+      stream_line(line, row);
+    }
     held = stop - row;
     if (held == 0) continue;
     if (bytes >= 64) {

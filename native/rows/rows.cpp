@@ -1,10 +1,13 @@
 // The seqlock of the replay rows: which writer may write where, and how a reader knows that what it copied is whole.
 #include "rows/rows.hpp"
 
+#include <algorithm>
+
 #include "rows/backoff.hpp"
 #include "rows/copy.hpp"
 #include "rows/memory.hpp"
 #include "wait/bell.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot::rows {
 namespace {
@@ -116,7 +119,15 @@ bool gather_block(const Source& source, CopyRows copy, const CopyTask& task, boo
   return true;
 }
 
-// Rows copied between two looks at the clock and at `reserved`: ~half a MiB, and a multiple of 64 rows so that the
+// Blocks of each thread between two looks at the clock: enough that the wake of a helper pays.
+constexpr uint64_t blocks_each = 4;
+
+void lower(std::atomic<uint64_t>& least, uint64_t value) {
+  uint64_t seen = least.load(std::memory_order_relaxed);
+  while (value < seen && !least.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {}
+}
+
+// Rows copied between two looks at `reserved`: ~half a MiB, and a multiple of 64 rows so that the
 // output's cache lines are not cut. Rows of 64 KiB and more go one by one.
 uint64_t rows_per_block(uint32_t row_bytes) {
   if (row_bytes >= (1u << 16)) return 1;
@@ -168,18 +179,26 @@ void add(const Source& source, const Field* fields, size_t field_count, const ui
 }
 
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
-                    uint64_t deadline_ns, bool stream_stores) {
+                    uint64_t deadline_ns, bool stream_stores, Hands hands) {
   const CopyRows copy = stream_stores ? copy_rows_streaming() : copy_rows_plain();
   const uint64_t block = rows_per_block(source.row_bytes);
+  const bool shared = hands == Hands::all && count * source.row_bytes >= shared_from;
+  const uint64_t at_once = shared ? block * blocks_each * IdleCores::count() : block;
   while (job.next_row < count) {
-    const uint64_t end = count - job.next_row < block ? count : job.next_row + block;
-    uint8_t* to = out + job.next_row * source.row_bytes;
-    const CopyTask task{source.rows, source.stride, source.row_bytes, indices, job.next_row, end, count, to};
-    const bool whole = gather_block(source, copy, task, stream_stores, deadline_ns);
-    if (whole) job.next_row = end;
-    if (!whole || (deadline_ns != 0 && job.next_row < count && now_ns() >= deadline_ns)) break;
+    const uint64_t from = job.next_row, to = std::min(count, from + at_once);
+    // Of the blocks between them, the first that is not whole: the time was over before all of its rows were.
+    std::atomic<uint64_t> torn{to};
+    IdleCores::run(int((to - from + block - 1) / block), [&](int piece) {
+      const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
+      uint8_t* const at = out + begin * source.row_bytes;
+      const CopyTask task{source.rows, source.stride, source.row_bytes, indices, begin, end, count, at};
+      if (!gather_block(source, copy, task, stream_stores, deadline_ns)) lower(torn, begin);
+      // By the thread that made them: what it says next does not order another's.
+      if (stream_stores) finish_streaming();
+    });
+    job.next_row = torn.load(std::memory_order_relaxed);
+    if (job.next_row < to || (deadline_ns != 0 && to < count && now_ns() >= deadline_ns)) break;
   }
-  if (stream_stores) finish_streaming();
   return job.next_row < count ? GatherResult::More : GatherResult::Done;
 }
 

@@ -86,18 +86,23 @@ struct Field {
 // `mask` (count bytes) may be null. Returns when the rows are committed.
 void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t count);
 
-// How far a gather came; value-initialise one per batch (or per part of a batch: parts may run in several threads).
+// How far a gather came; value-initialise one per batch.
 struct GatherJob {
   uint64_t next_row = 0;  // rows before it are whole in `out`
 };
+
+// Who gathers: the calling thread alone, or idle cores too where a batch is large enough for them (shared_from bytes).
+enum class Hands { one, all };
+constexpr uint64_t shared_from = uint64_t{1} << 20;
 
 enum class GatherResult { Done, More };
 
 // Copies rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. Stops at `deadline_ns`
 // (CLOCK_MONOTONIC, 0 = none) and answers More; call again with the same job. Streaming stores bypass the cache: right
-// for large batches this CPU does not read again. Every store is ordered before what the caller stores next.
+// for large batches this CPU does not read again. Every store is ordered before what the caller stores next. Each block
+// of rows keeps R4 by itself, so it does not matter which thread copies it.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
-                    uint64_t deadline_ns, bool stream_stores);
+                    uint64_t deadline_ns, bool stream_stores, Hands hands = Hands::all);
 
 // Copies the absolute rows [from, from + count), all of them committed, to `out`, packed. Returns the lowest row that
 // cannot have been written over meanwhile (R4): what lies below it in `out` is worth nothing.

@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "rows/backoff.hpp"
+#include "rows/rows.hpp"
 #include "rows/tree_kernels.hpp"
 #include "wait/bell.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot::rows {
 namespace {
@@ -14,13 +16,15 @@ namespace {
 // Rows that are drawn side by side: while one waits for memory the others go on.
 constexpr uint64_t rows_at_once = 64;
 
+// Of each thread, between two looks at the clock.
+constexpr uint64_t view_blocks_each = 2;
+
 }  // namespace
 
 View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns)
     : lanes_(lanes), rule_(rule), drawable_(lanes, rule) {
   set_columns(std::move(columns));
   const uint64_t most = rule.edges == ViewRule::transitions ? rule.n : rule.window();
-  notes_.resize(most);
   for (uint64_t k = 0; k <= most; ++k) powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
 }
 
@@ -45,8 +49,23 @@ void View::look_around() {
 void View::begin(const Request& request) {
   request_ = request;
   rows_.resize(request.count);
+  make_room(1);
   if (rule_.relabel != ViewRule::own) goals_.assign(request.count, 0);
-  extents_.resize(std::min(rows_per_block(), request.count));
+}
+
+// For so many blocks at once; they allocate nothing while they are made.
+void View::make_room(uint64_t blocks) {
+  uint64_t places = 0;
+  for (const Column& column : columns_) places = std::max(places, places_of(column));
+  const uint64_t rows = std::min(rows_per_block(), request_.count);
+  if (blocks_.size() < blocks) blocks_.resize(blocks);
+  for (uint64_t i = 0; i < blocks; ++i) {
+    Block& block = blocks_[i];
+    if (block.extents.size() < rows) block.extents.resize(rows);
+    if (block.indices.size() < rows * places) block.indices.resize(rows * places);
+    block.notes.resize(powers_.size() - 1);
+    block.lost.reserve(rows);
+  }
 }
 
 View::Result View::draw(const Request& request, uint64_t seed) {
@@ -130,29 +149,32 @@ uint64_t View::take(const Request& request, const double* ids, const double* goa
     goals_[i] = place + 1;
   }
   const uint64_t block = rows_per_block();
-  for (uint64_t from = 0; from < request.count; from += block) {
-    const uint64_t to = std::min(request.count, from + block);
-    block_from_ = from;
-    if (make_rows(from, to, false)) continue;
-    return kept(from, to);
-  }
+  for (uint64_t from = 0; from < request.count; from += block)
+    if (!make_rows(blocks_[0], from, std::min(request.count, from + block), false)) return blocks_[0].lost[0];
   return request.count;
 }
 
 // ---- making ---------------------------------------------------------------------------------------------------------
 
 View::Result View::gather(uint64_t deadline_ns) {
-  const uint64_t block = rows_per_block(), count = request_.count;
+  const uint64_t each = rows_per_block(), count = request_.count;
   uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
-  const bool stream = bytes * count >= (uint64_t{1} << 20);
+  const bool stream = bytes * count >= shared_from;
+  const uint64_t at_once = stream ? view_blocks_each * uint64_t(IdleCores::count()) : 1;
+  make_room(std::min(at_once, (count + each - 1) / each));
   while (next_row_ < count) {
-    const uint64_t to = std::min(count, next_row_ + block);
-    block_from_ = next_row_;
-    if (!make_rows(next_row_, to, stream)) {
-      // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of
-      // them.
-      for (uint64_t i = kept(next_row_, to); i < to; i = kept(i + 1, to))
+    const uint64_t from = next_row_, to = std::min(count, from + each * at_once);
+    const int pieces = int((to - from + each - 1) / each);
+    IdleCores::run(pieces, [&](int piece) {
+      const uint64_t begin = from + piece * each;
+      make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
+    });
+    // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of
+    // them.
+    for (int piece = 0; piece < pieces; ++piece) {
+      const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() writes to the first
+      for (const uint64_t i : lost)
         if (!make_again(i)) return Result::empty;
     }
     next_row_ = to;
@@ -170,7 +192,7 @@ bool View::make_again(uint64_t i) {
     look_around();
     if (!draw_rows(i, i + 1)) return -1;
     draw_goals(i, i + 1);
-    return make_rows(i, i + 1, false) ? 1 : 0;
+    return make_rows(blocks_[0], i, i + 1, false) ? 1 : 0;
   };
   int made = 0;
   while (made == 0 && wait.rounds() < rounds_of_bad_luck) {

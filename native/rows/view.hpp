@@ -1,4 +1,5 @@
-// Makes batches of a view: draws steps, and copies what the view asks for around each into columns. One thread's.
+// Makes batches of a view: draws steps, and copies what the view asks for around each into columns. One thread's, which
+// idle cores may help.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -72,7 +73,8 @@ class View {
   // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
   // until done.
   Result draw(const Request& request, uint64_t seed);
-  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again.
+  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again. Idle cores make
+  // blocks of a large batch; each keeps L4 by itself.
   Result gather(uint64_t deadline_ns);
   // The batch of steps that are named, goals too where they are not null (−1: the row's own). The first that is not
   // drawable, or whose goal is none of its episode's later ones, or which was overtaken; count where all are there.
@@ -103,13 +105,24 @@ class View {
   void draw_by_priority(uint64_t from, uint64_t to);
   Row row_of(uint64_t drawn) const;
   void draw_goals(uint64_t from, uint64_t to);
-  bool make_rows(uint64_t from, uint64_t to, bool stream);
+  // What is known of the rows [from, to) while they are made: a thread's own.
+  struct Block {
+    uint64_t from = 0, to = 0;
+    std::vector<Extent> extents;
+    std::vector<Note> notes;
+    std::vector<uint32_t> indices;
+    // Rows that were overtaken.
+    std::vector<uint64_t> lost;
+    const Extent& extent(uint64_t i) const { return extents[i - from]; }
+  };
+  void make_room(uint64_t blocks);
+  bool make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const;
   bool make_again(uint64_t i);
   void fetch_notes(const Row& row) const;
-  void look(const Row& row, uint64_t i, Extent& extent);
+  void look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const;
   void sum_up(const Note* notes, Extent& extent) const;
-  void write_window(const Note* notes, const Extent& extent, uint64_t i);
-  void write_column(const Column& column, uint64_t from, uint64_t to);
+  void write_window(const Note* notes, const Extent& extent, uint64_t i) const;
+  void write_column(const Column& column, const Block& block) const;
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
   // What its places depend on, beside the row: the same for columns that are copied from the same places.
@@ -117,10 +130,9 @@ class View {
     const bool window = rule_.edges != ViewRule::transitions;
     return std::make_tuple(column.kind, column.frames, window && column.observation);
   }
-  void list_places(const Column& column, uint64_t from, uint64_t to);
-  void copy_column(const Column& column, uint64_t from, uint64_t to, bool stream);
-  void mend_column(const Column& column, uint64_t from, uint64_t to);
-  uint64_t kept(uint64_t from, uint64_t to) const;
+  void list_places(const Column& column, Block& block) const;
+  void copy_column(const Column& column, const Block& block, bool stream) const;
+  void mend_column(const Column& column, const Block& block) const;
   void weigh();
   uint64_t goal_of(uint64_t i) const { return rule_.relabel == ViewRule::own ? 0 : goals_[i]; }
   uint64_t places_of(const Column& column) const;
@@ -128,7 +140,7 @@ class View {
   uint64_t rows_per_block() const;
   uint32_t index(const Row& row, uint64_t place) const;
   template <typename T>
-  void put(const Column& column, uint64_t i, uint64_t per_row, uint64_t at, T value) {
+  void put(const Column& column, uint64_t i, uint64_t per_row, uint64_t at, T value) const {
     std::memcpy(request_.out + column.at + (i * per_row + at) * sizeof(T), &value, sizeof(T));
   }
 
@@ -143,12 +155,11 @@ class View {
   // For hindsight: where a row's new goal lies, behind the step that achieved it; 0 for the row's own.
   std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
-  std::vector<Extent> extents_;
-  std::vector<Note> notes_;
+  std::vector<Block> blocks_;
   // gamma^k, rounded once.
   std::vector<float> powers_;
-  std::vector<uint32_t> ordinals_, indices_;
-  uint64_t next_row_ = 0, drawn_again_ = 0, block_from_ = 0;
+  std::vector<uint32_t> ordinals_;
+  uint64_t next_row_ = 0, drawn_again_ = 0;
 };
 
 }  // namespace hotslot::rows

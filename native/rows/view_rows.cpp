@@ -13,45 +13,43 @@ constexpr uint64_t notes_ahead = 24;
 
 }  // namespace
 
-// False where a row was overtaken: kept() says which.
-bool View::make_rows(uint64_t from, uint64_t to, bool stream) {
-  if (from == 0)
-    for (uint64_t i = 0; i < std::min(notes_ahead, request_.count); ++i) fetch_notes(rows_[i]);
+// False where rows were overtaken: block.lost says which.
+bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const {
+  block.from = from, block.to = to;
+  for (uint64_t i = from; i < std::min(from + notes_ahead, to); ++i) fetch_notes(rows_[i]);
   for (uint64_t i = from; i < to; ++i) {
-    if (i + notes_ahead < request_.count) fetch_notes(rows_[i + notes_ahead]);
-    look(rows_[i], i, extents_[i - block_from_]);
+    if (i + notes_ahead < to) fetch_notes(rows_[i + notes_ahead]);
+    look(rows_[i], i, block.extents[i - from], block.notes);
   }
   const Column* listed = nullptr;
   for (const Column& column : columns_) {
     if (column.kind > Column::achieved) {
-      write_column(column, from, to);
+      write_column(column, block);
       continue;
     }
-    if (listed == nullptr || places_by(column) != places_by(*listed)) list_places(column, from, to);
+    if (listed == nullptr || places_by(column) != places_by(*listed)) list_places(column, block);
     listed = &column;
-    copy_column(column, from, to, stream);
+    copy_column(column, block, stream);
   }
   if (stream) finish_streaming();
   for (const Column& column : columns_)
-    if (column.kind <= Column::achieved) mend_column(column, from, to);
-  return kept(from, to) == to;
-}
-
-// The first row of this block of which something may be newer than its id; `to` where none is.
-uint64_t View::kept(uint64_t from, uint64_t to) const {
+    if (column.kind <= Column::achieved) mend_column(column, block);
+  // L4: something in a row may be newer than its id.
+  block.lost.clear();
   for (uint64_t i = from; i < to; ++i)
-    if (lowest_kept(lanes_, rows_[i].lane) > extents_[i - block_from_].lowest) return i;
-  return to;
+    if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
+  return block.lost.empty();
 }
 
 void View::fetch_notes(const Row& row) const {
   const uint8_t* first = lanes_.notes + (row.lane * lanes_.per_lane + row.at) * sizeof(Note);
   __builtin_prefetch(first);
-  if (notes_.size() > 1) __builtin_prefetch(first + (notes_.size() - 1) * sizeof(Note));
+  const uint64_t notes = powers_.size() - 1;
+  if (notes > 1) __builtin_prefetch(first + (notes - 1) * sizeof(Note));
 }
 
 // Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a writer may be at it.
-void View::look(const Row& row, uint64_t i, Extent& extent) {
+void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
   const bool window = rule_.edges != ViewRule::transitions;
   const auto note = [&](uint64_t place) {
     Note read;
@@ -71,17 +69,17 @@ void View::look(const Row& row, uint64_t i, Extent& extent) {
   extent.steps = 0;
   while (extent.steps < most) {
     const uint64_t place = extent.first + extent.steps;
-    notes_[extent.steps] = place == row.place ? own : note(place);
-    const Note& read = notes_[extent.steps++];
+    notes[extent.steps] = place == row.place ? own : note(place);
+    const Note& read = notes[extent.steps++];
     if (read.terminated | read.truncated) break;
   }
   const uint64_t frames = rule_.frames - 1;
   extent.lowest = std::max(extent.start, extent.first - std::min(frames, extent.first));
   if (const uint64_t goal = goal_of(i)) extent.lowest = std::min(extent.lowest, goal);
   if (window) {
-    write_window(notes_.data(), extent, i);
+    write_window(notes.data(), extent, i);
   } else {
-    sum_up(notes_.data(), extent);
+    sum_up(notes.data(), extent);
   }
 }
 
@@ -95,7 +93,7 @@ void View::sum_up(const Note* notes, Extent& extent) const {
 }
 
 // What the notes say of each step of a window; zero where it is padded.
-void View::write_window(const Note* notes, const Extent& extent, uint64_t i) {
+void View::write_window(const Note* notes, const Extent& extent, uint64_t i) const {
   const uint64_t length = rule_.window();
   for (const Column& column : columns_) {
     const auto each = [&](auto value_of) {
@@ -113,9 +111,9 @@ void View::write_window(const Note* notes, const Extent& extent, uint64_t i) {
 }
 
 // The columns that have one value a row.
-void View::write_column(const Column& column, uint64_t from, uint64_t to) {
+void View::write_column(const Column& column, const Block& block) const {
   const auto each = [&](auto value_of) {
-    for (uint64_t i = from; i < to; ++i) put(column, i, 1, 0, value_of(i, extents_[i - block_from_]));
+    for (uint64_t i = block.from; i < block.to; ++i) put(column, i, 1, 0, value_of(i, block.extent(i)));
   };
   const bool window = rule_.edges != ViewRule::transitions;
   switch (column.kind) {
@@ -235,38 +233,37 @@ void View::each_place(const Column& column, const Row& row, const Extent& extent
   }
 }
 
-void View::list_places(const Column& column, uint64_t from, uint64_t to) {
-  indices_.resize(std::max<uint64_t>(indices_.size(), (to - from) * places_of(column)));
-  uint32_t* next = indices_.data();
-  for (uint64_t i = from; i < to; ++i) {
+void View::list_places(const Column& column, Block& block) const {
+  uint32_t* next = block.indices.data();
+  for (uint64_t i = block.from; i < block.to; ++i) {
     const Row& row = rows_[i];
-    each_place(column, row, extents_[i - block_from_], [&](uint64_t place, bool) { *next++ = index(row, place); });
+    each_place(column, row, block.extent(i), [&](uint64_t place, bool) { *next++ = index(row, place); });
   }
 }
 
 // From the places that are listed.
-void View::copy_column(const Column& column, uint64_t from, uint64_t to, bool stream) {
+void View::copy_column(const Column& column, const Block& block, bool stream) const {
   const uint64_t per_row = places_of(column);
-  const uint64_t count = (to - from) * per_row;
+  const uint64_t count = (block.to - block.from) * per_row;
   const CopyTask task{lanes_.places + column.offset,
                       lanes_.stride,
                       column.bytes,
-                      indices_.data(),
+                      block.indices.data(),
                       0,
                       count,
                       count,
-                      request_.out + column.at + from * per_row * column.bytes};
+                      request_.out + column.at + block.from * per_row * column.bytes};
   (stream && column.bytes >= 64 ? copy_rows_streaming() : copy_rows_plain())(task);
 }
 
 // Zeroes what is padded, and puts new goals in.
-void View::mend_column(const Column& column, uint64_t from, uint64_t to) {
+void View::mend_column(const Column& column, const Block& block) const {
   const bool padded_may_be = column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;
   if (column.goal == 0 && !padded_may_be) return;
   const uint64_t per_row = places_of(column);
-  for (uint64_t i = from; i < to; ++i) {
+  for (uint64_t i = block.from; i < block.to; ++i) {
     const Row& row = rows_[i];
-    const Extent& extent = extents_[i - block_from_];
+    const Extent& extent = block.extent(i);
     uint8_t* at = request_.out + column.at + i * per_row * column.bytes;
     if (column.goal != 0 && goal_of(i) != 0) {
       const uint64_t place = index(row, goal_of(i));

@@ -29,13 +29,14 @@ interface RowsAddon {
     index: number | undefined,
     value: number | undefined,
   ): number;
-  /** −1, or the position of the first index that is no row */
+  /** −1, or the position of the first index that is no row; `alone`: by the calling thread, without idle cores */
   gatherRows(
     buffer: BufferHandle,
     indices: ArrayBufferView,
     count: number,
     wide: boolean,
     out: ArrayBufferView,
+    alone?: boolean,
   ): number;
   /** leaves [ptr, size] in the result array that openBuffer was given */
   sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;

@@ -18,8 +18,8 @@
 #include "kernels/gemm.hpp"
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
-#include "kernels/idle_cores.hpp"
 #include "kernels_rig.hpp"
+#include "wait/idle_cores.hpp"
 
 // Kernels of devices in their host form; the registry has other ones.
 namespace device_form {

@@ -86,8 +86,8 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
 
 // A reader beside a writer that goes on without pause: a batch that is longer than the ring comes to an end, a look
 // from the start too, and the ring is never found empty.
-void without_pause(uint64_t per_lane, int milliseconds) {
-  const Shape shape{1, per_lane, 8};
+void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
+  const Shape shape{1, per_lane, words};
   constexpr uint64_t rows = 1024;
   Buffer buffer(shape);
   std::atomic<bool> over{false};
@@ -263,6 +263,7 @@ int main(int argc, char** argv) {
   ranges({1, 4, 3}, ms / 2);
   ranges({3, 64, 16}, ms / 2);
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
+  without_pause(700, ms, 256);  // large enough for idle cores
   for (const uint64_t per_lane : {16, 700}) {
     same_lists(per_lane, transitions(3, 4), ms);
     same_lists(per_lane, windows(ViewRule::anchor, 3, 2, 2), ms);

@@ -12,8 +12,9 @@ using namespace rows_stress;
 namespace {
 
 // Until every writer is done: gathers random rows with both kinds of stores and checks each.
-void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t seed, uint64_t* gathered) {
-  const uint64_t words = source.row_bytes / 8, count = 97;
+void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t seed, uint64_t count,
+               uint64_t* gathered) {
+  const uint64_t words = source.row_bytes / 8;
   std::vector<uint32_t> indices(count);
   std::vector<uint64_t> out(count * words + 2);
   uint64_t last = 0;
@@ -38,7 +39,8 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
   }
 }
 
-void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds) {
+// Of batches of shared_from bytes and more idle cores make blocks.
+void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds, uint64_t batch = 97) {
   Memory memory(capacity, row_bytes);
   const Source source = open(memory.data, memory.bytes);
   constexpr int kWriters = 3, kReaders = 2;
@@ -60,13 +62,36 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
     });
   }
   for (int r = 0; r < kReaders; ++r)
-    threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, &gathered[r]); });
+    threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, batch, &gathered[r]); });
   for (auto& thread : threads) thread.join();
   if (gathered[0] == 0 || gathered[1] == 0) wrong("a reader was locked out", capacity);
   if (snapshot(source).ptr != added) wrong("rows lost or counted twice", snapshot(source).ptr, added.load());
   std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n", (unsigned long long)capacity,
               row_bytes, (unsigned long long)rows_per_add, (unsigned long long)added,
               (unsigned long long)(gathered[0] + gathered[1]));
+}
+
+// Blocks that idle cores copied lie where they belong, whatever of the batch is left when the time is over.
+void shared_copies() {
+  for (uint32_t row_bytes : {172, 1720, 70000}) {
+    const uint64_t capacity = 100, count = 11 * (shared_from / row_bytes) + 5;
+    Memory memory(capacity, row_bytes);
+    const Source source = open(memory.data, memory.bytes);
+    for (uint64_t i = 0; i < capacity * source.stride; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
+    source.header->reserved = source.header->committed = capacity;
+    std::vector<uint32_t> indices(count);
+    draw(row_bytes, capacity, indices.data(), count);
+    std::vector<uint8_t> out(count * row_bytes + 1, 0x5a), alone = out;
+    GatherJob job, one;
+    int calls = 1;
+    while (gather(source, job, indices.data(), count, out.data(), 1, true) == GatherResult::More) ++calls;
+    gather(source, one, indices.data(), count, alone.data(), 0, false, Hands::one);
+    if (out != alone || out.back() != 0x5a) wrong("a shared copy differs", row_bytes);
+    if (calls < 2) wrong("the time was over, and nobody looked", row_bytes);
+    for (uint64_t i = 0; i < count; ++i)
+      if (std::memcmp(&alone[i * row_bytes], source.rows + indices[i] * source.stride, row_bytes) != 0)
+        wrong("a copy differs", row_bytes, i);
+  }
 }
 
 void copies() {
@@ -208,12 +233,15 @@ void limits() {
 
 int main() {
   copies();
+  shared_copies();
   stuck_writer();
   for (uint64_t capacity : {1, 2, 3, 7}) torture(capacity, 64, 1, 150);
   torture(7, 1720, 5, 200);
   torture(64, 172 / 8 * 8, 17, 200);
   torture(1000, 64, 300, 200);
   torture(uint64_t{1} << 16, 64, 8, 150);
+  torture(64, 4096, 3, 200, 5 * (shared_from / 4096) + 1);
+  torture(3, 65536, 1, 200, 3 * (shared_from / 65536));
   ranges({1, 16, 1}, 1, 50);
   ranges({7, 64, 1}, 1, 100);
   ranges({64, 168, 17}, 1, 100);

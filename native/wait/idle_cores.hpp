@@ -1,11 +1,12 @@
-// Idle cores for one large job at a time. Helpers only ever make it faster: the calling thread takes every piece that
-// no other has begun, so a helper that never wakes delays nothing.
+// Idle cores for one large job at a time: products, halos, batches. Helpers only ever make it faster: the calling
+// thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
 #pragma once
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -16,12 +17,24 @@ namespace hotslot {
 
 class IdleCores {
  public:
-  // Threads that take part, the caller among them.
-  static int count() { return 1 + most_helpers(); }
+  // Threads that take part, the caller among them: HOTSLOT_CORES, else every core up to four, which is where memory has
+  // no more to give.
+  static int count() {
+    static const int cores = [] {
+      const int all = std::max(int(std::thread::hardware_concurrency()), 1);
+      const char* const asked = std::getenv("HOTSLOT_CORES");
+      return asked && *asked ? std::clamp(std::atoi(asked), 1, all) : std::min(all, 4);
+    }();
+    return cores;
+  }
   // Calls do_piece(0) to do_piece(pieces - 1), each once, in any order and at once; returns when all of them have
   // returned.
   template <class F>
   static void run(int pieces, F&& do_piece) {
+    if (pieces == 1 || count() == 1) {
+      for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
+      return;
+    }
     const auto job = std::make_shared<Job>();
     job->pieces = pieces;
     job->data = &do_piece;
@@ -65,10 +78,9 @@ class IdleCores {
     jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   }
 
-  static int most_helpers() { return std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3); }
   void recruit() {
     try {
-      for (; helpers_ < most_helpers(); ++helpers_) std::thread([this] { help(); }).detach();
+      for (; helpers_ < count() - 1; ++helpers_) std::thread([this] { help(); }).detach();
     } catch (const std::system_error&) {
       // As many as the system has room for.
     }
