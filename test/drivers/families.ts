@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
-import { itAll, SETTING, setting } from '../rig/setting.ts';
+import { itAll, itLong, itShort, SETTING, setting } from '../rig/setting.ts';
 import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
@@ -27,6 +27,7 @@ export function describeMode(
   more: (this: Mocha.Suite) => void = () => {},
 ): void {
   const once = newest ? it : itAll;
+  const same = newest ? itShort : itAll;
   describe(`${mode.name} (software driver)`, function () {
     this.timeout(setting({ short: 120_000, all: 300_000, long: 1_200_000 }));
     before(function () {
@@ -34,7 +35,7 @@ export function describeMode(
       libraryOf(mode);
     });
 
-    once('keeps the device contract', async () => {
+    same('keeps the device contract', async () => {
       // The host device is there too, and keeps it without a driver.
       const own = ['--fgrep', `device contract on ${mode.device}`];
       expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(100);
@@ -54,22 +55,25 @@ export function describeMode(
       },
     );
 
-    itAll('goes on from a killed run bit for bit, by priorities too, and from one of the host', async () => {
-      const env = environmentOf(mode);
-      for (const replay of ['uniform', 'prioritized']) {
-        const example = new Example(['--device', mode.device, '--replay', replay], env);
-        const [killed, whole] = await killedAndWhole(example, 1);
-        expect([killed.ticks, killed.weights]).to.deep.equal([whole.ticks, whole.weights], replay);
-        await withFolder(async (folder) => {
-          const host = new Example(['--device', 'host:0', '--replay', replay], env);
-          await host.run('--ticks', '50', '--checkpoint', folder);
-          const { ticks } = await example.run('--ticks', '100', '--resume', folder);
-          expect(ticks).to.equal(100);
-        });
-      }
-    });
+    (newest ? itAll : itLong)(
+      'goes on from a killed run bit for bit, by priorities too, and from one of the host',
+      async () => {
+        const env = environmentOf(mode);
+        for (const replay of ['uniform', 'prioritized']) {
+          const example = new Example(['--device', mode.device, '--replay', replay], env);
+          const [killed, whole] = await killedAndWhole(example, 1);
+          expect([killed.ticks, killed.weights]).to.deep.equal([whole.ticks, whole.weights], replay);
+          await withFolder(async (folder) => {
+            const host = new Example(['--device', 'host:0', '--replay', replay], env);
+            await host.run('--ticks', '50', '--checkpoint', folder);
+            const { ticks } = await example.run('--ticks', '100', '--resume', folder);
+            expect(ticks).to.equal(100);
+          });
+        }
+      },
+    );
 
-    once('is listed as a software driver, and never chosen by auto', async () => {
+    same('is listed as a software driver, and never chosen by auto', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
       expect(status).to.equal(0);
       expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
@@ -95,7 +99,7 @@ export function carriesAbove(mode: Mode, { brief = false } = {}): void {
 
 /** What the driver is told beside its mode, for more than one device. */
 export function hasPeers(mode: Mode, told: Record<string, string>): void {
-  it('copies between two devices', async () => {
+  itShort('copies between two devices', async () => {
     expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(6);
   });
   itAll('copies between two devices, every linear operator', async () => {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itShort, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -26,7 +26,7 @@ describe('first contact with a driver', function () {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   for (const mode of [cuda13, hip] as const)
-    it(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
+    itShort(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
       const { during, asked, after, registrations } = await probe(mode, ['givenBack']);
       expect({ during, registrations }).to.deep.equal({ during: 0, registrations: 0 });
       // Sizes that differ a little share what was let go before.
@@ -34,38 +34,41 @@ describe('first contact with a driver', function () {
       expect(after).to.be.at.least(5);
     });
 
-  it('streams have the 32 queues that a driver offers, or what the user said', async () => {
+  itShort('streams have the 32 queues that a driver offers, or what the user said', async () => {
     const opened = (more = {}) => probe(cuda13, ['opened'], more);
     expect(await opened()).to.include({ connections: '32' });
     expect(await opened({ CUDA_DEVICE_MAX_CONNECTIONS: '4' })).to.include({ connections: '4' });
   });
 
-  it('kernels are loaded when the device is opened, and a product before the capture that makes it first', async () => {
-    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
-    expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
-    expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
-  });
+  itShort(
+    'kernels are loaded when the device is opened, and a product before the capture that makes it first',
+    async () => {
+      const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+      expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
+      expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
+    },
+  );
 
-  it('pinned memory stays the device’s through forks', async () => {
+  itShort('pinned memory stays the device’s through forks', async () => {
     // With memory of its own: the machine's free memory is everybody's.
     const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
     expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.equal(6);
   });
 
-  it('a GPU that ends long kernels says so', async () => {
+  itShort('a GPU that ends long kernels says so', async () => {
     expect(await probe(cuda13, ['opened'])).to.include({ watchdog: false });
     const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,exec_timeout=1' };
     expect(await probe(cuda13, ['opened'], told)).to.include({ watchdog: true });
   });
 
-  it('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
+  itShort('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
     const told = { HOTSLOT_SOFTWARE_CUDA: `13.0,exclusive=${join(folder, 'device')}` };
     expect(JSON.stringify(await probe(cuda13, ['managed'], told)))
       .to.include('exclusive mode')
       .and.include('nvidia-smi -c 0');
   });
 
-  it('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
+  itShort('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
     const good = buildSoftwareDriver('cublas');
     const lacking = join(folder, 'libcublas.so.12');
     const source = join(folder, 'empty.c');
@@ -86,13 +89,13 @@ describe('first contact with a driver', function () {
     expect(await chosen(good, 'arch')).to.match(/does not multiply here: .*cuBLAS status 1\)/);
   });
 
-  it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
+  itShort('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
     const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
     const own = ['dist/test/device/contract.test.js', '--fgrep', 'record events for outsiders at every replay'];
     expect(await runTests(cuda13, own, late)).to.equal(2);
   });
 
-  it('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
+  itShort('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
     const contract = [
       'dist/test/device/contract.test.js',
       '--fgrep',

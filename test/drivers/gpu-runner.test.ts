@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { buildRawCuda } from '../../bench/native.ts';
 import type { Result } from '../gpu/units.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itShort } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { modes, run } from './software.ts';
 
@@ -15,7 +15,7 @@ const mode = modes.cuda13;
 describe('the tests for a GPU', function () {
   this.timeout(120_000);
 
-  it('refuse to run without one, naming why for each family', () => {
+  itShort('refuse to run without one, naming why for each family', () => {
     const none = { HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script], {
       cwd: root,
@@ -26,7 +26,7 @@ describe('the tests for a GPU', function () {
     expect(stderr).to.match(/^there is no accelerator to test\n {2}cuda: .*\n {2}rocm: .*\n {2}xpu: /);
   });
 
-  it('refuse a device that is not there, naming those that are, and parts that are none', async () => {
+  itShort('refuse a device that is not there, naming those that are, and parts that are none', async () => {
     const other = await run(mode, [script, 'cuda:5']);
     expect([other.status, other.stderr.split('\n')[0]]).to.deep.equal([
       2,
@@ -36,7 +36,7 @@ describe('the tests for a GPU', function () {
     expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([2, "there is no part 'contracts'"]);
   });
 
-  it('tell a failure with its error and how the test does alone, and end with 1', async () => {
+  itShort('tell a failure with its error and how the test does alone, and end with 1', async () => {
     const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostUnregister:20:999:forever' };
     const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json'], fails);
     const [result, summary] = stdout
@@ -50,14 +50,14 @@ describe('the tests for a GPU', function () {
     expect(failure?.error).to.include('cuMemHost');
   });
 
-  it('take a process that does not end for a failure, and run the tests it kept from running', async () => {
+  itShort('take a process that does not end for a failure, and run the tests it kept from running', async () => {
     const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json', '--limit', '0.01']);
     const [result] = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Result);
     expect([status, result?.passes]).to.deep.equal([1, 0]);
     expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
   });
 
-  it('leave it at one failure when told to run nothing again', async () => {
+  itShort('leave it at one failure when told to run nothing again', async () => {
     const once = ['--only', 'pinned,same', '--json', '--limit', '0.01', '--once'];
     const { status, stdout } = await run(mode, [script, ...once]);
     const results = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Partial<Result>);
@@ -70,7 +70,7 @@ describe('the tests for a GPU', function () {
 });
 
 describe('the record of a device', () => {
-  it('is not written for a software driver', async () => {
+  itShort('is not written for a software driver', async () => {
     const { status, stderr } = await run(mode, ['dist/bench/run.js', 'graph', '--device', 'cuda:0', '--record']);
     expect(status).to.equal(2);
     expect(stderr).to.match(/^'Hotslot software driver .*' is no device: its figures are not recorded\n/);
@@ -144,7 +144,7 @@ describe("a driver's own facts", function () {
     expect(hung.ends).to.deep.equal({ registering: 'ok', capturing: 'signal 14', managed: 'ok' });
   });
 
-  it('leave out what is not there, and refuse a part that is none', () => {
+  itShort('leave out what is not there, and refuse a part that is none', () => {
     const without = facts(['products', 'managed'], 30, {
       HOTSLOT_CUBLAS: 'none',
       HOTSLOT_SOFTWARE_CUDA: '13.0,managed=none',

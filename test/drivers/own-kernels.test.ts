@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { compileWith, formats, missingFor } from '../../src/device/own-kernels/compilers.ts';
 import { saxpySource } from '../device/saxpy.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itShort, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -48,15 +48,16 @@ describe('drivers/own-kernels', function () {
     ...setting({ short: [], all: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph] }),
   ])
     describe(mode.name, () => {
+      const once = newest.includes(mode) ? itShort : itAll;
       before(function () {
         need(this, mode);
       });
 
-      it('are loaded from source, launched, captured and refused as on the host', async () => {
+      once('are loaded from source, launched, captured and refused as on the host', async () => {
         expect(await runTests(mode, ['dist/test/device/own-kernels.test.js'], await beside(mode))).to.be.at.least(12);
       });
 
-      it('shift frames in the example', async () => {
+      once('shift frames in the example', async () => {
         const args = [
           'dist/examples/own-kernel/main.js',
           '--device',
@@ -96,7 +97,7 @@ describe('drivers/own-kernels', function () {
       });
     });
 
-  it('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
+  itShort('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
     const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
     expect(await runTests(modes.cuda13, ['dist/test/device/own-kernels.test.js'], env)).to.be.at.least(12);
     const script = `import('hotslot').then(async ({ openDevice }) => {

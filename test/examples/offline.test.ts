@@ -8,14 +8,14 @@ import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { refusal } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itShort } from '../rig/setting.ts';
 
 const offline = (...args: string[]) => run('examples/offline/main.js', args);
 
 describe('examples/offline', function () {
   this.timeout(100_000);
 
-  it("learns from D4RL's columns, and says what the file and the policy are worth", () =>
+  itShort("learns from D4RL's columns, and says what the file and the policy are worth", () =>
     inFolder(
       async (folder) => {
         const random = new Random(1);
@@ -42,9 +42,10 @@ describe('examples/offline', function () {
         expect(lines.at(-1)).to.match(/^the file's own episodes: -200\.0; learned in [\d.]+ s, [\d.]+ s in all$/);
       },
       ['d4rl.npz'],
-    ));
+    ),
+  );
 
-  it('wrong usage is a sentence and exit code 2; a file that is no data one and exit code 1', () =>
+  itShort('wrong usage is a sentence and exit code 2; a file that is no data one and exit code 1', () =>
     inFolder(async (folder) => {
       for (const [args, says] of [
         [['--steps', '0'], "--steps must be a whole number of at least 2, got '0'"],
@@ -64,7 +65,8 @@ describe('examples/offline', function () {
       const { code, stderr } = await offline('--data', file);
       expect([code, stderr]).to.deep.equal([1, stderr]);
       expect(stderr).to.match(/^offline: --data .*x\.npz cannot be learned from: readNpz: .*zip/);
-    }));
+    }),
+  );
 
   itAll('makes the file by SAC, solves the task from it, and uses it again', () =>
     inFolder(async (folder) => {

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { tasks } from '../../examples/train/presets.ts';
 import { run } from '../cli/run-command.ts';
-import { describeAll, itAll } from '../rig/setting.ts';
+import { describeAll, itAll, itLong, itShort } from '../rig/setting.ts';
 
 const train = (...args: string[]) => run('examples/train/main.js', args);
 
@@ -26,7 +26,7 @@ describe('examples/train', function () {
     for (const line of solved.lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
   });
 
-  it('its exit code says that it is not solved, its last lines what it came to', async () => {
+  itShort('its exit code says that it is not solved, its last lines what it came to', async () => {
     const short = await train('--env', 'pendulum', '--algo', 'td3', '--steps', '1500', '--quiet');
     expect(short.code).to.equal(1);
     expect(short.lines[0]).to.match(
@@ -36,7 +36,7 @@ describe('examples/train', function () {
   });
 
   // Of an environment that nobody solves in the seconds that this takes.
-  it('tells as it goes, and Ctrl-C ends it with what was reached', async () => {
+  itShort('tells as it goes, and Ctrl-C ends it with what was reached', async () => {
     const said = await run('examples/train/main.js', ['--env', 'HalfCheetah', '--steps', '10000000'], {
       interruptAt: /updates .*\n.*updates /,
     });
@@ -46,7 +46,7 @@ describe('examples/train', function () {
     expect(said.stdout).to.match(/HalfCheetah interrupted after [\d.]+ s: /);
   });
 
-  it('wrong usage is a sentence and exit code 2', async () => {
+  itShort('wrong usage is a sentence and exit code 2', async () => {
     for (const [args, says] of [
       [['--env', 'Chess'], /^train: --env must be one of CartPole, Acrobot, .* got 'Chess'; --help says more$/m],
       [['--algo', 'dqn'], /^train: --algo for Pendulum must be sac or td3, got 'dqn'/m],
@@ -64,10 +64,10 @@ describe('examples/train', function () {
 
 describeAll('examples/train: every preset solves its environment, on the processor', function () {
   this.timeout(200_000);
-  // Robots take hours.
+  // Robots take hours, and images minutes: test/examples/pixels trains on them too.
   for (const [name, { goal, presets, options }] of Object.entries(tasks))
     for (const algorithm of Object.keys(options ? {} : presets))
-      it(`${algorithm} on ${name}`, async () => {
+      (name === 'Catch' ? itLong : it)(`${algorithm} on ${name}`, async () => {
         const { code, lines } = await train(
           ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '150', '--device', 'host:0'],
         );

@@ -23,6 +23,17 @@ export function describeAll(title: string, body: (this: Mocha.Suite) => void): v
   else describe(title, body);
 }
 
+/** A test that is the same in every setting: `npm test` has run it, and `test:all` has no more to show by it. */
+export function itShort(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
+  if (SETTING !== 'all') it(title, body as Mocha.AsyncFunc);
+}
+
+/** A test of minutes, for the longest runs alone; the others name it. */
+export function itLong(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
+  if (SETTING === 'long') it(title, body as Mocha.AsyncFunc);
+  else it.skip(`${title} (npm run test:long)`);
+}
+
 /** A test that a short run leaves out; the run then names it. */
 export function itAll(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
   if (SETTING === 'short') it.skip(`${title} (npm run test:all)`);
