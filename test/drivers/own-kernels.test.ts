@@ -42,7 +42,7 @@ describe('drivers/own-kernels', function () {
     console.log(`      skipped: ${missing} is not here`);
     this.skip();
   });
-  const newest = [modes.cuda13, modes.hip, modes.ze];
+  const newest: readonly Mode[] = [modes.cuda13, modes.hip, modes.ze];
   for (const mode of [
     ...newest,
     ...setting({ short: [], all: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph] }),
