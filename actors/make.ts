@@ -2,7 +2,8 @@
 import type { SharedWeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { openDevice } from '../src/device/open.ts';
-import { attachPacker } from '../src/pipeline/packer.ts';
+import { AttachedDeviceRows, type SharedDeviceRows } from '../src/device-rows/attached.ts';
+import { attachPacker, headPacker } from '../src/pipeline/packer.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import type { SharedSource } from '../src/pipeline/source.ts';
 import { HostHalves } from '../src/ring/host-halves.ts';
@@ -11,6 +12,7 @@ import { type Role, roles } from '../src/ring/slot.ts';
 import { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
+import { Ingest } from './ingest.ts';
 import { PackActor } from './pack.ts';
 import { PollActor } from './poll.ts';
 import { ReplayActor } from './replay.ts';
@@ -26,6 +28,8 @@ export interface ActorSetup {
   /** where the device writes its versions when the mailbox is not pinned; 0: straight there */
   mailboxHome: number;
   slots: SharedSlots;
+  /** null where rows travel with each batch */
+  deviceRows: SharedDeviceRows | null;
   /** loads of the bell before parking; 0 where threads share cores */
   spins: number;
   /** there are more cores than busy threads: one may look at the device again and again */
@@ -45,8 +49,14 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
   const halves = new HostHalves(slots.host);
   const mailbox = setup.mailbox && new WeightVersions(setup.mailbox);
   const attach = () => new AttachedTransferBackend(slots.backend);
+  const rows = setup.deviceRows && new AttachedDeviceRows(setup.deviceRows);
   const make: Record<Role, () => Actor> = {
-    pack: () => new PackActor({ ring, packer: attachPacker(setup.source, halves, ring.depth), halves }),
+    pack: () => {
+      if (rows === null)
+        return new PackActor({ ring, packer: attachPacker(setup.source, halves, ring.depth), halves, ingest: null });
+      const ingest = new Ingest(ring, rows, halves);
+      return new PackActor({ ring, packer: headPacker(rows, halves, ingest), halves, ingest });
+    },
     submit: () => new SubmitActor({ ring, backend: attach(), batchBytes: slots.host.batchBytes }),
     poll: () => {
       using device = openDevice(slots.backend.device); // the pipeline has it open for longer
@@ -58,6 +68,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         mailbox,
         mailboxHome: setup.mailboxHome,
         bell,
+        rows,
         helpNs: bell ? 0 : 1_000_000,
         ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : setup.coresFree ? EAGER : SPARING),
         passOn: !device.traits.rings,

@@ -1,6 +1,6 @@
 /**
  * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot: waits until the buffer
- * holds what the request asks for, then draws and gathers from what is there. Hosts the requester. By priorities it owns the
+ * holds what the request asks for, then draws and gathers from what is there. Hosts the requester, and the ingest where rows live on the device. By priorities it owns the
  * tree: before it draws sequence s it takes up what the learner wrote for s − depth, whose slot this was.
  */
 import { nowMs } from '../src/clock.ts';
@@ -10,6 +10,7 @@ import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field, PACKED, Param, SlotState } from '../src/ring/slot.ts';
 import type { Actor } from './actor.ts';
+import type { Ingest } from './ingest.ts';
 import { Requester } from './requester.ts';
 
 export class PackActor implements Actor {
@@ -19,8 +20,16 @@ export class PackActor implements Actor {
   readonly #requester: Requester;
   readonly #packer: Packer;
   readonly #halves: HostHalves;
+  /** null: rows travel with each batch */
+  readonly #ingest: Ingest | null;
 
-  constructor({ ring, packer, halves }: { ring: Ring; packer: Packer; halves: HostHalves }) {
+  constructor({
+    ring,
+    packer,
+    halves,
+    ingest,
+  }: { ring: Ring; packer: Packer; halves: HostHalves; ingest: Ingest | null }) {
+    this.#ingest = ingest;
     this.#ring = ring;
     this.#requester = new Requester(ring, packer);
     this.#packer = packer;
@@ -29,12 +38,12 @@ export class PackActor implements Actor {
   }
 
   work(): number {
-    const made = this.#requester.work();
+    const made = (this.#ingest?.work() ?? 0) + this.#requester.work();
     const ring = this.#ring;
     const { slot } = this;
     if (ring.state(slot) !== SlotState.Requested) return made;
     const record = ring.record(slot);
-    if (record[Field.leastPtr] === PACKED) return made + this.#packedBefore(slot, record);
+    if (record[Field.leastPtr] === PACKED && !this.#packer.packsAgain) return made + this.#packedBefore(slot, record);
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);

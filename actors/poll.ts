@@ -7,6 +7,8 @@ import { answered } from '../src/addon.ts';
 import type { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { nowMs } from '../src/clock.ts';
 import { native } from '../src/device/native.ts';
+import type { AttachedDeviceRows } from '../src/device-rows/attached.ts';
+import { eventOf, MOST_UNDER_WAY } from '../src/device-rows/words.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import { Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
@@ -32,6 +34,8 @@ interface PollSetup {
   helpNs: number;
   sleepNs: number;
   spinNs: number;
+  /** rows that live on the device: their spans are watched too; null where rows travel with each batch */
+  rows: AttachedDeviceRows | null;
   /** in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind it on the device */
   passOn: boolean;
 }
@@ -41,7 +45,7 @@ export class PollActor implements Actor {
   readonly #setup: PollSetup;
   readonly #ring: Ring;
   readonly #poller: Poller;
-  /** copied events first, then spent ones */
+  /** copied events first, then spent ones, then those of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
   /** copies are made by the consumer: nothing to wait for, and no `copied` event */
@@ -57,11 +61,12 @@ export class PollActor implements Actor {
     const { ring, slots } = setup;
     this.#setup = setup;
     this.#ring = ring;
-    this.#watch = new Int32Array(2 * ring.depth);
-    this.#times = new Float64Array(2 * ring.depth);
+    const events = [...slots.backend.copied, ...slots.spent, ...(setup.rows?.shared.events ?? [])];
+    this.#watch = new Int32Array(events.length);
+    this.#times = new Float64Array(events.length);
     this.#poller = newPoller({
       device: setup.device,
-      events: [...slots.backend.copied, ...slots.spent],
+      events,
       watch: this.#watch,
       times: this.#times,
       sleepNs: setup.sleepNs,
@@ -86,7 +91,7 @@ export class PollActor implements Actor {
   work(): number {
     this.#watchNew();
     if (this.#watch.includes(Watch.pending)) this.#poller.check(this.#setup.helpNs);
-    return this.#passReady() + this.#passFree();
+    return this.#passSpans() + this.#passReady() + this.#passFree();
   }
 
   /** Returns when an event is done or the bell's count is no longer `seen`, at the latest after `ms`. */
@@ -118,6 +123,30 @@ export class PollActor implements Actor {
         this.#watch[depth + slot] = Watch.pending;
       }
     }
+    const words = this.#setup.rows?.words;
+    if (words && words.underWay > 0) this.#watchSpans(words.done, words.underWay);
+  }
+
+  #watchSpans(first: number, many: number): void {
+    for (let span = first; span !== first + many; span++) {
+      const at = 2 * this.#ring.depth + eventOf(span);
+      if (this.#watch[at] === Watch.idle) this.#watch[at] = Watch.pending;
+    }
+  }
+
+  /** Rows whose copies are over count (D2): the event was seen, and `reserved` is read behind that. */
+  #passSpans(): number {
+    const { rows } = this.#setup;
+    let passed = 0;
+    if (rows === null) return 0;
+    for (; passed < MOST_UNDER_WAY && rows.words.underWay > 0; passed++) {
+      const at = 2 * this.#ring.depth + eventOf(rows.words.done);
+      if (this.#watch[at] !== Watch.done) break;
+      this.#watch[at] = Watch.idle;
+      rows.words.finish(rows.lost, rows.shared.places);
+    }
+    if (passed > 0) this.#ring.bells.of('pack').ring();
+    return passed;
   }
 
   #passReady(): number {

@@ -32,6 +32,7 @@ export const run: Benchmark = async (report, { device, quick }) => {
     "placement 'inline'": 'inline',
     'a thread per role': [['pack'], ['submit'], ['poll'], ['replay']],
   };
+
   const rates: Record<string, number[]> = Object.fromEntries(Object.keys(placements).map((name) => [name, []]));
   for (let round = 0; round < (quick ? 1 : 5); round++) {
     for (const [name, placement] of Object.entries(placements)) {
@@ -62,7 +63,12 @@ export const run: Benchmark = async (report, { device, quick }) => {
     await opened.currentStream.synchronize();
   };
   const naive: number[] = [];
-  const piped: Record<string, number[]> = onHost ? { immediate: [], direct: [] } : { immediate: [] };
+  const ways: Record<string, object> = {
+    "transfer 'immediate'": {},
+    ...(onHost && { "transfer 'direct'": { transfer: 'direct' } }),
+    "rows: 'device'": { rows: 'device' },
+  };
+  const piped = Object.fromEntries(Object.keys(ways).map((way) => [way, [] as number[]]));
   for (let round = 0; round < (quick ? 2 : 6); round++) {
     for (let tick = 0; tick < 4; tick++) {
       const begin = performance.now();
@@ -70,16 +76,13 @@ export const run: Benchmark = async (report, { device, quick }) => {
       await copy();
       naive.push(performance.now() - begin);
     }
-    for (const transfer of Object.keys(piped)) {
-      (piped[transfer] as number[]).push(
-        1000 / (await rate(large, { transfer, depth: 2 }, rows, quick ? 10 : 30, device)),
-      );
-    }
+    for (const [way, options] of Object.entries(ways))
+      piped[way]!.push(1000 / (await rate(large, { ...options, depth: 2 }, rows, quick ? 10 : 30, device)));
   }
   host.close();
-  for (const [transfer, values] of Object.entries(piped)) {
+  for (const [way, values] of Object.entries(piped)) {
     report({
-      case: `${rows} rows × ${floats * 4} B, transfer '${transfer}'; gather and copy in turn`,
+      case: `${rows} rows × ${floats * 4} B, ${way}; gather and copy in turn`,
       metric: 'time per tick',
       ...beside(values, naive),
       unit: 'ms',

@@ -75,6 +75,9 @@ export type {
   LaunchNumbers,
   LoadedKernel,
 } from './device/own-kernels/declarations.ts';
+export type { RingStatistics } from './device-rows/device-rows.ts';
+export { type PhiloxIndices, philoxIndices } from './device-rows/head.ts';
+export type { DeviceRingOptions, RowsKept } from './device-rows/options.ts';
 export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from './float16.ts';

@@ -17,6 +17,8 @@ typedef ushort gk_u16;
 typedef uint gk_u32;
 typedef long gk_i64;
 typedef ulong gk_u64;
+typedef uint4 gk_u32x4;
+#define gk_zero4 ((gk_u32x4)(0))
 #define GK_KERNEL __kernel void
 #define GK_FN static inline
 #define GK_G __global
@@ -43,6 +45,14 @@ typedef unsigned short gk_u16;
 typedef unsigned int gk_u32;
 typedef long long gk_i64;
 typedef unsigned long long gk_u64;
+// Four words that are moved at once, at a multiple of 16 bytes.
+#ifdef __clang__
+typedef gk_u32 gk_u32x4 __attribute__((ext_vector_type(4)));
+#define gk_zero4 ((gk_u32x4)(0))
+#else
+typedef uint4 gk_u32x4;
+#define gk_zero4 make_uint4(0, 0, 0, 0)
+#endif
 #ifdef __clang__
 // clang needs no vendor's headers: what they would bring, it has itself.
 #define __global__ __attribute__((global))
@@ -123,6 +133,9 @@ typedef uint64_t gk_u64;
 #define gk_sqrt(x) sqrtf(x)
 #define GK_THREAD 0
 #define GK_BARRIER (void)0
+#define gk_fetch(at) __builtin_prefetch((at), 0, 2)
+#define gk_copy_line(to, from) __builtin_memcpy((to), (from), 64)
+#define gk_copy_words(to, from) __builtin_memcpy((to), (from), 16)
 #endif
 #ifndef GK_OPENCL
 // A float's bits, and the float of some bits.

@@ -17,6 +17,8 @@ namespace host {
 }  // namespace host
 }  // namespace hotslot
 
+#include "wait/idle_cores.hpp"
+
 #include "kernels/need_conv.hpp"
 #include "kernels/need_learners.hpp"
 #include "kernels/need_ops.hpp"
@@ -134,6 +136,28 @@ void random_normal(const KernelArgs&, Check& check) {
 
 void random_advance(const KernelArgs&, Check& check) { check.vector(0, 4), check.size(0, "blocks"); }
 
+void draw_places(const KernelArgs&, Check& check) {
+  check.vector(0, check.size(0, "n")), check.at_most(0, "n", INT32_MAX);
+  check.vector(1, 8);
+}
+
+void gather_places(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
+  if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
+  check.vector(0, times(rows, words)), check.vector(1, times(ring_rows, words)), check.vector(2, rows);
+  check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
+}
+
+// Half a MiB a piece, which idle cores may take, from two on.
+void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* places, int64_t rows, int64_t words,
+                          int64_t ring_rows, int64_t shift) {
+  const int64_t each = std::max<int64_t>(1, (int64_t{1} << 17) / words);
+  IdleCores::run(int((rows + each - 1) / each), [&](int piece) {
+    const int64_t from = piece * each;
+    host::gather_places(out + from * words, ring, places + from, std::min(each, rows - from), words, ring_rows, shift);
+  });
+}
+
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
 
 // One whose blocks make `outputs` each, all threads together.
@@ -196,6 +220,8 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(random_uniform),
         HOTSLOT_KERNEL(random_normal),
         HOTSLOT_KERNEL(random_advance),
+        HOTSLOT_KERNEL(draw_places),
+        host_kernel<decltype(shared_gather_places), shared_gather_places>("gather_places", need<gather_places>),
     };
     const std::vector<Kernel> halo = halo_kernels();
     kernels.insert(kernels.end(), halo.begin(), halo.end());

@@ -257,6 +257,13 @@ export const kernels = {
   random_uniform: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['low', 'high'] },
   random_normal: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['mean', 'deviation'] },
   random_advance: { writes: 1, tensors: ['state'], wholes: ['blocks'], reals: [] },
+  draw_places: { writes: 1, tensors: ['places', 'head'], wholes: ['n'], reals: [] },
+  gather_places: {
+    writes: 1,
+    tensors: ['out', 'ring', 'places'],
+    wholes: ['rows', 'words', 'ringRows', 'shift'],
+    reals: [],
+  },
   /** For tests: makes the stream fail. */
   fail: { writes: 0, tensors: [], wholes: [], reals: [] },
   /** For tests: keeps the stream busy. */

@@ -49,9 +49,10 @@ interface NativeDevice {
   /** How the driver reaches a registered memory: an index into hostKinds. */
   hostKind(memory: number): number;
   close(handle: number): boolean;
-  record(stream: number, event: number, external?: boolean): void;
+  /** These two answer, see `answered`: actors hand on what they enqueued. */
+  record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;
-  copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): void;
+  copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): true;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
   /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
   launch(stream: number, kernel: string, numbers: Float64Array, tensors: number, wholes: number, reals: number): void;

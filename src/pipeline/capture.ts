@@ -19,6 +19,8 @@ export interface CaptureContext extends Extras {
   /** float32[48] on the device: what the learner writes here comes back with the tick */
   out: Tensor<'float32'>;
   slot: number;
+  /** int32[rows], of rows on the device: which places of the ring the batch was gathered from, see philoxIndices() */
+  index?: Tensor<'int32'> | undefined;
   /** lends memory for what lives only inside the update; the device's graphs share it */
   pool: GraphPool;
 }
@@ -117,7 +119,8 @@ function captureSlot(
     // Closing it is refused.
     const lent = new OpenedStream(stream.device, stream.handle, stream.priority, 'pipeline', stream);
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
-    const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool };
+    const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
+    slots.beginUpdate(slot, stream);
     const result = slots.device.withStream(lent, () => fn(batch, context));
     slots.finishCapture(slot, stream);
     return result;

@@ -1,6 +1,7 @@
 /** A pipeline's state in words, for a person to read. */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { fedBy } from '../collectors/feeders.ts';
+import type { DeviceRows } from '../device-rows/device-rows.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
@@ -43,14 +44,14 @@ export function slotsNow(ring: Ring): SlotNow[] {
 }
 
 /** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
-export function waitingFor(gate: Gate, source: BatchSource): string {
-  const words = standsFor(gate, source);
+export function waitingFor(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
+  const words = standsFor(gate, source, rows);
   const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.share().buffer.memory) : null;
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 
 /** The same of the pipeline alone: the words stay as they are for as long as it stands still. */
-export function standsFor(gate: Gate, source: BatchSource): string {
+export function standsFor(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
   switch (gate) {
     case Gate.open:
       return 'nothing';
@@ -59,7 +60,9 @@ export function standsFor(gate: Gate, source: BatchSource): string {
     case Gate.slots:
       return 'the learner: every slot is in use';
     case Gate.rows:
-      return source.waitingFor();
+      return rows === null
+        ? source.waitingFor()
+        : `rows: ${source.buffer.ptr} added, ${rows.statistics.ingestedRows} copied to the device`;
     case Gate.nothingAsked:
       return 'somebody to ask for a tick';
     case Gate.paused:

@@ -32,6 +32,10 @@ export class ManualTicks {
   #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
   #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
 
+  /** the sequence whose batch was drawn on the device, and the event behind the tick before */
+  #drawn = -1;
+  #spentLast: DeviceEvent | null = null;
+
   /** the stream the hot batch was ordered on */
   #sampledOn: Stream | null = null;
 
@@ -134,8 +138,15 @@ export class ManualTicks {
     const hot = this.#hot ?? this.#sampled();
     if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
     this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
+    if (this.#drawn !== hot.sequence) this.#draw(hot, stream);
     this.#sampledOn = stream;
     return this.#slots.batches[hot.slot] as Batch;
+  }
+  /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
+  #draw(hot: Asked, stream: Stream): void {
+    if (this.#spentLast) stream.wait(this.#spentLast);
+    this.#slots.beginUpdate(hot.slot, stream);
+    this.#drawn = hot.sequence;
   }
   #sampled(): Asked {
     const hot = this.#pending as Asked;
@@ -163,6 +174,7 @@ export class ManualTicks {
     record[Field.replayBegin] = nowMs();
     this.#slots.bringPriorities(slot, stream);
     stream.record(spent[slot] as DeviceEvent);
+    this.#spentLast = this.#slots.deviceRows ? (spent[slot] as DeviceEvent) : null;
     record[Field.replayEnd] = nowMs();
     this.#hot = null;
     this.#ring.handOver(slot, SlotState.Replaying, 'poll');

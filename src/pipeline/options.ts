@@ -4,6 +4,13 @@ import type { Fields } from '../buffer/fields.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
+import {
+  type CheckedRing,
+  checkRing,
+  checkRows,
+  type DeviceRingOptions,
+  type RowsKept,
+} from '../device-rows/options.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
@@ -58,6 +65,13 @@ interface CommonOptions {
   mailbox?: WeightMailbox;
   /** how the host device copies; 'immediate' by default */
   transfer?: TransferMode;
+  /**
+   * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row is copied once, and the captured
+   * graph draws and gathers (docs/pipeline.md#rows-on-the-device); of a ReplayBuffer. 'auto': the latter on GPUs that have room.
+   */
+  rows?: RowsKept;
+  /** of rows on the device */
+  deviceRing?: DeviceRingOptions;
   /** finished ticks the journal remembers, a power of two; 8192 by default */
   journal?: number;
   /** ends opening: what was opened is closed again, and open() rejects with its reason */
@@ -109,8 +123,13 @@ function print(threads: readonly (readonly Role[])[]): string {
   return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
 }
 
-export type CheckedOptions = Required<Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal'>> & {
+export type CheckedOptions = Required<
+  Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing'>
+> & {
   source: BatchSource;
+  /** null where rows cannot live on a device, and why */
+  ring: CheckedRing | null;
+  noRing: string;
   mailbox: WeightMailbox | null;
   trace: false | Required<TraceOptions>;
   placement: RolePlacement;
@@ -127,9 +146,17 @@ const known = [
   'trace',
   'mailbox',
   'transfer',
+  'rows',
+  'deviceRing',
   'journal',
   'signal',
 ];
+
+/** Why rows cannot live on a device, whatever device it is; empty where they can. */
+function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferMode): string {
+  if (!(buffer instanceof ReplayBuffer)) return 'steps of a TrajectoryBuffer are packed on the host';
+  return transfer === 'immediate' ? '' : `transfer: '${transfer}' is about batches that are packed on the host`;
+}
 
 export function checkOptions(options: PipelineOptions | TrajectoryPipelineOptions): CheckedOptions {
   checkKeys('ReplayPipeline.open', options, known);
@@ -154,6 +181,13 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   const restart = checkCount('restart', options.restart ?? 0, 0);
   if (restart > 0 && placement.threads.length === 0)
     throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
+  const rows = checkRows(options.rows);
+  if (options.deviceRing !== undefined && rows === 'host')
+    throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
+  const { transfer = 'immediate' } = options;
+  const noRing = noRingOf(buffer, transfer);
+  const ring =
+    rows === 'host' || noRing !== '' ? null : checkRing(buffer as ReplayBuffer, sampleCount, options.deviceRing);
   const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
   return {
@@ -167,7 +201,6 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     restart,
     trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },
     mailbox,
-    transfer: options.transfer ?? 'immediate',
-    journal,
+    ...{ transfer, rows, ring, noRing, journal },
   };
 }

@@ -1,9 +1,13 @@
-/** The native half of pack, for rows or for a view: what actors/pack.ts calls. Pack's thread only. */
+/** What packs: the native half for rows or for a view, or a head where rows live on the device. Pack's thread only. */
 import { answered, loadAddon } from '../addon.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
 import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { nowMs } from '../clock.ts';
+import type { AttachedDeviceRows } from '../device-rows/attached.ts';
+import { writeHead } from '../device-rows/head.ts';
+import { stateError } from '../errors.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
-import { Field, ROWS_AT } from '../ring/slot.ts';
+import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { SharedSource, SharedView } from './source.ts';
 
@@ -11,6 +15,8 @@ import type { SharedSource, SharedView } from './source.ts';
 export const Packing = { waits: 0, done: 1, more: 2 } as const;
 
 export interface Packer {
+  /** packs what was prepared in an earlier run too: the batch is not in the host half */
+  readonly packsAgain?: boolean;
   readonly limiter: RateLimiter | null;
   /** whether there is anything to draw from now */
   filled(): boolean;
@@ -53,6 +59,47 @@ export function attachPacker(source: SharedSource, halves: HostHalves, depth: nu
   return source.kind === 'rows'
     ? rowsPacker(ReplayBuffer.attach(source.buffer), halves)
     : viewPacker(source, halves, depth);
+}
+
+/** Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first ticks wait for. */
+interface Orders {
+  readonly mayDraw: boolean;
+  readonly until: number;
+}
+
+/** Where rows live on the device a batch is a head: which rows the tick may draw. */
+export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves: HostHalves, ingest: Orders): Packer {
+  const { places, guard, baseSeed } = shared;
+  return {
+    packsAgain: true,
+    limiter: buffer.limiter,
+    filled: () => {
+      const { visible, low } = words.reach;
+      return visible > low && visible >= ingest.until;
+    },
+    pack: (slot, record) => {
+      const params = halves.params(slot);
+      const { visible, low } = words.reach;
+      const kept = record[Field.leastPtr] === PACKED;
+      const until = kept ? (params[Param.snapshotPtr] as number) : visible;
+      if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number))) return Packing.waits;
+      const oldest = kept ? (params[Param.low] as number) : Math.max(low, visible - (places - guard));
+      if (kept && oldest < low)
+        throw stateError(
+          'TICK',
+          `tick ${record[Field.tick]} was prepared on rows that the device does not hold any more`,
+        );
+      if (until <= oldest || !ingest.mayDraw) return Packing.waits;
+      const span = until - oldest;
+      params[Param.low] = oldest;
+      writeHead(halves.head(slot), { seed: baseSeed, tick: record[Field.tick] as number, low: oldest, span, places });
+      record[Field.snapshotPtr] = until;
+      record[Field.snapshotSize] = span;
+      record[Field.packBegin] = record[Field.packEnd] = nowMs();
+      record[Field.drawnAgain] = record[Field.stale] = record[Field.maxPriority] = 0;
+      return Packing.done;
+    },
+  };
 }
 
 const asked = (record: Float64Array) =>

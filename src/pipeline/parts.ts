@@ -117,6 +117,7 @@ export class PipelineParts {
       mailbox: mailbox?.share() ?? null,
       mailboxHome: this.#home?.handle ?? 0,
       slots: this.slots.share(),
+      deviceRows: this.slots.deviceRows?.share() ?? null,
       spins: 200,
       coresFree: availableParallelism() > placement.threads.length + 1,
     };

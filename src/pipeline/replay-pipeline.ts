@@ -7,6 +7,7 @@ import type { Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
+import type { RingStatistics } from '../device-rows/device-rows.ts';
 import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
 import type { BatchFields } from '../trajectories/samples.ts';
@@ -96,7 +97,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     this.#standstill = new Standstill(this.#parts, this.#manual);
     const given = { parts: this.#parts, source: options.source, manual: this.#manual, standstill: this.#standstill };
     this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
-    const manifest = manifestOf(this.#parts.slots.backend, options);
+    const manifest = manifestOf(this.#parts.slots, options);
     this.transferManifest = manifest;
     const traced = trace?.of(manifest, options, new FedSpans(options.source.share().buffer.memory));
     this.#history = new History(this.#parts.ring, this, traced ?? null);
@@ -190,7 +191,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const first = ring.next;
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
-      standsFor: () => standsFor(ring.header.gate, this.#options.source),
+      standsFor: () => standsFor(ring.header.gate, this.#options.source, this.#parts.slots.deviceRows),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
       hold: this.#standstill.hold,
     };
@@ -233,7 +234,13 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** What the next batch waits for, in words. */
   waitingFor(): string {
-    return waitingFor(this.#parts.ring.header.gate, this.#options.source);
+    return waitingFor(this.#parts.ring.header.gate, this.#options.source, this.#parts.slots.deviceRows);
+  }
+
+  /** Rows on the device: how far they have come. Null where they travel with each batch. */
+  get ring(): { stats(): RingStatistics } | null {
+    const { deviceRows } = this.#parts.slots;
+    return deviceRows && { stats: () => deviceRows.statistics };
   }
 
   /** The slots as they are, for a person to read. */

@@ -4,20 +4,32 @@
  */
 import { answered } from '../addon.ts';
 import type { DTypeIn, Fields } from '../buffer/fields.ts';
+import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
 import { homeFor } from '../device/lend.ts';
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../device/storage.ts';
+import { DeviceRows } from '../device-rows/device-rows.ts';
+import { type CheckedRing, chooseRows, type RowsChoice, type RowsKept } from '../device-rows/options.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
-import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT, SlotState } from '../ring/slot.ts';
+import {
+  HEAD_AT,
+  HEAD_WORDS,
+  MOST_SCALARS,
+  OUT_BYTES,
+  OUT_SCALARS,
+  PARAMS_BYTES,
+  ROWS_AT,
+  SlotState,
+} from '../ring/slot.ts';
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
 import { buildReplayTransferBackend } from '../transfer/build.ts';
 import type { TransferMode } from '../transfer/native.ts';
-import type { BatchColumn, BatchSource } from './source.ts';
+import { type BatchColumn, type BatchSource, stridedColumns } from './source.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch<F extends Fields = Fields> = {
@@ -69,9 +81,20 @@ export class Slots extends Owner {
   readonly #extras: readonly string[];
   readonly #homes: readonly PinnedHost[];
   readonly warnings: string[] = [];
+  /** where the rows live, and why */
+  readonly rowsKept: RowsChoice;
+  /** null where rows travel with each batch */
+  readonly deviceRows: DeviceRows | null;
+  /** of rows on the device: what the tick draws, per slot; an int32 view of its parameters */
+  readonly #heads: readonly Tensor<'int32'>[];
+  #index: Tensor<'int32'> | undefined;
 
   constructor(options: {
     source: BatchSource;
+    rows: RowsKept;
+    ring: CheckedRing | null;
+    noRing: string;
+    baseSeed: number;
     device: string;
     depth: number;
     transfer: TransferMode;
@@ -79,9 +102,8 @@ export class Slots extends Owner {
     timed: boolean;
   }) {
     super('this pipeline');
-    const { source, depth, timed } = options;
-    const { bytes: batchBytes, priorityBytes } = source;
-    const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
+    const { source, depth, timed, ring } = options;
+    const { priorityBytes } = source;
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
@@ -90,6 +112,11 @@ export class Slots extends Owner {
     });
     this.device = this.backend.device;
     using making = makingOf(this);
+    this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
+    const onDevice = this.rowsKept.kept === 'device';
+    // A head in place of rows.
+    const batchBytes = onDevice ? 0 : source.bytes;
+    const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
       throw rangeError(
@@ -112,7 +139,23 @@ export class Slots extends Owner {
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
-    this.batches = lent.map((storage) => batchOf(storage, source));
+    if (onDevice) {
+      const { buffer, rows } = source;
+      const given = { device: this.device, buffer: buffer as ReplayBuffer, checked: ring as CheckedRing };
+      const kept = own(this, new DeviceRows({ ...given, sampleCount: rows, baseSeed: options.baseSeed }));
+      this.warnings.push(...kept.warnings);
+      this.deviceRows = kept;
+      this.#heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
+      this.#index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
+      // One batch for all slots: it is drawn by the graph that reads it.
+      const columns = stridedColumns(buffer as ReplayBuffer, kept.checked.stride);
+      const batch = batchOf(lend(kept.batch.storage, shown), { columns, rows }, 0);
+      this.batches = lent.map(() => batch);
+    } else {
+      this.deviceRows = null;
+      this.#heads = [];
+      this.batches = lent.map((storage) => batchOf(storage, source, ROWS_AT));
+    }
     this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
     this.scalars = this.#outs.map(
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
@@ -151,6 +194,16 @@ export class Slots extends Owner {
       updateBegins: handles(this.updateBegins),
       homes: this.#homes.map((home) => home.handle),
     };
+  }
+
+  /** Of rows on the device: where the batch's rows lie in the ring. */
+  get index(): Tensor<'int32'> | undefined {
+    return this.#index;
+  }
+
+  /** What comes before the learner's own work: of rows on the device, their draw and their gather. */
+  beginUpdate(slot: number, stream: Stream): void {
+    this.deviceRows?.draw(stream, this.#heads[slot] as Tensor<'int32'>);
   }
 
   /** The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and scalars: the mark says all of it. */
@@ -221,11 +274,15 @@ function missing(fields: readonly string[]): object {
   });
 }
 
-function batchOf(slot: Storage, { columns, rows }: { columns: readonly BatchColumn[]; rows: number }): Batch {
+function batchOf(
+  slot: Storage,
+  { columns, rows }: { columns: readonly BatchColumn[]; rows: number },
+  from: number,
+): Batch {
   const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;
   for (const { key, dtype, shape, at, step } of columns) {
-    const inner = new Tensor(slot, shape, dtype, ROWS_AT + at);
-    batch[key] = new Tensor(slot, [rows, ...shape], dtype, ROWS_AT + at, [step, ...inner.strides]);
+    const inner = new Tensor(slot, shape, dtype, from + at);
+    batch[key] = new Tensor(slot, [rows, ...shape], dtype, from + at, [step, ...inner.strides]);
   }
   return Object.freeze(batch);
 }

@@ -29,6 +29,13 @@ export interface BatchColumn {
   readonly step: number;
 }
 
+/** Columns of rows that lie a stride apart, from the start of a batch. */
+export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColumn[] {
+  return Object.values(buffer.layout.fields).map(({ key, dtype, shape, offset }) => ({
+    ...{ key, dtype, shape, at: offset, step: stride / dtypes[dtype].bytes },
+  }));
+}
+
 /** Of a view: everything that native code draws and packs by. */
 export interface SharedView {
   readonly kind: 'view';
@@ -91,9 +98,7 @@ export class BatchSource {
       this.bells = insideOfBuffer(buffer).bells;
       this.bytes = sampleCount * rowBytes;
       this.names = Object.keys(fields);
-      this.columns = Object.values(fields).map(({ key, dtype, shape, offset }) => ({
-        ...{ key, dtype, shape, at: offset, step: rowBytes / dtypes[dtype].bytes },
-      }));
+      this.columns = stridedColumns(buffer, rowBytes);
       this.#share = { kind: 'rows', buffer: buffer.share() };
       return;
     }

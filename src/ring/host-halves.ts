@@ -3,7 +3,7 @@
  * parts' own bytes are drawn in slot.ts. Any thread may make the views; what it writes is its slot's owner's (I1).
  */
 import { allocateShared, PAGE, roundUp } from '../shared-memory.ts';
-import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from './slot.ts';
+import { HEAD_AT, HEAD_WORDS, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from './slot.ts';
 
 /** How another thread finds the same halves. */
 export interface HostHalvesShare {
@@ -65,6 +65,11 @@ export class HostHalves {
   /** float64, by `Param`; moves to the device with the rows */
   params(slot: number): Float64Array {
     return this.#params[slot] as Float64Array;
+  }
+  /** Where rows live on the device: the words that say what the tick draws, beside the parameters (src/device-rows/head.ts). */
+  head(slot: number): Int32Array {
+    const { buffer, byteOffset } = this.params(slot);
+    return new Int32Array(buffer, byteOffset + HEAD_AT, HEAD_WORDS);
   }
   /** Params and rows: what moves to the device. */
   batchBytes(slot: number): Uint8Array {

@@ -106,8 +106,11 @@ export const RECORD_FIELDS = 24;
 export const PACKED = -1;
 
 /** Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes them beside the rows. */
-export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5 } as const;
+export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5, low: 6 } as const;
 export const PARAMS_BYTES = 256;
+/** Where the head lies in them that says what a tick draws of rows on the device, in bytes, and its words (int32). */
+export const HEAD_AT = 192;
+export const HEAD_WORDS = 8;
 
 /** What the graph copies back: the mark (float64: sequence + 1), then up to MOST_SCALARS float32. */
 export const OUT_BYTES = 256;

@@ -41,6 +41,7 @@ export class Bench {
       device: TESTED,
       depth,
       transfer: 'immediate',
+      ...{ rows: 'host', ring: null, noRing: '', baseSeed: 0 },
       timed: true,
     });
     this.ring = Ring.create({ depth, hosts: [CLIENT, CLIENT, CLIENT, CLIENT], journalCapacity: 1024 });
@@ -65,6 +66,7 @@ export class Bench {
         packBell: -1,
         mailbox: null,
         slots: this.slots.share(),
+        deviceRows: this.slots.deviceRows?.share() ?? null,
         spins: 0,
         coresFree: false,
         mailboxHome: 0,

@@ -18,7 +18,10 @@ Napi::Value create_event(Info info) {
                [&] { return own(info).make(device(info, 0)->create_event(info[1].As<Napi::Boolean>().Value())); });
 }
 Napi::Value record(Info info) {
-  return guard(info, [&] { stream(info, 0)->record(event(info, 1).ref(), info[2].ToBoolean().Value()); });
+  return guard(info, [&] {
+    stream(info, 0)->record(event(info, 1).ref(), info[2].ToBoolean().Value());
+    return true;
+  });
 }
 Napi::Value wait(Info info) {
   return guard(info, [&] { stream(info, 0)->wait(event(info, 1).ref(), info[2].ToBoolean().Value()); });
@@ -29,6 +32,7 @@ Napi::Value copy(Info info) {
   return guard(info, [&] {
     const uint64_t bytes = whole(info, 5);
     stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes), span(number(info, 3), whole(info, 4), bytes));
+    return true;
   });
 }
 

@@ -1,0 +1,90 @@
+/**
+ * The other small role on pack's thread, where rows live on the device: orders copies of what collectors added, span by span, on a
+ * copy stream of its own. Poll sees them done. Rules D1 to D9: src/device-rows/words.ts.
+ */
+
+import { answered } from '../src/addon.ts';
+import { native } from '../src/device/native.ts';
+import type { AttachedDeviceRows } from '../src/device-rows/attached.ts';
+import { eventOf, MOST_UNDER_WAY } from '../src/device-rows/words.ts';
+import type { HostHalves } from '../src/ring/host-halves.ts';
+import type { Ring } from '../src/ring/ring.ts';
+import { Param, SlotState } from '../src/ring/slot.ts';
+
+export class Ingest {
+  readonly #ring: Ring;
+  readonly #rows: AttachedDeviceRows;
+  readonly #halves: HostHalves;
+  /** rows that were there when the first span was ordered: ticks wait for all of them, not to draw from a few */
+  until = 0;
+  /** writers went over the last span too */
+  #lapped = false;
+
+  constructor(ring: Ring, rows: AttachedDeviceRows, halves: HostHalves) {
+    this.#ring = ring;
+    this.#rows = rows;
+    this.#halves = halves;
+  }
+
+  /** Spans that were ordered now. */
+  work(): number {
+    const { words, shared } = this.#rows;
+    let ordered = 0;
+    while (words.underWay < MOST_UNDER_WAY) {
+      const { committed } = this.#rows;
+      let from = words.next;
+      if (committed <= from) break;
+      const { visible } = words.reach;
+      const { capacity } = this.#rows.buffer;
+      if (words.submitted === 0) this.until = committed;
+      // What writers have gone over, or the device has no place for, is not copied: the copy begins behind it, when nothing else is on
+      // the way. A quarter of the buffer further on where the last one was gone over in its turn.
+      const oldest = Math.max(
+        this.#rows.lost + (this.#lapped ? Math.ceil(capacity / 4) : 0),
+        committed - shared.places,
+      );
+      const lapped = from < oldest;
+      if (lapped && words.underWay > 0) break;
+      if (lapped) from = Math.min(oldest, committed);
+      this.#lapped = lapped && words.submitted > 0;
+      const room = Math.min(this.#leastHead() + shared.places, lapped ? committed : visible + shared.guard);
+      const to = Math.min(committed, from + shared.rowsPerSpan, room);
+      if (to <= from) break;
+      this.#order(from, to);
+      ordered++;
+    }
+    if (ordered > 0) this.#ring.bells.of('poll').ring();
+    return ordered;
+  }
+
+  /** D5: whether a tick may draw what is visible now, while the spans on the way are copied. */
+  get mayDraw(): boolean {
+    const { words, shared } = this.#rows;
+    return words.begun <= words.reach.visible + shared.guard;
+  }
+
+  /** The oldest row that a tick under way may draw. */
+  #leastHead(): number {
+    let least = Number.POSITIVE_INFINITY;
+    for (let slot = 0; slot < this.#ring.depth; slot++)
+      // A slot that is Requested has no head yet, a Free one is spent (I5).
+      if (this.#ring.state(slot) > SlotState.Requested)
+        least = Math.min(least, this.#halves.params(slot)[Param.low] as number);
+    return least;
+  }
+
+  /** Copies of one run each on either side, then the event, then the record that says so. */
+  #order(from: number, to: number): void {
+    const { words, shared, buffer } = this.#rows;
+    words.begin(to);
+    const { stride, places, stream, ring, host, rowsAt } = shared;
+    for (let row = from; row < to; ) {
+      const [at, place] = [row % buffer.capacity, row % places];
+      const some = Math.min(to - row, buffer.capacity - at, places - place);
+      answered(native().copy(stream, ring, place * stride, host, rowsAt + at * stride, some * stride));
+      row += some;
+    }
+    answered(native().record(stream, shared.events[eventOf(words.submitted)] as number));
+    words.submit(from, to);
+  }
+}

@@ -1,0 +1,51 @@
+/** Rows on the device as an actor's thread sees them: shared memory and handles, nothing owned. */
+import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
+import type { Place } from '../shared-memory.ts';
+import { DeviceRowsWords } from './words.ts';
+
+/** What actors need of them. */
+export interface SharedDeviceRows {
+  readonly words: Place;
+  readonly buffer: SharedReplayBuffer;
+  readonly stream: number;
+  /** one for every span that can be on the way */
+  readonly events: readonly number[];
+  readonly ring: number;
+  readonly host: number;
+  readonly places: number;
+  readonly guard: number;
+  /** of one span, at most */
+  readonly rowsPerSpan: number;
+  /** bytes from a row to the next, on both sides */
+  readonly stride: number;
+  /** bytes from the registered memory's start to row 0 */
+  readonly rowsAt: number;
+  readonly baseSeed: number;
+}
+
+/** Where the buffer's header says how far writers are; native/rows/rows.hpp draws it. */
+const Counter = { reserved: 8, committed: 16 } as const;
+
+export class AttachedDeviceRows {
+  readonly shared: SharedDeviceRows;
+  readonly words: DeviceRowsWords;
+  readonly buffer: ReplayBuffer;
+  readonly #counters: BigUint64Array;
+
+  constructor(shared: SharedDeviceRows) {
+    this.shared = shared;
+    this.words = new DeviceRowsWords(shared.words);
+    this.buffer = ReplayBuffer.attach(shared.buffer);
+    const { memory } = insideOfBuffer(this.buffer);
+    this.#counters = new BigUint64Array(memory.buffer, memory.byteOffset, Counter.committed + 1);
+  }
+
+  /** Rows that were ever committed. */
+  get committed(): number {
+    return Number(Atomics.load(this.#counters, Counter.committed));
+  }
+  /** Rows before it may be under a writer's pen, or overwritten. */
+  get lost(): number {
+    return Number(Atomics.load(this.#counters, Counter.reserved)) - this.buffer.capacity;
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * Rows on their way to a device as a model: a writer that may go over them, pack's thread that orders copies and writes heads, the
+ * device that copies and draws a row at a time, poll that sees both done, and a death of pack's thread at any moment. Rules D1 to D5
+ * of src/device-rows/words.ts.
+ */
+import { type Model, type Move, type State, Violation } from './checker.ts';
+
+export interface DeviceRowsSetup {
+  /** rows that the buffer holds, that the device holds, and that are not drawn */
+  capacity: number;
+  places: number;
+  guard: number;
+  /** of one span, at most */
+  most: number;
+  /** rows that the writer adds, and ticks that are drawn */
+  rows: number;
+  ticks: number;
+  /** pack's thread dies at any moment, once */
+  death?: boolean;
+  broken?: DeviceRowsMutation;
+}
+
+export type DeviceRowsMutation =
+  | 'visible before the event'
+  | 'reserved not looked at'
+  | 'reserved looked at before the event'
+  | 'the guard off by one'
+  | 'heads not looked at'
+  | 'only the newest head looked at'
+  | 'a launched head counts as spent'
+  | 'published before the copies are ordered'
+  | 'low left behind a gap'
+  | 'a head while a span goes over it'
+  | 'where copies go known by what is published'
+  | 'a head written anew before it is spent'
+  | 'a successor behind what was only ordered'
+  | 'done before what was found';
+
+/** A row that is half written. */
+const TORN = 255;
+const SLOTS = 2;
+/** Bytes of the state: counters, then the memory, the records and the queue. */
+const [RESERVED, COMMITTED, PEN, SUBMITTED, DONE, ORDERED, COPIED, COPY_ROW, COPY_HALF] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [9, 10, 11, 12, 13, 14, 15, 16, 17];
+const [HOST, DEVICE, SPAN, QUEUE, HEAD] = [18, 22, 27, 39, 43];
+const WIDTH = 52;
+/** Of a record: from, to, low; of a head: its state, low, until and the next row that it reads. */
+const HeadState = { free: 0, written: 1, launched: 2, spent: 3 } as const;
+const span = (number: number) => SPAN + (number % 4) * 3;
+const head = (slot: number) => HEAD + slot * 4;
+
+export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
+  const { capacity, places, guard, most, rows, ticks, death = false, broken } = setup;
+  const is = (how: DeviceRowsMutation) => broken === how;
+  const at = (state: State, index: number) => state[index] as number;
+  const reach = (state: State) => {
+    const record = span(at(state, DONE) + 3);
+    return { visible: at(state, record + 1), low: at(state, record + 2) };
+  };
+  const next = (state: State) => at(state, span(at(state, SUBMITTED) + 3) + 1);
+  const underWay = (state: State) => at(state, SUBMITTED) - at(state, DONE);
+  const leastHead = (state: State) => {
+    let least = 200;
+    for (let slot = 0; slot < SLOTS; slot++) {
+      const now = at(state, head(slot));
+      const spent = now === HeadState.free || (is('a launched head counts as spent') && now >= HeadState.launched);
+      if (spent || (is('only the newest head looked at') && slot !== (at(state, TICKS) - 1) % SLOTS)) continue;
+      least = Math.min(least, at(state, head(slot) + 1));
+    }
+    return is('heads not looked at') ? 200 : least;
+  };
+
+  const writes = (state: State): boolean => {
+    const row = at(state, COMMITTED);
+    if (row === rows) return false;
+    const phase = at(state, PEN);
+    if (phase === 0) state[RESERVED]!++;
+    if (phase === 1) state[HOST + (row % capacity)] = TORN;
+    if (phase === 2) state[HOST + (row % capacity)] = row + 1;
+    if (phase === 3) state[COMMITTED]!++;
+    state[PEN] = (phase + 1) % 4;
+    return true;
+  };
+
+  /** What actors/ingest.ts does: reads, then copies, then the record. */
+  const orders = (state: State): boolean => {
+    if (at(state, PACK) === 0) {
+      const { visible } = reach(state);
+      const committed = at(state, COMMITTED);
+      let from = next(state);
+      if (underWay(state) >= 2 || committed <= from) return false;
+      const oldest = Math.max(at(state, RESERVED) - capacity, committed - places);
+      const lapped = from < oldest;
+      if (lapped && underWay(state) > 0) return false;
+      if (lapped) from = Math.min(oldest, committed);
+      const free = visible + guard + (is('the guard off by one') ? 1 : 0);
+      const to = Math.min(committed, from + most, leastHead(state) + places, lapped ? committed : free);
+      if (to <= from) return false;
+      state[FROM] = from;
+      state[TO] = state[BEGUN] = to;
+      state[PACK] = 1;
+      return true;
+    }
+    const early = is('published before the copies are ordered');
+    const phase = at(state, PACK);
+    if (phase > 2) return false;
+    if ((phase === 1) !== early) {
+      const place = QUEUE + (at(state, ORDERED) % 2) * 2;
+      // A predecessor's copies that nobody was told of are on the same stream: these come behind them.
+      if (at(state, ORDERED) - at(state, COPIED) >= 2) return false;
+      state[place] = at(state, FROM);
+      state[place + 1] = at(state, TO);
+      state[ORDERED]!++;
+    } else {
+      const record = span(at(state, SUBMITTED));
+      state[record] = at(state, FROM);
+      state[record + 1] = at(state, TO);
+      state[SUBMITTED]!++;
+    }
+    state[PACK] = phase === 1 ? 2 : 0;
+    if (phase === 2) state[FROM] = state[TO] = 0;
+    return true;
+  };
+
+  /** What headPacker() does; the slot is handed on by a store of its own. */
+  const draws = (state: State): boolean => {
+    if (at(state, PACK) === 3) {
+      state[head(at(state, SLOT))] = HeadState.launched;
+      state[PACK] = state[SLOT] = 0;
+      return true;
+    }
+    const slot = at(state, TICKS) % SLOTS;
+    if (at(state, PACK) !== 0 || at(state, TICKS) === ticks) return false;
+    const anew = is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
+    if (at(state, head(slot)) !== HeadState.free && !anew) return false;
+    const { visible, low } = reach(state);
+    const until = is('where copies go known by what is published') ? next(state) : at(state, BEGUN);
+    if (until > visible + guard && !is('a head while a span goes over it')) return false;
+    const least = Math.max(low, visible - (places - guard));
+    if (visible <= least) return false;
+    state.set([HeadState.written, least, visible, least], head(slot));
+    state[SLOT] = slot;
+    state[TICKS]!++;
+    state[PACK] = 3;
+    return true;
+  };
+
+  const copies = (state: State): boolean => {
+    const copied = at(state, COPIED);
+    if (copied === at(state, ORDERED)) return false;
+    const [from, to] = [at(state, QUEUE + (copied % 2) * 2), at(state, QUEUE + (copied % 2) * 2 + 1)];
+    const row = from + at(state, COPY_ROW);
+    if (at(state, COPY_HALF) === 0) {
+      state[DEVICE + (row % places)] = TORN;
+      state[COPY_HALF] = 1;
+      return true;
+    }
+    state[DEVICE + (row % places)] = at(state, HOST + (row % capacity));
+    state[COPY_HALF] = 0;
+    state[COPY_ROW] = row + 1 === to ? 0 : at(state, COPY_ROW) + 1;
+    if (row + 1 === to) state[COPIED]!++;
+    return true;
+  };
+
+  /** What poll does: the event, then `reserved`, then what it found, then that it is done. */
+  const sees = (state: State): boolean => {
+    const phase = at(state, POLL);
+    const early = is('reserved looked at before the event');
+    const look = () => {
+      state[LOST] = Math.max(0, is('reserved not looked at') ? 0 : at(state, RESERVED) - capacity);
+    };
+    if (phase === 0) {
+      if (underWay(state) === 0) return false;
+      // An event that was never recorded behind this span's copies is done, as far as it knows.
+      const over = at(state, COPIED) === at(state, ORDERED) || is('visible before the event') || early;
+      if (!over && !eventOver(state)) return false;
+      look();
+      state[POLL] = 1;
+      return true;
+    }
+    if (phase === 1) {
+      if (early && !eventOver(state) && at(state, COPIED) !== at(state, ORDERED)) return false;
+      if (!early) look();
+      state[POLL] = 2;
+      return true;
+    }
+    const found = () => {
+      const record = span(at(state, DONE) - (phase === 3 && late ? 1 : 0));
+      const before = span(at(state, DONE) + 3 - (phase === 3 && late ? 1 : 0));
+      const [from, to, lost] = [at(state, record), at(state, record + 1), at(state, LOST)];
+      const first = Math.min(Math.max(from, lost), to);
+      const gap = from > at(state, before + 1) && !is('low left behind a gap');
+      state[record + 2] = gap || first > from ? first : at(state, before + 2);
+    };
+    const late = is('done before what was found');
+    if ((phase === 2) !== late) found();
+    else state[DONE]!++;
+    state[POLL] = phase === 2 ? 3 : 0;
+    if (phase === 3) state[LOST] = 0;
+    return true;
+  };
+  /** The oldest span's copies are over: those of a predecessor that died come before it and count for nothing. */
+  const eventOver = (state: State) =>
+    at(state, ORDERED) - at(state, COPIED) < underWay(state) + (at(state, PACK) === 2 ? 1 : 0);
+
+  const reads =
+    (slot: number) =>
+    (state: State): boolean => {
+      const place = head(slot);
+      if (at(state, place) === HeadState.spent) {
+        state.set([0, 0, 0, 0], place);
+        return true;
+      }
+      if (at(state, place) !== HeadState.launched) return false;
+      const row = at(state, place + 3);
+      if (at(state, DEVICE + (row % places)) !== row + 1)
+        throw new Violation('D1', `row ${row} is drawn, and its place holds ${at(state, DEVICE + (row % places)) - 1}`);
+      state[place + 3]!++;
+      if (row + 1 === at(state, place + 2)) state[place] = HeadState.spent;
+      return true;
+    };
+
+  const dies = (state: State): boolean => {
+    if (!death || at(state, DEATHS) === 1) return false;
+    state[DEATHS] = 1;
+    const orphan = at(state, PACK) === 2;
+    if (orphan && is('a successor behind what was only ordered')) {
+      state[span(at(state, SUBMITTED) + 3) + 1] = at(state, TO);
+    }
+    // A head that was not handed on is written anew.
+    if (at(state, PACK) === 3) {
+      state.set([0, 0, 0, 0], head(at(state, SLOT)));
+      state[TICKS]!--;
+    }
+    state[PACK] = state[FROM] = state[TO] = state[SLOT] = 0;
+    return true;
+  };
+
+  const move = (says: string, apply: (state: State) => boolean, optional = false): Move => ({
+    optional,
+    says: () => says,
+    apply,
+  });
+  return {
+    width: WIDTH,
+    moves: [
+      move('the writer goes on', writes),
+      move('pack orders copies', orders),
+      move('pack writes a head', draws),
+      move('the device copies', copies),
+      move('poll looks', sees),
+      ...Array.from({ length: SLOTS }, (_, slot) => move(`the device draws, or poll frees, slot ${slot}`, reads(slot))),
+      move("pack's thread dies", dies, true),
+    ],
+    start: () => {},
+    unfinished: (state) => {
+      const { visible } = reach(state);
+      return visible === rows ? null : `rows up to ${visible} of ${rows} have come`;
+    },
+  };
+}
