@@ -1,7 +1,7 @@
 /** `/trace?seconds=5`: the ticks of the next seconds as a Chrome trace, one at a time. */
 import type { ServerResponse } from 'node:http';
 import type { PipelineWatch } from '../pipeline/watch.ts';
-import { refuse } from './server.ts';
+import { refuse, refuseQueued } from './server.ts';
 
 /** Between two looks at the journal. */
 const LOOK_MS = 50;
@@ -19,6 +19,7 @@ export class LiveTraces {
   }
 
   answer(response: ServerResponse, asked: string | null): void {
+    if (refuseQueued(response)) return;
     const seconds = Number(asked ?? 5);
     if (!(seconds >= 1 && seconds <= MOST_SECONDS) || asked?.trim() === '')
       return void refuse(response, 400, `seconds is a number from 1 to ${MOST_SECONDS}: /trace?seconds=5`);
@@ -45,7 +46,8 @@ export class LiveTraces {
     const until = performance.now() + seconds * 1000;
     const stop = () => {
       clearInterval(timer);
-      this.#end = null;
+      // Its connection may close when the next one is under way.
+      if (this.#end === end) this.#end = null;
     };
     const end = () => {
       stop();

@@ -1,4 +1,6 @@
 /** How it stands as Prometheus reads it: the text exposition format, version 0.0.4. */
+
+import { gateNames } from '../pipeline/watch.ts';
 import type { Curve } from './curve.ts';
 import type { RemoteNow } from './remote-now.ts';
 import type { Now } from './sampling.ts';
@@ -78,7 +80,11 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
     .one('gauge', 'running', '1 while the pipeline is in a run of its own.', Number(now.state === 'running'))
     .one('gauge', 'failed', '1 once the pipeline has failed.', Number(now.state === 'failed'))
     .one('gauge', 'weights_version', 'Version of the weights that was published last.', now.version)
-    .put('gauge', 'waiting', 'What the next batch waits for.', now.waitingFor ? [[{ for: now.waitingFor }, 1]] : [])
+    .put(
+      ...(['gauge', 'waiting', '1 for what the next batch waits for, 0 for everything else.'] as const),
+      // By names that are few: each text would be a series of its own.
+      gateNames.map((gate) => [{ for: gate }, Number(gate === now.gate)]),
+    )
     .put(
       ...(['gauge', 'slots', 'Slots of the ring by their state.'] as const),
       states.map((state) => [{ state }, slots.filter((slot) => slot.state === state).length]),

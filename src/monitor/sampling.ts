@@ -8,7 +8,7 @@ import { type WatchedCollectors, watchedCollectors } from '../collectors/watched
 import type { Device } from '../device/device.ts';
 import type { Said } from '../pipeline/history.ts';
 import type { SlotNow } from '../pipeline/inspect.ts';
-import { type PipelineState, PipelineWatch, type StageSeconds } from '../pipeline/watch.ts';
+import { type GateName, type PipelineState, PipelineWatch, type StageSeconds } from '../pipeline/watch.ts';
 import { Curve, type Point } from './curve.ts';
 import type { MonitorParts, WatchedCheckpoint, WatchedSave } from './parts.ts';
 import { type RemoteNow, remoteNow } from './remote-now.ts';
@@ -42,6 +42,8 @@ export interface Now {
   state: PipelineState;
   failure: string | null;
   waitingFor: string;
+  /** the same by one of a few names; null once the pipeline is over */
+  gate: GateName | null;
   whoWaits: string;
   finished: number;
   tick: number;
@@ -150,7 +152,7 @@ export class Sampling {
     const waits = { stages, waitingFor, free: watch.free, heldBack: this.#heldBack, hosts: remote?.waitingFor ?? null };
     return {
       ...{ seconds: this.seconds, state: watch.state, failure: watch.failure },
-      ...{ waitingFor, whoWaits: whoWaits(waits) },
+      ...{ waitingFor, gate: watch.gate, whoWaits: whoWaits(waits) },
       ...{ finished: watch.finished, tick: watch.tick, version: watch.version },
       updatesPerSecond: this.#updatesPerSecond,
       ...{ slots: watch.slots(), stages, buffer: watch.buffer() },

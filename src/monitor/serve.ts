@@ -8,7 +8,7 @@ import { METRICS_TYPE, metricsOf } from './metrics.ts';
 import { pageFiles } from './page.ts';
 import { checkedOptions, checkLater, checkParts, type MonitorOptions, type MonitorParts } from './parts.ts';
 import { Sampling } from './sampling.ts';
-import { answer, listen, type Route, refuse, shut } from './server.ts';
+import { answer, listen, type Route, refuse, refuseQueued, shut } from './server.ts';
 import { MOST_CLIENTS, Streams } from './streams.ts';
 
 /** See serveMonitor(). */
@@ -98,6 +98,7 @@ class Live {
     return {
       ...Object.fromEntries(files),
       '/events': (request, response) => {
+        if (refuseQueued(response)) return;
         if (this.streams.full)
           return void refuse(response, 503, `${MOST_CLIENTS} pages look already: close one of them`, {
             'retry-after': '5',

@@ -58,15 +58,39 @@ export async function listen(
   server.maxConnections = MOST_SOCKETS;
   server.on('connection', (socket) => socket.unref());
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
+    const failed = (error: NodeJS.ErrnoException) => {
       const next = advice[error.code ?? ''] ?? 'see the cause';
       const text = `serveMonitor cannot listen on port ${port} of '${host}'; ${next} (${error.message})`;
       reject(unavailableError(text, 'ERR_HOTSLOT_UNAVAILABLE', error));
+    };
+    server.once('error', failed);
+    server.listen({ host, port }, () => {
+      server.off('error', failed);
+      resolve();
     });
-    server.listen({ host, port }, resolve);
   });
+  tellTrouble(server);
   server.unref();
   return { server, port: (server.address() as AddressInfo).port };
+}
+
+/** A connection that cannot be taken, such as for want of file descriptors, is told once; it is the run that matters. */
+function tellTrouble(server: Server): void {
+  let told = false;
+  server.on('error', ({ message }) => {
+    if (!told) process.emitWarning(`the monitor could not take a connection: ${message}`, 'MonitorWarning');
+    told = true;
+  });
+}
+
+/** Refuses what was sent behind another request of its connection: an answer without an end needs one of its own. */
+export function refuseQueued(response: ServerResponse): boolean {
+  // Node gives an answer its socket when those before it are over.
+  if (response.socket !== null) return false;
+  refuse(response, 400, 'this goes on for a while: ask for it on a connection of its own, not behind another request', {
+    connection: 'close',
+  });
+  return true;
 }
 
 function handle(

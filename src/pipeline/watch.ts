@@ -2,7 +2,7 @@
  * What a monitor reads of a pipeline, now and then, in the opener's thread: the ring's words and the journal's newest entries. It
  * listens to no tick, so that a pipeline does nothing for it.
  */
-import { Mode } from '../ring/header.ts';
+import { type GateName, gateNames, Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 import { TraceWriter } from '../trace/recorder.ts';
@@ -21,6 +21,7 @@ const SMOOTHING = 0.25;
 /** Ticks that a trace takes up per look, at most: writing them must not hold the opener's thread for long. */
 const TRACED = 1000;
 
+export { type GateName, gateNames };
 export const stageNames = Object.keys(stages) as StageName[];
 
 /** Since the look before. */
@@ -105,6 +106,11 @@ export class PipelineWatch {
   /** As the pipeline's own; an empty text of one that is over. */
   get waitingFor(): string {
     return this.state === 'running' || this.state === 'idle' ? this.#pipeline.waitingFor() : '';
+  }
+  /** What the requester waits for, by one of a few names; null of a pipeline that is over. */
+  get gate(): GateName | null {
+    const over = this.state === 'failed' || this.state === 'closed';
+    return over ? null : (gateNames[this.#inside.parts.ring.header.gate] as GateName);
   }
   slots(): SlotNow[] {
     return slotsNow(this.#inside.parts.ring);

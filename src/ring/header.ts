@@ -40,6 +40,8 @@ export type Mode = (typeof Mode)[keyof typeof Mode];
 /** What keeps the requester from making the next request. */
 export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
 export type Gate = (typeof Gate)[keyof typeof Gate];
+export type GateName = keyof typeof Gate;
+export const gateNames = Object.keys(Gate) as GateName[];
 /** A thread's last word: it acknowledged the stop, its environment ended without one, or an actor threw. */
 export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 } as const;
 export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];

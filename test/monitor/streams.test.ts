@@ -1,0 +1,136 @@
+/** Answers that go on for a while: a connection each, one message in memory, and an end that ends nobody else's. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { EventEmitter } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import { expect } from 'chai';
+import { LiveTraces } from '../../src/monitor/live-trace.ts';
+import { listen, shut } from '../../src/monitor/server.ts';
+import { PipelineWatch } from '../../src/pipeline/watch.ts';
+import { closeAll } from '../pipeline/fixture.ts';
+import { itAll } from '../rig/setting.ts';
+import { until } from '../rig/until.ts';
+import { warningsOf } from './folder.ts';
+import { atEnd, counting, endAll, listening, raw, served } from './serving.ts';
+
+const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+
+/** What a monitor answers with, newest last. */
+function answers(): ServerResponse[] {
+  const found: ServerResponse[] = [];
+  const hear = (told: unknown) => void found.push((told as { response: ServerResponse }).response);
+  subscribe('http.server.request.start', hear);
+  atEnd(() => unsubscribe('http.server.request.start', hear));
+  return found;
+}
+
+describe('monitor/streams', () => {
+  afterEach(async () => {
+    await endAll();
+    await closeAll();
+  });
+
+  it('requests behind a stream of the same connection take no place, and leave none taken', async () => {
+    const monitor = await served({ pipeline: await counting() });
+    const found = answers();
+    for (const path of ['/events', '/trace?seconds=60']) {
+      const socket = connect(monitor.port, '127.0.0.1').on('error', () => {});
+      found.splice(0);
+      socket.write(`${ask('/events')}${ask(path).repeat(40)}`);
+      await until('all are looked at', () => found.length === 41);
+      expect(monitor.clients, path).to.equal(1);
+      expect(found.slice(1).every(({ statusCode }) => statusCode === 400)).to.equal(true);
+      socket.destroy();
+      await until('the client is gone', () => monitor.clients === 0);
+    }
+    // Nothing of it is left: 32 find room, and a trace is not under way.
+    const pages = Array.from({ length: 32 }, () => listening(monitor.port));
+    await until('32 look', () => pages.every(({ events }) => events.length > 0));
+    const trace = connect(monitor.port, '127.0.0.1').on('error', () => {});
+    const first = new Promise<string>((resolve) => trace.once('data', (bytes) => resolve(`${bytes}`)));
+    trace.write(ask('/trace?seconds=1'));
+    expect(await first).to.match(/^HTTP\/1\.1 200 /);
+    trace.destroy();
+  });
+
+  it('one behind an answer that is over is told to come by itself', async () => {
+    const monitor = await served({ pipeline: await counting() });
+    const heard = await raw(monitor.port, `${ask('/metrics')}${ask('/events')}`);
+    expect(heard).to.match(/^HTTP\/1\.1 200 /);
+    expect(heard).to.match(/HTTP\/1\.1 400 .*on a connection of its own, not behind another request\n$/s);
+    expect(monitor.clients).to.equal(0);
+  });
+
+  it('a trace whose reader closes late does not end the next one', async () => {
+    const made = await counting();
+    const traces = new LiveTraces(new PipelineWatch(made));
+    /** As a response whose reader takes its time. */
+    const reader = () => {
+      const told = { status: 0, over: false, text: '' };
+      const response = Object.assign(new EventEmitter(), {
+        ...{ socket: {}, req: { method: 'GET' }, writableNeedDrain: false, destroy: () => {} },
+        writeHead: (status: number) => Object.assign(response, { told: Object.assign(told, { status }) }),
+        write: (text: string) => (told.text += text),
+        end: (text = '') => Object.assign(told, { over: true, text: told.text + text }),
+      });
+      traces.answer(response as unknown as ServerResponse, '60');
+      return { told, close: () => response.emit('close') };
+    };
+    const first = reader();
+    traces.close();
+    expect(first.told).to.include({ status: 200, over: true });
+    const second = reader();
+    expect(second.told).to.include({ status: 200, over: false });
+    first.close();
+    const third = reader();
+    expect([third.told.status, third.told.text]).to.deep.equal([
+      409,
+      'a trace is under way: ask again when it is over\n',
+    ]);
+    traces.close();
+    expect(second.told.over).to.equal(true);
+    expect(() => JSON.parse(second.told.text)).to.not.throw();
+    second.close();
+  });
+
+  it('a connection that cannot be taken is told once, and the server goes on', async () => {
+    const { server, port } = await listen(
+      { host: '127.0.0.1', port: 0 },
+      { '/': (_, response) => void response.end('here') },
+    );
+    atEnd(() => shut(server));
+    const warnings = await warningsOf(async () => {
+      for (let i = 0; i < 3; i++) server.emit('error', new Error('accept EMFILE'));
+    });
+    expect(warnings).to.deep.equal(['the monitor could not take a connection: accept EMFILE']);
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).to.equal('here');
+  });
+
+  itAll('drops a client that takes nothing, and holds one message for it at most', async () => {
+    const monitor = await served({ pipeline: await counting() });
+    const found = answers();
+    const slow = listening(monitor.port);
+    await until('it is told', () => slow.events.length > 0);
+    const quick = listening(monitor.port);
+    await until('both are told', () => quick.events.length > 0);
+    const [toSlow] = found as [ServerResponse];
+    slow.socket.pause();
+    // More than the system's buffers hold: curves become coarser, and are told anew, again and again.
+    let [step, most] = [0, 0];
+    const more = () => {
+      for (let i = 0; i < 50; i++, step++)
+        for (let tag = 0; tag < 200; tag++) monitor.scalar(`many/${tag}`, Math.sin(step + tag), step);
+      most = Math.max(most, toSlow.writableLength);
+      return monitor.clients === 1;
+    };
+    await until('the slow one is dropped', more, 30_000);
+    const before = quick.events.length;
+    await until('the quick one is told on', () => quick.events.length > before);
+    expect(quick.closed).to.equal(false);
+    slow.socket.resume();
+    await until('it has noticed', () => slow.closed);
+    // No message is longer than all of it when curves are at their longest; chunks have a few bytes more.
+    const longest = Math.max(...quick.events.map(({ data }) => Buffer.byteLength(data)));
+    expect(most).to.be.within(1, 2 * longest);
+  });
+});
