@@ -128,12 +128,13 @@ struct Lock {
   }
 };
 
-// (path, anything) → handle; null when another has it; else the system's words
+// (path, anything, whether others that share may have it too) → handle; null when another has it; else the system's words
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();
+  const int how = info[2].ToBoolean().Value() ? LOCK_SH : LOCK_EX;
   Lock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (lock.fd < 0) return Napi::String::New(info.Env(), std::strerror(errno));
-  while (flock(lock.fd, LOCK_EX | LOCK_NB) != 0) {
+  while (flock(lock.fd, how | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return info.Env().Null();
     if (errno != EINTR) return Napi::String::New(info.Env(), std::strerror(errno));
   }

@@ -8,18 +8,22 @@ import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import { nowMs } from '../clock.ts';
 import { type HeldPool, holders } from '../collectors/pool-hold.ts';
 import { closedError, stateError, unavailableError } from '../errors.ts';
-import { fillSafetensors } from '../formats/safetensors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
 import { parseEvery } from './every.ts';
-import { type FileFacts, Folder } from './folder.ts';
+import { Folder } from './folder.ts';
 import { checkFit, checkFresh, give } from './give.ts';
 import { type CheckpointContents, contentsOf } from './inspect.ts';
 import { filesOf, type Lineage, lineageOf, remember } from './lineage.ts';
-import { type Manifest, readManifest, writeManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import type { CheckpointEvents, CheckpointOptions, RestoredCheckpoint, SavedCheckpoint } from './options.ts';
 import { checkParts, type KnownParts } from './parts.ts';
-import { type Segment, Segments } from './segments.ts';
 import { type Taken, take } from './take.ts';
+import { writeTaken } from './write.ts';
+
+/** A save that is asked for: by a call, or by `every` alone, which waits for a hot tick's end until close(). */
+interface Asked {
+  patient: boolean;
+}
 
 export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncDisposable {
   readonly folder: string;
@@ -31,13 +35,15 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   #doubted: ReadonlySet<string> = new Set();
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
-  #next: Promise<SavedCheckpoint> | null = null;
+  #next: (Asked & { promise: Promise<SavedCheckpoint> }) | null = null;
+  /** aborted by close() */
+  readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #closing: Promise<void> | null = null;
 
   /**
-   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written yet but its lock: one checkpoint
-   * at a time has a folder, over all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
+   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written yet but its lock and, where it
+   * is empty, a mark: one checkpoint at a time has a folder, over all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
    * name another. Throws TypeError or RangeError for parts that are none, for a folder that holds something else, and for a
    * checkpoint that cannot be read; ERR_HOTSLOT_STATE_BUSY while another has the folder; ERR_HOTSLOT_UNAVAILABLE in the system's
    * words.
@@ -52,13 +58,14 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     place.lock();
     try {
       const manifest = (await place.holdsOne()) ? await readManifest(place) : null;
-      const lineage = lineageOf(known);
-      if (manifest && (lineage?.manifest.run !== manifest.run || lineage.manifest.save !== manifest.save))
+      const lineage = manifest && lineageOf(known, manifest);
+      if (manifest && !lineage)
         throw stateError(
           'BUSY',
           `'${place.path}' holds the checkpoint of another run, at tick ${manifest.tick}: Checkpoint.restore() it into these parts first, or name another folder`,
         );
-      return new Checkpoint(OURS, { known, folder: place, lineage: manifest && lineage, everyMs });
+      if (!manifest) await place.begin();
+      return new Checkpoint(OURS, { known, folder: place, lineage, everyMs });
     } catch (error) {
       place.unlock();
       throw error;
@@ -83,7 +90,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       await checkFit(known, manifest, place);
       checkFresh(known);
       const { collectors, extra, segments } = await give(known, manifest, place);
-      remember(known, { manifest, segments });
+      remember(known, place, { manifest, segments });
       const { save, tick, time } = manifest;
       return { save, tick, time, collectors, extra };
     } finally {
@@ -118,11 +125,18 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
    * way saves once more behind it. Rejects with ERR_HOTSLOT_UNAVAILABLE where the disk refuses; the checkpoint before is as it
    * was. With manual ticks call it between afterTick() and the next sample: otherwise ERR_HOTSLOT_STATE_TICK.
    */
-  save(): Promise<SavedCheckpoint> {
-    return this.#queue(false);
+  async save(): Promise<SavedCheckpoint> {
+    this.#checkOpen();
+    const { pipeline } = this.#known;
+    // At once: what it would queue behind may wait for this caller's afterTick().
+    if (pipeline) insideOf(pipeline).standstill.checkCold();
+    return this.#queue({ patient: false });
   }
 
-  /** Ends saving by itself, waits for a save that is under way, and lets go of the folder. Twice is fine. Saves nothing. */
+  /**
+   * Ends saving by itself, waits for a save that is under way, and lets go of the folder. One of `every` that waits for a tick's end
+   * is given up. Twice is fine. Saves nothing.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -133,18 +147,23 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   async #close(): Promise<void> {
     clearTimeout(this.#timer);
-    await Promise.allSettled([this.#saving, this.#next]);
+    this.#ending.abort(this.#closed());
+    await Promise.allSettled([this.#saving, this.#next?.promise]);
     this.#folder.unlock();
+  }
+
+  #closed(): Error {
+    return closedError('this checkpoint', 'open the folder again');
+  }
+  #checkOpen(): void {
+    if (this.#closing) throw this.#closed();
   }
 
   #keepSaving(everyMs: number): void {
     const turn = async () => {
-      try {
-        await this.#queue(true);
-      } catch (error) {
-        if (this.#closing) return;
-        if (!this.emit('error', error as Error)) process.emitWarning((error as Error).message, 'CheckpointWarning');
-      }
+      // One that is called for is told to its caller.
+      if (this.#next) await this.#next.promise.catch(() => {});
+      else await this.#queue({ patient: true }).catch((error: Error) => this.#failed(error));
       if (!this.#closing) wait();
     };
     const wait = () => {
@@ -153,22 +172,44 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     wait();
   }
 
-  #queue(patient: boolean): Promise<SavedCheckpoint> {
-    if (this.#closing) return Promise.reject(closedError('this checkpoint', 'open the folder again'));
-    if (this.#next) return this.#next;
+  #failed(error: Error): void {
+    if (this.#closing) return;
+    if (!this.#tell('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
+  }
+
+  /** Whether anybody listens. What a listener throws is nobody's to catch, and changes nothing here: a save on the disk is one. */
+  #tell<E extends keyof CheckpointEvents>(event: E, ...told: CheckpointEvents[E]): boolean {
+    try {
+      return this.emit(event, ...(told as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>));
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+      return true;
+    }
+  }
+
+  #queue(asked: Asked): Promise<SavedCheckpoint> {
+    if (this.#next) {
+      // Whoever calls for it wants it, whatever else does.
+      this.#next.patient &&= asked.patient;
+      return this.#next.promise;
+    }
     const before = this.#saving;
-    const mine = (before ?? Promise.resolve())
+    const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
         this.#saving = mine;
         // Another may be queued behind this one already.
-        if (this.#next === mine) this.#next = null;
-        return this.#save(patient);
+        if (this.#next === next) this.#next = null;
+        if (next.patient) this.#checkOpen();
+        return this.#save(next.patient);
       })
       .finally(() => {
         if (this.#saving === mine) this.#saving = null;
       });
-    if (before) this.#next = mine;
+    const next = Object.assign(asked, { promise: mine });
+    if (before) this.#next = next;
     else this.#saving = mine;
     return mine;
   }
@@ -177,16 +218,20 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const begin = nowMs();
     const save = this.#saves + 1;
     const before = this.#lineage;
+    let taken: Taken | null = null;
     try {
-      const { taken, stillSeconds } = await this.#still(save, patient);
-      const { manifest, segments, bytes } = await this.#write(save, taken);
+      const still = await this.#still(save, patient);
+      ({ taken } = still);
+      const { stillSeconds } = still;
+      const written = { run: this.#run, save, taken, before };
+      const { manifest, segments, bytes } = await writeTaken(this.#folder, this.#known, written);
       this.#lineage = { manifest, segments };
-      remember(this.#known, this.#lineage);
+      remember(this.#known, this.#folder, this.#lineage);
       this.#doubted = new Set([...this.#doubted, ...filesOf(before?.manifest)]);
       await this.#folder.flush();
       this.#doubted = new Set();
       const saved = { save, tick: taken.tick, bytes, seconds: (nowMs() - begin) / 1000, stillSeconds };
-      this.emit('saved', saved);
+      this.#tell('saved', saved);
       return saved;
     } catch (error) {
       const { code, message } = error as { code?: string; message: string };
@@ -200,6 +245,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       throw unavailableError(`saving into '${this.folder}' failed: ${message}${still}`, undefined, error);
     } finally {
       this.#saves = save;
+      for (const held of (taken as Taken | null)?.held ?? []) await held.drop();
       // Of a save that failed, what it wrote; of one that did not, what only the one before needed.
       const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
       await this.#folder.clean(keep).catch(() => {});
@@ -209,6 +255,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   /** Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves while the parts are looked at. */
   async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;
+    const ending = patient ? this.#ending.signal : null;
     let pool: HeldPool | null = null;
     const others = async () => {
       const hold = collectors && holders.get(collectors);
@@ -227,7 +274,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     };
     try {
       if (!pipeline) await others();
-      const taken = await (pipeline ? insideOf(pipeline).standstill.use(look, { patient, others }) : look());
+      const taken = await (pipeline ? insideOf(pipeline).standstill.use(look, { patient: ending, others }) : look());
       return { taken, stillSeconds };
     } finally {
       (pool as HeldPool | null)?.release();
@@ -236,43 +283,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #warn(late: readonly number[]): void {
     const text = `collectors ${late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
-    if (!this.emit('warning', text)) process.emitWarning(text, 'CheckpointWarning');
-  }
-
-  async #write(
-    save: number,
-    taken: Taken,
-  ): Promise<{ manifest: Manifest; segments: readonly Segment[]; bytes: number }> {
-    const folder = this.#folder;
-    const files: FileFacts[] = [...taken.files];
-    const { ledger } = this.#known;
-    const parts = { ...taken.parts };
-    const arrays = { ...taken.arrays };
-    let segments: readonly Segment[] = [];
-    let bytes = 0;
-    if (ledger && taken.lanes) {
-      const written = await new Segments(ledger, this.#lineage?.segments).save(folder, save, taken.lanes);
-      segments = written.segments;
-      bytes += written.bytes;
-      const shape = [ledger.lanes, ledger.numbers];
-      arrays.lanes = { dtype: 'float64', shape, data: written.states };
-      if (parts.limiter) {
-        const inserts = (parts.limiter.inserts as number) + written.beyond;
-        parts.limiter = { ...parts.limiter, inserts };
-      }
-    }
-    const put = async (kind: string, fill: Parameters<Folder['write']>[1], ending = 'safetensors') => {
-      files.push(await folder.write(`${kind}-${save}.${ending}`, fill));
-    };
-    if (taken.learner) await put('learner', fillSafetensors('learner', taken.learner, { format: 'pt' }));
-    if (Object.keys(arrays).length > 0) await put('run', fillSafetensors('run', arrays));
-    const { plain } = taken;
-    if (plain) await put('plain', (to) => to(plain), 'v8');
-    const kept = segments.map(({ file, bytes: size, crc32 }) => ({ file, bytes: size, crc32 }));
-    const time = new Date().toISOString();
-    const manifest: Manifest = { run: this.#run, save, tick: taken.tick, time, parts, files, segments: kept };
-    const { bytes: last } = await writeManifest(folder, manifest);
-    return { manifest, segments, bytes: bytes + last + files.reduce((sum, file) => sum + file.bytes, 0) };
+    if (!this.#tell('warning', text)) process.emitWarning(text, 'CheckpointWarning');
   }
 }
 

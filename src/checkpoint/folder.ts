@@ -1,10 +1,19 @@
 /** The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names any more. */
-import { mkdir, readdir, unlink } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { keptAddon, type LockHandle } from '../buffer/kept-addon.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import { crc32 } from '../formats/crc32.ts';
-import { checkPath, flushFolder, type Put, type Reading, reading, writeWhole } from '../formats/files.ts';
+import {
+  checkPath,
+  flushFolder,
+  makeFolder,
+  type Put,
+  type Reading,
+  reading,
+  writeBeside,
+  writeWhole,
+} from '../formats/files.ts';
 
 /** What a manifest knows of a file. */
 export interface FileFacts {
@@ -13,7 +22,15 @@ export interface FileFacts {
   readonly crc32: number;
 }
 
+/** A file that is written, and neither flushed nor named. One of the two is called; drop() of one that is placed does nothing. */
+export interface HeldFile {
+  place(): Promise<FileFacts>;
+  drop(): Promise<void>;
+}
+
 export const MANIFEST = 'checkpoint.json';
+/** There is no manifest yet: what lies beside this is of a save that was cut off, and nobody's. */
+export const BEGUN = 'begun';
 const LOCK = 'lock';
 /** Names that are this package's to write and to remove. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
@@ -22,7 +39,7 @@ const beside = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
   const whole = name.replace(beside, '');
-  return ours.test(whole) || (whole === MANIFEST && whole !== name);
+  return ours.test(whole) || whole === BEGUN || (whole === MANIFEST && whole !== name);
 };
 
 /** The first bytes of a file are looked at with the rest: a piece at a time. */
@@ -55,26 +72,38 @@ export class Folder {
     const other = names.find((name) => name !== LOCK && !isOurs(name));
     if (other !== undefined)
       throw rangeError(`'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`);
+    // Without the mark they are somebody's, or of a checkpoint whose manifest is lost.
+    const lone = names.find((name) => ours.test(name));
+    if (lone !== undefined && !names.includes(BEGUN))
+      throw rangeError(
+        `'${this.path}' is not a checkpoint: it holds '${lone}' and no ${MANIFEST}; put that back, or name an empty folder, or a new one`,
+      );
     return false;
   }
 
   async make(): Promise<void> {
     try {
-      const made = await mkdir(this.path, { recursive: true });
-      // A name that a loss of power takes would take everything in it.
-      if (made !== undefined) await flushFolder(dirname(made));
+      await makeFolder(this.path);
     } catch (error) {
-      throw unavailableError(`'${this.path}' cannot be made: ${(error as Error).message}`, undefined, error);
+      const { syscall, message } = error as NodeJS.ErrnoException;
+      const not = syscall === 'mkdir' ? 'cannot be made' : 'is made, and its name cannot be flushed';
+      throw unavailableError(`'${this.path}' ${not}: ${message}`, undefined, error);
     }
   }
 
-  /** Nobody else saves there until unlock(). `reads`: a folder that cannot be written needs no lock. */
+  /** Marks a folder without a checkpoint as one that the first is coming to. */
+  begin(): Promise<void> {
+    const path = join(this.path, BEGUN);
+    return writeWhole(`'${path}'`, path, async () => {});
+  }
+
+  /** Nobody else saves there until unlock(). `reads`: others may read too, and a folder that cannot be written needs no lock. */
   lock({ reads = false } = {}): void {
-    const lock = keptAddon().lockFile(join(this.path, LOCK), new Uint8Array(1));
+    const lock = keptAddon().lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
     if (lock === null)
       throw stateError(
         'BUSY',
-        `'${this.path}' is in use: another checkpoint is open there, in this process or another`,
+        `'${this.path}' is in use: another checkpoint is open there${reads ? '' : ', or is read'}, in this process or another`,
       );
     if (typeof lock !== 'string') this.#lock = lock;
     else if (!reads) throw unavailableError(`'${this.path}' cannot be locked for saving: ${lock}`);
@@ -89,6 +118,12 @@ export class Folder {
    * this resolves, its name when the manifest is written behind it; the manifest's, when flush() resolves.
    */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
+    if (file === MANIFEST) await this.flush();
+    return (await this.writeHeld(file, fill)).place();
+  }
+
+  /** The same up to where it is flushed. */
+  async writeHeld(file: string, fill: (put: Put) => Promise<void>): Promise<HeldFile> {
     let [bytes, sum] = [0, 0];
     let last = Promise.resolve();
     const counted = (put: Put) =>
@@ -101,9 +136,8 @@ export class Folder {
         return last;
       });
     const path = join(this.path, file);
-    if (file === MANIFEST) await this.flush();
-    await writeWhole(`'${path}'`, path, counted, { named: false });
-    return { file, bytes, crc32: sum };
+    const { place, drop } = await writeBeside(`'${path}'`, path, counted);
+    return { place: () => place().then(() => ({ file, bytes, crc32: sum })), drop };
   }
 
   async flush(): Promise<void> {

@@ -1,7 +1,8 @@
 /** Which folder's files hold what these parts are: a save goes on from them only where they came from there, or went there. */
+import { resolve } from 'node:path';
 import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { insideOfTrajectories } from '../trajectories/trajectory-buffer.ts';
-import { MANIFEST } from './folder.ts';
+import { BEGUN, type Folder, MANIFEST } from './folder.ts';
 import type { Manifest } from './manifest.ts';
 import type { KnownParts } from './parts.ts';
 import type { Segment } from './segments.ts';
@@ -11,17 +12,25 @@ export interface Lineage {
   readonly manifest: Manifest;
   readonly segments: readonly Segment[];
 }
-/** By what of the parts lasts: the buffer's memory, or another part. */
-const lineages = new WeakMap<object, Lineage>();
+/** By what of the parts lasts, the buffer's memory or another part; then by folder, of which each keeps its latest. */
+const lineages = new WeakMap<object, Map<string, Lineage>>();
 
-export const lineageOf = (known: KnownParts): Lineage | null => lineages.get(anchorOf(known)) ?? null;
-export function remember(known: KnownParts, lineage: Lineage): void {
-  lineages.set(anchorOf(known), lineage);
+/** Null unless these parts came from this very save or went to it: a folder's copy that went on elsewhere is another. */
+export function lineageOf(known: KnownParts, manifest: Manifest): Lineage | null {
+  const text = JSON.stringify(manifest);
+  const all = lineages.get(anchorOf(known))?.values() ?? [];
+  return [...all].find((lineage) => JSON.stringify(lineage.manifest) === text) ?? null;
+}
+export function remember(known: KnownParts, folder: Folder, lineage: Lineage): void {
+  const anchor = anchorOf(known);
+  const all = lineages.get(anchor) ?? new Map<string, Lineage>();
+  lineages.set(anchor, all.set(resolve(folder.path), lineage));
 }
 
-/** The files that it names, and its own. */
+/** The files that it names, and its own; without one, the mark that says so. */
 export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
-  return new Set([MANIFEST, ...(manifest ? [...manifest.files, ...manifest.segments].map(({ file }) => file) : [])]);
+  if (manifest === undefined) return new Set([MANIFEST, BEGUN]);
+  return new Set([MANIFEST, ...[...manifest.files, ...manifest.segments].map(({ file }) => file)]);
 }
 
 /** Threads' objects of one buffer are one. */

@@ -9,7 +9,7 @@ import type { LaneStates, Ledger } from '../buffer/ledger.ts';
 import { unavailableError } from '../errors.ts';
 import type { Put } from '../formats/files.ts';
 import type { FileFacts, Folder } from './folder.ts';
-import { sweep } from './sweep.ts';
+import { Sweeper } from './sweep.ts';
 
 /** bytes of a file, at most, unless one place has more */
 const MOST = 1 << 26;
@@ -79,15 +79,18 @@ export class Segments {
         await files.at(-2);
       }
     };
-    // What fits a file is copied in one go: whoever writes faster than the disk cannot overtake it piece by piece.
+    // What fits in memory is copied in one go: whoever writes faster than the disk cannot overtake it piece by piece.
+    const sweeper = new Sweeper(this.#ledger);
     let tries = 0;
     const sweepOnce = async () => {
-      const swept = sweep(this.#ledger, to[0] as number);
+      const swept = sweeper.sweep(to[0] as number);
       if (++tries === MOST_TRIES) throw tooFast();
       if (swept === null) return setTimeout(1);
       [from[0], to[0]] = [swept.lowest, swept.to];
       const ranges = { from: Float64Array.of(swept.from), to: to.slice() };
-      files.push(this.#writeHeld(folder, `segment-${save}.${files.length}.rows`, ranges, swept.bytes));
+      const file = this.#writeHeld(folder, `segment-${save}.${files.length}.rows`, ranges, swept.parts);
+      files.push(file);
+      await file; // the next sweep goes to the same memory
     };
     const end = to[0] as number;
     try {
@@ -96,7 +99,7 @@ export class Segments {
       while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
         const target = (from[0] as number) + perLane;
         if (written > MOST_LAPS * perLane) throw tooFast();
-        if ((target - (to[0] as number)) * this.#ledger.placeBytes <= MOST) {
+        if (sweeper.fits(to[0] as number, target)) {
           await sweepOnce();
           continue;
         }
@@ -175,9 +178,9 @@ export class Segments {
     return { filled: Promise.race([full, segment]), flushed: segment };
   }
 
-  async #writeHeld(folder: Folder, file: string, { from, to }: Ranges, bytes: Uint8Array): Promise<Segment> {
+  async #writeHeld(folder: Folder, file: string, { from, to }: Ranges, parts: readonly Uint8Array[]): Promise<Segment> {
     const facts = await folder.write(file, async (put) => {
-      for (const part of [bytesOf(from), bytesOf(to), bytes]) await put(part);
+      for (const part of [bytesOf(from), bytesOf(to), ...parts]) await put(part);
     });
     return { ...facts, from, to };
   }

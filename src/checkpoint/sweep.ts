@@ -7,35 +7,58 @@ import { nowMs } from '../clock.ts';
 
 /** What writers had begun on is there so soon, or they were stopped meanwhile. */
 const SOON_MS = 2;
+/** Bytes of either half of a sweep, at most: what is there at once, and what is waited for. */
+const MOST_HALF = 28 << 20;
 
-/** Places [from, to), which follow on [lowest, from) where that is less. */
+/** Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are the next sweep's too. */
 export interface Swept {
   readonly lowest: number;
   readonly from: number;
   readonly to: number;
-  readonly bytes: Uint8Array;
+  readonly parts: readonly [Uint8Array, Uint8Array];
 }
 
-/**
- * Copies places from `reached` on, or from the oldest that is there, up to as many as make the ring full without those that were
- * overtaken meanwhile. Null when writers were too fast even for this: another time may do.
- */
-export function sweep(ledger: Ledger, reached: number): Swept | null {
-  const { perLane, placeBytes } = ledger;
-  const newest = () => ledger.states()[1] as number;
-  const first = newest();
-  const from = Math.max(reached, first - perLane);
-  const early = new Uint8Array((first - from) * placeBytes);
-  const lowest = ledger.read(0, from, first - from, early);
-  // Whoever overtook places has begun on so many newer ones.
-  const to = Math.max(lowest + perLane, first);
-  for (const end = nowMs() + SOON_MS; newest() < to; ) if (nowMs() > end) return null;
-  const late = new Uint8Array((to - first) * placeBytes);
-  if (ledger.read(0, first, to - first, late) > first) return null;
-  const begin = Math.max(from, lowest);
-  const bytes = new Uint8Array((to - begin) * placeBytes);
-  if (begin > first) return null;
-  bytes.set(early.subarray((begin - from) * placeBytes));
-  bytes.set(late, (first - begin) * placeBytes);
-  return { lowest, from: begin, to, bytes };
+export class Sweeper {
+  readonly #ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>;
+  /** places of a half */
+  readonly #most: number;
+  #halves: readonly [Uint8Array, Uint8Array] | null = null;
+
+  constructor(ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>) {
+    this.#ledger = ledger;
+    this.#most = Math.min(ledger.perLane, Math.floor(MOST_HALF / ledger.placeBytes));
+  }
+
+  /** Whether what a sweep up to `target` would copy at once fits, as far as writers have come by now. */
+  fits(reached: number, target: number): boolean {
+    return Math.min(Math.max(target, this.#newest()) - reached, this.#ledger.perLane) <= this.#most;
+  }
+
+  /**
+   * Copies places from `reached` on, or from the oldest that is there, up to as many as make the ring full without those that were
+   * overtaken meanwhile. Null when writers were too fast even for this: another time may do.
+   */
+  sweep(reached: number): Swept | null {
+    const { perLane, placeBytes } = this.#ledger;
+    const first = this.#newest();
+    const from = Math.max(reached, first - perLane);
+    if (first - from > this.#most) return null;
+    const half = () => new Uint8Array(this.#most * placeBytes);
+    this.#halves ??= [half(), half()];
+    const early = this.#halves[0].subarray(0, (first - from) * placeBytes);
+    const lowest = this.#ledger.read(0, from, first - from, early);
+    // Whoever overtook places has begun on so many newer ones.
+    const to = Math.max(lowest + perLane, first);
+    if (to - first > this.#most) return null;
+    for (const end = nowMs() + SOON_MS; this.#newest() < to; ) if (nowMs() > end) return null;
+    const late = this.#halves[1].subarray(0, (to - first) * placeBytes);
+    if (this.#ledger.read(0, first, to - first, late) > first) return null;
+    const begin = Math.max(from, lowest);
+    if (begin > first) return null;
+    return { lowest, from: begin, to, parts: [early.subarray((begin - from) * placeBytes), late] };
+  }
+
+  #newest(): number {
+    return this.#ledger.states()[1] as number;
+  }
 }

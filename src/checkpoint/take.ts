@@ -9,7 +9,7 @@ import { insideOf } from '../pipeline/replay-pipeline.ts';
 import { treeParts } from '../trajectories/ledger.ts';
 import { insideOfSampler } from '../trajectories/prioritized.ts';
 import { factsOf, learnerFacts } from './facts.ts';
-import type { FileFacts, Folder } from './folder.ts';
+import type { Folder, HeldFile } from './folder.ts';
 import type { PartFacts, PartName } from './manifest.ts';
 import { type KnownParts, samplerOf } from './parts.ts';
 
@@ -24,8 +24,8 @@ export interface Taken {
   readonly learner: NamedTensors | null;
   /** what collectors and the caller keep, serialised */
   readonly plain: Uint8Array | null;
-  /** files that had to be written while nothing moved */
-  readonly files: readonly FileFacts[];
+  /** what had to be written while nothing moved, and need not be flushed by then */
+  readonly held: readonly HeldFile[];
 }
 
 /** `pool`: what the collectors of a pool say, which stand still too. */
@@ -34,7 +34,7 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
   const facts = factsOf(known);
   const parts: Partial<Record<PartName, PartFacts>> = {};
   const arrays: Record<string, TensorData> = {};
-  const files: FileFacts[] = [];
+  const held: HeldFile[] = [];
   // All of this in one turn of the caller's thread: it may go on with something else at the first await.
   const state = learner?.state();
   if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
@@ -81,13 +81,18 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
       parts.buffer = { is: facts.buffer!, ...told };
       // Its pipeline stands still, and a copy would double it. Drawn by hand it may change while it is written.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];
-      const held = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
-      files.push(await folder.write(`priorities-${save}.safetensors`, fillSafetensors('save', held)));
+      const tree = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
+      held.push(await folder.writeHeld(`priorities-${save}.safetensors`, fillSafetensors('save', tree)));
     } else parts.buffer = { is: facts.buffer! };
   }
-  const learned = state === undefined ? null : copied(await state);
-  if (learner && learned) parts.learner = { is: learnerFacts(learner, learned) };
-  return { parts, tick, lanes, arrays, learner: learned, plain: await plain, files };
+  try {
+    const learned = state === undefined ? null : copied(await state);
+    if (learner && learned) parts.learner = { is: learnerFacts(learner, learned) };
+    return { parts, tick, lanes, arrays, learner: learned, plain: await plain, held };
+  } catch (error) {
+    for (const file of held) await file.drop();
+    throw error;
+  }
 }
 
 const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({ dtype, shape: [data.length], data });

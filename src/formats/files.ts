@@ -1,6 +1,6 @@
 /** Files that are there as a whole or not at all, and reading them piece by piece. */
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { shown } from '../checks.ts';
@@ -37,28 +37,53 @@ function told(what: string, error: unknown): unknown {
 
 /**
  * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then flushes the folder. Until then
- * `path` is what it was. When anything fails the file beside is removed. `named: false` leaves the folder to a later one.
+ * `path` is what it was. When anything fails the file beside is removed.
  */
-export async function writeWhole(
-  what: string,
-  path: string,
-  fill: (put: Put) => Promise<void>,
-  { named = true } = {},
-): Promise<void> {
-  const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    const file = await open(beside, 'wx');
-    try {
-      await written(file, fill).finally(() => file.close());
-      await rename(beside, path);
-    } catch (error) {
-      await unlink(beside).catch(() => {}); // what went wrong first is told
-      throw error;
-    }
-    if (named) await flushFolder(dirname(path));
-  } catch (error) {
+export async function writeWhole(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<void> {
+  const beside = await writeBeside(what, path, fill);
+  await beside.place();
+  await flushFolder(dirname(path)).catch((error) => {
     throw told(what, error);
-  }
+  });
+}
+
+/** A file that is written, and has neither been flushed nor got its name. One of the two is called. */
+export interface Beside {
+  /** flushes it and gives it its name; the folder is left to the caller */
+  place(): Promise<void>;
+  /** removes it; nothing where it has its name */
+  drop(): Promise<void>;
+}
+
+/** The first half of writeWhole(), for who has no time for the second one yet. */
+export async function writeBeside(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<Beside> {
+  const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  let file: FileHandle | null = null;
+  const drop = async () => {
+    if (file === null) return;
+    const open = file;
+    file = null;
+    await open.close().catch(() => {});
+    await unlink(beside).catch(() => {}); // what went wrong first is told
+  };
+  const trying = async (act: (file: FileHandle) => Promise<void>) => {
+    try {
+      file ??= await open(beside, 'wx');
+      await act(file);
+    } catch (error) {
+      await drop();
+      throw told(what, error);
+    }
+  };
+  await trying((opened) => written(opened, fill));
+  const place = () =>
+    trying(async (opened) => {
+      await opened.sync();
+      await opened.close();
+      await rename(beside, path);
+      file = null;
+    });
+  return { place, drop };
 }
 
 async function written(file: FileHandle, fill: (put: Put) => Promise<void>): Promise<void> {
@@ -76,12 +101,36 @@ async function written(file: FileHandle, fill: (put: Put) => Promise<void>): Pro
     count += bytes.length;
   });
   await flush();
-  await file.sync();
 }
 
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; )
     at += (await file.write(bytes, at, Math.min(PIECE, bytes.length - at))).bytesWritten;
+}
+
+/**
+ * Makes a folder, with those above it, and flushes each new name. Not by mkdir's own `recursive`: where a file system answers ENOENT
+ * whatever there is, that never ends.
+ */
+export async function makeFolder(path: string): Promise<void> {
+  const make = async () => {
+    try {
+      await mkdir(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
+      return;
+    }
+    await flushFolder(dirname(path));
+  };
+  try {
+    await make();
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    const above = dirname(path);
+    if (code !== 'ENOENT' || syscall !== 'mkdir' || above === path) throw error;
+    await makeFolder(above);
+    await make();
+  }
 }
 
 /** A new name is safe only when its folder is. */

@@ -2,9 +2,10 @@
  * Event files of one folder, the latest open for appending. What a write resolves for is on the disk; whatever ends the process
  * in the middle of one leaves a torn last record, which readers stop at.
  */
-import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { flushFolder, makeFolder } from '../formats/files.ts';
 import { type Scalar, scalarRecord, versionRecord } from './events.ts';
 
 /** Bytes that are handed to the system at once. */
@@ -69,6 +70,7 @@ export class EventFiles {
         if (error.code === 'EEXIST') return null;
         throw error;
       });
+    await flushFolder(this.#folder);
     this.#size = 0;
     const version = versionRecord(now);
     this.#chunk = [version];
@@ -90,18 +92,4 @@ export class EventFiles {
     this.#file = null;
     await file.close();
   }
-}
-
-/** With those above it. Not by mkdir's own `recursive`: where a file system answers ENOENT whatever there is, that never ends. */
-async function makeFolder(path: string): Promise<void> {
-  const make = () =>
-    mkdir(path).catch(async (error) => {
-      if (error.code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
-    });
-  await make().catch(async (error) => {
-    const above = dirname(path);
-    if (error.code !== 'ENOENT' || above === path) throw error;
-    await makeFolder(above);
-    await make();
-  });
 }

@@ -4,7 +4,7 @@
  */
 import { stateError } from '../errors.ts';
 import { SlotState } from '../ring/slot.ts';
-import type { WaitOptions } from '../wait/wait.ts';
+import { orAborted, type WaitOptions } from '../wait/wait.ts';
 import type { ManualTicks } from './manual.ts';
 import type { PipelineParts } from './parts.ts';
 
@@ -31,6 +31,12 @@ export class Hold {
     this.#reached?.(held);
     this.#reached = null;
   }
+}
+
+export interface StandstillOptions {
+  /** whose end ends the wait for a batch that is in the caller's hands; null: there is no such wait */
+  patient: AbortSignal | null;
+  others?: () => Promise<void>;
 }
 
 export class Standstill {
@@ -74,53 +80,66 @@ export class Standstill {
       throw stateError('BUSY', 'the pipeline is being saved: await that first');
   }
 
+  /** Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: who awaits a save then could not come to afterTick(). */
+  checkCold(): void {
+    const { hot } = this.#manual;
+    if (hot) throw stateError('TICK', `tick ${hot.tick} is hot: save between afterTick() and the next sample`);
+  }
+
   /**
-   * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for its afterTick(); otherwise it
-   * throws ERR_HOTSLOT_STATE_TICK, because a caller that awaits this could not come to that call.
+   * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for its afterTick(), until the signal
+   * ends the wait with its reason; otherwise it throws as checkCold() does.
    * `others` stops those that add rows: not before a tick that waits for some has them, and no other begins behind it.
    */
-  use<T>(work: () => Promise<T>, options: { patient: boolean; others?: () => Promise<void> }): Promise<T> {
-    const mine = this.#turn.then(() => this.#use(work, options));
-    this.#turn = mine.catch(() => {});
+  use<T>(work: () => Promise<T>, options: StandstillOptions): Promise<T> {
+    const before = this.#turn;
+    const mine = orAborted(before, options.patient ?? undefined).then(() => this.#use(work, options));
+    this.#turn = Promise.allSettled([before, mine]);
     return mine;
   }
 
-  async #use<T>(
-    work: () => Promise<T>,
-    { patient, others }: { patient: boolean; others?: () => Promise<void> },
-  ): Promise<T> {
-    const { hot } = this.#manual;
-    if (hot && !patient)
-      throw stateError('TICK', `tick ${hot.tick} is hot: save between afterTick() and the next sample`);
+  async #use<T>(work: () => Promise<T>, { patient, others }: StandstillOptions): Promise<T> {
+    if (patient === null) this.checkCold();
+    const signal = patient ?? undefined;
     this.#standing = true;
     try {
       if (others) {
-        await this.#parts.until(() => this.#running || !this.#waits);
+        await this.#parts.until(() => this.#running || !this.#waits, { signal });
         this.#manual.hold();
         await others();
       }
-      await this.#stop();
+      await this.#stop(signal);
       this.#manual.hold();
       return await work();
     } finally {
       this.#manual.letGo();
-      if (this.hold.held) this.hold.tell(false);
+      if (this.hold.held || this.hold.wanted) this.hold.tell(false);
       this.#standing = false;
       this.#wake();
     }
   }
 
-  async #stop(): Promise<void> {
+  async #stop(signal: AbortSignal | undefined): Promise<void> {
     const { ring } = this.#parts;
     for (;;) {
       this.#parts.checkRunning();
       if (this.#running) {
-        if (await this.hold.reach(() => this.#wake())) return;
+        if (
+          await orAborted(
+            this.hold.reach(() => this.#wake()),
+            signal,
+          )
+        )
+          return;
       } else {
         // Poll rings when everything that was asked for is over.
         ring.header.setGoal(ring.next);
-        await this.#parts.until(() => this.#running || this.#quiet);
-        if (!this.#running) return ring.header.setGoal(null);
+        try {
+          await this.#parts.until(() => this.#running || this.#quiet, { signal });
+        } finally {
+          if (!this.#running) ring.header.setGoal(null);
+        }
+        if (!this.#running) return;
       }
     }
   }

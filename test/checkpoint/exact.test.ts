@@ -217,7 +217,7 @@ describe('checkpoint: exactness', function () {
       const first = new Promise<SavedCheckpoint>((resolve) => patient.once('saved', resolve));
       await until('it wants to save', () => insideOf(run.pipeline).standstill.standing);
       for (let i = 0; i < 20; i++) await new Promise(setImmediate);
-      expect((await Checkpoint.inspect(folder))?.save).to.equal(2);
+      expect((await Checkpoint.inspect(folder))?.save).to.equal(1);
       run.pipeline.afterTick();
       expect((await first).tick).to.equal(5);
       await patient.close();

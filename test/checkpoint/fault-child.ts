@@ -1,7 +1,7 @@
 /**
  * The process that faults strike: saves a run, changes it, and saves it again with a fault ahead. Arguments: a folder, the kind of
- * run, and for a process that is to die "MODE:N". Otherwise it goes through every call that can fail, each in a folder of its own,
- * and prints what became of each.
+ * run, and for a process that is to die "MODE:N"; with "first" behind it the first save is struck, opening included. Otherwise it
+ * goes through every call that can fail, each in a folder of its own, and prints what became of each.
  */
 import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,6 +38,36 @@ function tell(words: string): boolean {
     return (error as { code: string }).code === 'EEXIST';
   }
   throw new Error('the shim is not there');
+}
+
+/** The same of the first save, where there is nothing before; `restored` is empty where nothing is. */
+async function failsFirst(mode: string, at: number): Promise<Failed | null> {
+  const mine = join(folder, `first-${mode}-${at}`);
+  const run = await changed(kind, 1);
+  const saving = async () => {
+    const checkpoint = await Checkpoint.open(mine, run.parts);
+    await checkpoint.save().finally(() => checkpoint.close());
+  };
+  tell(`${mode}:${at}`);
+  const error = await saving().then(
+    () => null,
+    ({ code, message }: { code: string; message: string }) => ({ code, message }),
+  );
+  const struck = tell('over');
+  const print = async () => {
+    const again = await make(kind);
+    const found = await Checkpoint.restore(mine, again.parts);
+    const told = found ? await again.print() : '';
+    await again.close();
+    return told;
+  };
+  const found = await print();
+  await saving();
+  const named = await namedIn(mine);
+  const left = Object.keys(filesIn(mine)).filter((name) => !named.includes(name));
+  const later = { left, restored: await print() };
+  await run.close();
+  return struck ? { mode, at, error, untouched: true, left, restored: found, later } : null;
 }
 
 async function fails(mode: string, at: number): Promise<Failed | null> {
@@ -85,6 +115,14 @@ if (fault === 'read-only') {
   tell('over');
   console.log(JSON.stringify({ error, restored: await fresh.print() }));
   await Promise.all([run.close(), fresh.close()]);
+} else if (fault?.includes(':') && stride === 'first') {
+  const run = await changed(kind, 1);
+  tell(fault);
+  const checkpoint = await Checkpoint.open(folder, run.parts);
+  await checkpoint.save();
+  tell('over');
+  await checkpoint.close();
+  await run.close();
 } else if (fault?.includes(':')) {
   const run = await changed(kind, 1);
   const checkpoint = await Checkpoint.open(folder, run.parts);
@@ -99,7 +137,7 @@ if (fault === 'read-only') {
   const told: Failed[] = [];
   for (const mode of ['fail-io', 'fail-full', 'fail-read-only'])
     for (let at = Number(first); ; at += Number(stride)) {
-      const failed = await fails(mode, at);
+      const failed = await (fault === 'first errors' ? failsFirst : fails)(mode, at);
       if (!failed) break;
       told.push(failed);
     }

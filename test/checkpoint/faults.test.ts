@@ -11,7 +11,7 @@ import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
 import { setting } from '../rig/setting.ts';
 import type { Failed } from './fault-child.ts';
-import { change, changed, closeAll, filesIn, inFolder, type Kind, namedIn, restored } from './rig.ts';
+import { change, changed, closeAll, filesIn, inFolder, type Kind, make, namedIn, restored } from './rig.ts';
 
 const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', import.meta.url));
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
@@ -27,6 +27,10 @@ const DEATHS = setting<[mode: string, at: number | null][]>({
   ],
   all: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'].map((mode) => [mode, null]),
 });
+
+/** The same in the first save of a folder. */
+const FIRST_DEATHS = setting({ short: ['kill-bytes'], all: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'] });
+const FIRST_AT = setting({ short: 16, all: 0 });
 
 interface Ended {
   signal: string | null;
@@ -112,6 +116,54 @@ describe('checkpoint: faults', function () {
         if (only === null && mode !== 'kill-half') expect(new Set(found)).to.deep.equal(new Set([1, 2]));
       });
     }
+
+    for (const mode of FIRST_DEATHS)
+      it(`${kind}: a process that dies (${mode}) in the first save of a folder leaves nothing in the way, or all of it`, async () => {
+        const found: number[] = [];
+        for (let at = FIRST_AT, over = false; !over; at++) {
+          await inFolder(async (folder) => {
+            const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`, 'first');
+            over = signal === null;
+            if (over) return expect(code, errors).to.equal(0);
+            const what = `${mode} at call ${at}`;
+            const fresh = await make(kind);
+            const back = await Checkpoint.restore(folder, fresh.parts);
+            if (back) expect(await fresh.print(), what).to.equal(prints[kind]![1]);
+            else await change(fresh, 1);
+            found.push(back ? 1 : 0);
+            const checkpoint = await Checkpoint.open(folder, fresh.parts);
+            await checkpoint.save();
+            await checkpoint.close();
+            expect(Object.keys(filesIn(folder)), what).to.deep.equal(await namedIn(folder));
+            expect((await restored(kind, folder)).print, what).to.equal(prints[kind]![1]);
+            await closeAll();
+            over = FIRST_AT > 0;
+          });
+        }
+        expect(found.length).to.be.at.least(setting({ short: 1, all: 5 }));
+        expect(found, mode).to.deep.equal([...found].sort());
+        if (FIRST_AT === 0) expect(found[0], mode).to.equal(0);
+      });
+
+    it(`${kind}: a call of the first save that fails leaves no checkpoint, or all of it, and a later one works`, async () => {
+      const [, first] = prints[kind]!;
+      const { code, output, errors } = await inFolder((folder) =>
+        child(folder, kind, 'first errors', String(STRIDE), FIRST),
+      );
+      expect(code, errors).to.equal(0);
+      const all = JSON.parse(output) as Failed[];
+      expect(all.length).to.be.at.least(setting({ short: 3, all: 50 }));
+      for (const { mode, at, error, restored: print, later } of all) {
+        const what = `${mode} at call ${at}`;
+        if (error) {
+          expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+          const there = error.message.includes('it is there, but a loss of power');
+          expect(print, what).to.equal(there ? first : '');
+          if (!there) expect(error.message, what).to.not.include('is as it was');
+        } else expect(print, what).to.equal(first);
+        expect(later, what).to.deep.equal({ left: [], restored: first });
+      }
+    });
 
     it(`${kind}: a folder that cannot be written is read, and not saved into`, () =>
       inFolder(async (folder) => {

@@ -1,0 +1,223 @@
+/** Whose files a folder holds, which names are flushed, and who may be there at once. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import fs from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { Checkpoint } from '../../src/index.ts';
+import { tensorBoard } from '../../src/monitor/index.ts';
+import { rejection } from '../rig/refusal.ts';
+import { change, changed, closeAll, contents, filesIn, inFolder, make, namedIn, type Run, restored } from './rig.ts';
+
+const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
+
+async function saved(folder: string, { parts }: Run): Promise<void> {
+  const checkpoint = await Checkpoint.open(folder, parts);
+  await checkpoint.save();
+  await checkpoint.close();
+}
+
+/** What `act` does to the disk: 'open PATH', 'mkdir PATH', 'flush PATH', in order. `fail` may throw for one. */
+async function told(act: () => Promise<unknown>, fail = (_: string) => {}): Promise<string[]> {
+  const all: string[] = [];
+  const tell = (what: string) => {
+    fail(what);
+    all.push(what);
+  };
+  const { open, mkdir } = fs;
+  Object.assign(fs, {
+    mkdir: async (path: string) => {
+      await mkdir(path);
+      tell(`mkdir ${path}`);
+    },
+    open: async (path: string, flags?: string) => {
+      const file = await open(path, flags);
+      tell(`open ${path}`);
+      const sync = file.sync.bind(file);
+      return Object.assign(file, {
+        sync: async () => {
+          tell(`flush ${path}`);
+          await sync();
+        },
+      });
+    },
+  });
+  syncBuiltinESMExports();
+  try {
+    await act();
+    return all;
+  } finally {
+    Object.assign(fs, { open, mkdir });
+    syncBuiltinESMExports();
+  }
+}
+
+describe('checkpoint: folders', () => {
+  afterEach(closeAll);
+
+  it('files of these names without a manifest are somebody’s: none is removed', () =>
+    inFolder(async (folder) => {
+      const { parts } = await make('rows');
+      for (const name of ['learner-1.safetensors', 'segment-3.0.rows', 'plain-7.v8']) {
+        const place = join(folder, name);
+        mkdirSync(place);
+        writeFileSync(join(place, name), 'mine');
+        const { open, restore, inspect } = Checkpoint;
+        for (const call of [open, restore, inspect] as ((place: string, parts: object) => Promise<unknown>)[]) {
+          const error = await rejection(call(place, parts));
+          expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
+          expect(error.message).to.equal(
+            `'${place}' is not a checkpoint: it holds '${name}' and no checkpoint.json; put that back, or name an empty folder, or a new one`,
+          );
+        }
+        expect(readFileSync(join(place, name), 'utf8')).to.equal('mine');
+      }
+      // What a write that was cut off leaves is nobody's.
+      const cut = join(folder, 'cut');
+      mkdirSync(cut);
+      writeFileSync(join(cut, 'learner-1.safetensors.0123456789ab.tmp'), 'half');
+      await saved(cut, await changed('rows', 1));
+      expect(Object.keys(filesIn(cut))).to.deep.equal(await namedIn(cut));
+    }));
+
+  it('a checkpoint whose manifest is lost is kept, and is one again when it is back', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      await saved(folder, run);
+      const path = join(folder, 'checkpoint.json');
+      const manifest = readFileSync(path);
+      rmSync(path);
+      const files = filesIn(folder);
+      expect((await rejection(Checkpoint.open(folder, run.parts))).message).to.match(
+        /and no checkpoint\.json; put that/,
+      );
+      expect(filesIn(folder)).to.deep.equal(files);
+      writeFileSync(path, manifest);
+      expect((await restored('steps', folder)).print).to.equal(await run.print());
+    }));
+
+  it('each folder that is made is flushed into the one above, and so is a new event file', () =>
+    inFolder(async (folder) => {
+      const { parts } = await make('rows');
+      const [runs, first] = [join(folder, 'runs'), join(folder, 'runs', 'first')];
+      const open = async () => (await Checkpoint.open(first, parts)).close();
+      const did = await told(open);
+      const made = did.filter((each) => each.startsWith('mkdir')).length;
+      expect(made).to.equal(2);
+      for (const [path, above] of [
+        [runs, folder],
+        [first, runs],
+      ] as const) {
+        const at = did.indexOf(`mkdir ${path}`);
+        expect(did.indexOf(`flush ${above}`, at), `${did}`).to.be.above(at);
+      }
+      const curves = join(folder, 'curves');
+      const board = tensorBoard(curves);
+      board.scalar('a', 1, 0);
+      const wrote = await told(() => board.close());
+      const file = wrote.findIndex((each) => each.startsWith(`open ${curves}/events`));
+      expect(wrote.indexOf(`flush ${folder}`)).to.be.below(file);
+      expect(wrote.indexOf(`flush ${curves}`, file), `${wrote}`).to.be.above(file);
+    }));
+
+  it('a name that cannot be flushed is not one that cannot be made', () =>
+    inFolder(async (folder) => {
+      const { parts } = await make('rows');
+      const place = join(folder, 'new');
+      const error = await new Promise<Error>((resolve) => {
+        const broken = (what: string) => {
+          if (what === `flush ${folder}`) throw Object.assign(new Error('EIO: i/o error'), { syscall: 'fsync' });
+        };
+        void told(async () => resolve(await rejection(Checkpoint.open(place, parts))), broken);
+      });
+      expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+      expect(error.message).to.equal(`'${place}' is made, and its name cannot be flushed: EIO: i/o error`);
+    }));
+
+  it('many restore from a folder at once, and nobody saves there meanwhile', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      await saved(folder, run);
+      const readers = await Promise.all([make('steps'), make('steps')]);
+      // A learner that takes its time: both are within at once.
+      let [within, most] = [0, 0];
+      let [come, goOn] = [() => {}, () => {}];
+      const both = new Promise<void>((resolve) => (come = resolve));
+      const refused = new Promise<void>((resolve) => (goOn = resolve));
+      const restoring = readers.map(({ parts, learner }) => {
+        const loadState = async (state: object) => {
+          most = Math.max(most, ++within);
+          if (within === 2) come();
+          await refused;
+          learner.loadState(state);
+        };
+        const slow = Object.assign(Object.create(learner), { loadState });
+        return Checkpoint.restore(folder, { ...parts, learner: slow });
+      });
+      await both;
+      const error = await rejection(Checkpoint.open(folder, run.parts));
+      expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect(error.message).to.equal(
+        `'${folder}' is in use: another checkpoint is open there, or is read, in this process or another`,
+      );
+      goOn();
+      await Promise.all(restoring);
+      expect(most).to.equal(2);
+      for (const reader of readers) expect(await reader.print()).to.equal(await run.print());
+      // Another process that saves there lets nobody read.
+      const child: ChildProcess = fork(HOLDER, [folder]);
+      await once(child, 'message');
+      const busy = await rejection(Checkpoint.restore(folder, (await make('steps')).parts));
+      expect(busy.message).to.equal(
+        `'${folder}' is in use: another checkpoint is open there, in this process or another`,
+      );
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }));
+
+  it('one run saves into two folders in turn, and goes on in either', () =>
+    inFolder(async (folder) => {
+      const [one, other] = [join(folder, 'one'), join(folder, 'other')];
+      const run = await changed('steps', 1);
+      for (const [n, place] of [one, other, one, other].entries()) {
+        await saved(place, run);
+        const found = await restored('steps', place);
+        expect(found.print).to.equal(await run.print());
+        expect(contents(found.run.parts.buffer!)).to.deep.equal(contents(run.parts.buffer!));
+        await change(run, n + 2);
+      }
+      expect((await Checkpoint.inspect(one))?.save).to.equal(2);
+    }));
+
+  it('two that went on from copies of one checkpoint are two runs, though they count alike', () =>
+    inFolder(async (folder) => {
+      const [one, copy] = [join(folder, 'one'), join(folder, 'copy')];
+      await saved(one, await changed('rows', 1));
+      cpSync(one, copy, { recursive: true });
+      const [{ run }, { run: fork }] = [await restored('rows', one), await restored('rows', copy)];
+      fork.add(1);
+      for (const [at, each] of [
+        [one, run],
+        [copy, fork],
+      ] as const) {
+        await change(each, 2);
+        await saved(at, each);
+      }
+      const counts = await Promise.all([one, copy].map(async (at) => (await Checkpoint.inspect(at))?.save));
+      expect(counts).to.deep.equal([2, 2]);
+      const files = filesIn(copy);
+      expect((await rejection(Checkpoint.open(copy, run.parts))).message).to.match(/the checkpoint of another run/);
+      expect(filesIn(copy)).to.deep.equal(files);
+      // A copy of what it saved itself is its own.
+      rmSync(copy, { recursive: true });
+      cpSync(one, copy, { recursive: true });
+      await saved(copy, run);
+      expect([existsSync(join(copy, 'checkpoint.json')), readdirSync(copy).includes('begun')]).to.deep.equal([
+        true,
+        false,
+      ]);
+    }));
+});

@@ -1,0 +1,123 @@
+/** A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that throw change nothing. */
+import { expect } from 'chai';
+import { Checkpoint, type SavedCheckpoint } from '../../src/index.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { rejection } from '../rig/refusal.ts';
+import { until } from '../rig/until.ts';
+import { change, changed, closeAll, inFolder, manualTick, ROWS, type Run } from './rig.ts';
+
+const wants = ({ pipeline }: Run) => until('it wants to save', () => insideOf(pipeline).standstill.standing);
+
+/** Errors that nobody catches, while `act` goes on; as many as there are to be. */
+async function uncaughtOf(count: number, act: () => Promise<void>): Promise<string[]> {
+  const heard: string[] = [];
+  const before = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException');
+  process.on('uncaughtException', ({ message }) => void heard.push(message));
+  try {
+    await act();
+    await until(`${count} are uncaught`, () => heard.length >= count);
+    return heard;
+  } finally {
+    process.removeAllListeners('uncaughtException');
+    for (const listener of before) process.on('uncaughtException', listener);
+  }
+}
+
+describe('checkpoint: patience', () => {
+  afterEach(closeAll);
+
+  it('an error between a sample and afterTick() ends the program’s block: close() gives up what waits for that tick', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      const error = await rejection(async () => {
+        await using _ = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
+        await run.pipeline.sampleLargeBatch(4, ROWS);
+        await wants(run);
+        throw new Error('in the midst of a tick');
+      });
+      expect(error.message).to.equal('in the midst of a tick');
+      // Nothing stands still, and the folder is free.
+      expect(insideOf(run.pipeline).standstill.standing).to.equal(false);
+      expect(await Checkpoint.inspect(folder)).to.equal(null);
+      run.pipeline.afterTick();
+      await manualTick(run, 5);
+      const again = await Checkpoint.open(folder, run.parts);
+      expect(await again.save()).to.include({ save: 1, tick: 5 });
+      await again.close();
+    }));
+
+  it('close() gives up one that waits behind another’s, and one that waits for a tick’s rows', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      await run.pipeline.sampleLargeBatch(4, ROWS);
+      const every = '10 ms';
+      const first = await Checkpoint.open(`${folder}/first`, { ...run.parts, every });
+      await wants(run);
+      const second = await Checkpoint.open(`${folder}/second`, { ...run.parts, every });
+      const turn = insideOf(run.pipeline).standstill;
+      const use = turn.use.bind(turn);
+      const asked = new Promise<void>((resolve) => {
+        turn.use = (work, options) => {
+          resolve();
+          return use(work, options);
+        };
+      });
+      await asked;
+      await second.close();
+      await first.close();
+      run.pipeline.afterTick();
+      // Asked for behind steps that are still to come.
+      run.pipeline.startPrepare(5, ROWS, run.parts.buffer!.ptr + 3);
+      const third = await Checkpoint.open(`${folder}/third`, { ...run.parts, every });
+      await wants(run);
+      await third.close();
+      run.add(1);
+      await run.pipeline.sampleLargeBatch(5, ROWS);
+      run.pipeline.afterTick();
+      await change(run, 2);
+    }));
+
+  it('save() while a tick is hot says so at once, though one of `every` waits for that tick already', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      const checkpoint = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
+      const saved = new Promise<SavedCheckpoint>((resolve) => checkpoint.once('saved', resolve));
+      await run.pipeline.sampleLargeBatch(4, ROWS);
+      await wants(run);
+      for (let i = 0; i < 2; i++)
+        expect(await rejection(checkpoint.save())).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+      run.pipeline.afterTick();
+      expect((await saved).tick).to.equal(4);
+      await checkpoint.close();
+    }));
+
+  it('a listener that throws: the save is on the disk and says so, `every` goes on, the error is the process’s', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      let extra = () => 1;
+      const checkpoint = await Checkpoint.open(folder, { ...run.parts, extra: () => extra(), every: '10 ms' });
+      let [saves, errors] = [0, 0];
+      checkpoint.on('saved', () => {
+        throw new Error(`saved ${++saves}`);
+      });
+      checkpoint.on('error', () => {
+        throw new Error(`error ${++errors}`);
+      });
+      const heard = await uncaughtOf(4, async () => {
+        const { save } = await checkpoint.save();
+        expect((await Checkpoint.inspect(folder))!.save).to.be.at.least(save);
+        await until('one of `every` is saved too', () => saves >= 2);
+        extra = () => {
+          throw new Error('lost');
+        };
+        await until('two have failed', () => errors >= 2);
+        extra = () => 2;
+        const before = saves;
+        await until('it is saved again', () => saves > before);
+        await checkpoint.close();
+      });
+      expect(heard).to.include.members(['saved 1', 'saved 2', 'error 1', 'error 2']);
+      expect(heard).to.have.length(saves + errors);
+    }));
+});
