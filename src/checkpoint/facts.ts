@@ -6,7 +6,7 @@ import { insideOfSampler, type PrioritizedSampler } from '../trajectories/priori
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { specOf } from '../trajectories/views.ts';
 import type { PlainRecord } from './manifest.ts';
-import { type KnownParts, samplerOf } from './parts.ts';
+import { type CheckpointLearner, type KnownParts, samplerOf } from './parts.ts';
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value)) as PlainRecord;
 const kindOf = (dtype: string, shape: readonly number[]) => `${dtype}[${shape.join('×')}]`;
@@ -28,9 +28,13 @@ export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
   return { alpha, epsilon, normalise, view: plain(view) };
 }
 
-export function learnerFacts(learner: object, state: NamedTensors): PlainRecord {
+/** A class's name is what a bundler makes of it: one that stays is the learner's own to tell. */
+export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
   const entries = Object.entries(state).map(([name, { dtype, shape }]) => [name, kindOf(dtype, shape)]);
-  return { kind: learner.constructor?.name ?? 'object', state: Object.fromEntries(entries) as PlainRecord };
+  const { settings } = learner;
+  const kind = typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
+  const told = settings === undefined ? {} : { settings: plain(settings) };
+  return { kind, ...told, state: Object.fromEntries(entries) as PlainRecord };
 }
 
 /** Of every part but the learner, whose state is told with it. */

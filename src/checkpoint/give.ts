@@ -14,7 +14,7 @@ import { restoreTree } from '../trajectories/ledger.ts';
 import { insideOfSampler } from '../trajectories/prioritized.ts';
 import { factsOf, learnerFacts } from './facts.ts';
 import type { Folder } from './folder.ts';
-import { differences, type Manifest, parts as partNames } from './manifest.ts';
+import { differences, type Manifest, type PlainRecord, parts as partNames } from './manifest.ts';
 import { type CheckpointCollectors, type KnownParts, samplerOf } from './parts.ts';
 import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
@@ -30,12 +30,18 @@ export async function checkFit(known: KnownParts, manifest: Manifest, folder: Fo
     if (given && !there) odd.push(`${name} is not in the checkpoint`);
     else if (!given && there) odd.push(`${name} is in the checkpoint and was not given`);
     else if (given && there) {
-      const facts =
-        name === 'learner' ? learnerFacts(known.learner as object, await known.learner!.state()) : here[name];
-      odd.push(...differences(facts, there.is, name));
+      odd.push(...differences(name === 'learner' ? await ofLearner(known, there.is) : here[name], there.is, name));
     }
   }
   if (odd.length > 0) throw rangeError(`the checkpoint in '${folder.path}' does not fit these parts: ${few(odd)}`);
+}
+
+/** Checkpoints before settings were told have none. */
+async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<PlainRecord> {
+  const facts = learnerFacts(learner!, await learner!.state());
+  if (there.settings !== undefined) return facts;
+  const { settings: _, ...rest } = facts;
+  return rest;
 }
 
 const MOST_TOLD = 12;

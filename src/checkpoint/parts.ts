@@ -13,6 +13,10 @@ import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajecto
 
 /** A learner of hotslot/learner, or one of your own: everything that its later updates depend on, and back. */
 export interface CheckpointLearner {
+  /** the algorithm's name, which must be the same where it is restored; default: its class's, which bundlers change */
+  readonly kind?: string;
+  /** what must be the same too, such as its discount: anything that JSON takes */
+  readonly settings?: object;
   state(): Promise<NamedTensors> | NamedTensors;
   loadState(state: NamedTensors): void | Promise<void>;
 }

@@ -76,8 +76,16 @@ export interface Work {
 /** For the end of a learner's constructor: everything has been enqueued on the device's current stream. */
 export let begin: (learner: Learner, work: Work) => void;
 
+/** What it learns by, defaults filled in: numbers and texts, as JSON has them. */
+export type LearnerSettings = { readonly [name: string]: Setting };
+type Setting = string | number | boolean | null | readonly Setting[] | LearnerSettings;
+
 export abstract class Learner extends Owner {
   readonly device: Device;
+  /** the algorithm's name, whatever a bundler makes of its class's */
+  readonly kind: string;
+  /** what a run that goes on must have alike; seeds and optimisers, whose state is kept, are not in it */
+  readonly settings: LearnerSettings;
   readonly batchSize: number;
   /** what an update writes to `out`, in order: means over its minibatches */
   abstract readonly scalars: readonly string[];
@@ -85,7 +93,6 @@ export abstract class Learner extends Owner {
   readonly ready: Promise<void>;
   /** random numbers of a minibatch, in the order in which they are used */
   readonly draws: readonly Draw[];
-  readonly #what: string;
   readonly #written: DeviceEvent;
   /** where something is drawn */
   readonly #generator: DeviceGenerator | undefined;
@@ -120,10 +127,11 @@ export abstract class Learner extends Owner {
       firstUpdate?: number;
       gamma: number | undefined;
       seed: number;
+      settings: LearnerSettings;
     },
   ) {
     super('this learner');
-    this.#what = what;
+    this.kind = what;
     this.device = checkDevice(what, device);
     this.batchSize = checkCount('batchSize', how.batchSize);
     this.draws = Object.freeze(how.draws ?? []);
@@ -131,6 +139,7 @@ export abstract class Learner extends Owner {
     this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
     this.#fields = how.fields;
     this.#gamma = how.gamma;
+    this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
     using making = makingOf(this);
     this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
     for (const { name, shape } of this.draws) this.#drawn.set(name, own(this, device.allocate({ shape })));
@@ -158,10 +167,10 @@ export abstract class Learner extends Owner {
     checkKeys('update', options, ['weights', 'priorities', 'draws', 'record']);
     const { weights, priorities, draws = {}, record = {} } = options;
     const whole = { ...batch, ...(weights && { weights }), ...(priorities && { priorities }) };
-    const { columns, rows } = columnsOf(this.#what, whole, this.#fields, this.batchSize);
+    const { columns, rows } = columnsOf(this.kind, whole, this.#fields, this.batchSize);
     if (columns.discounts && this.#gamma !== undefined)
       throw typeError(
-        `${this.#what}: this batch has discounts, which say what the bootstrap counts: leave out gamma (${this.#gamma})`,
+        `${this.kind}: this batch has discounts, which say what the bootstrap counts: leave out gamma (${this.#gamma})`,
       );
     this.#settle(stream);
     const count = rows / this.batchSize;
@@ -217,7 +226,7 @@ export abstract class Learner extends Owner {
     checkOpen(this);
     const stream = this.device.currentStream;
     this.#settle(stream);
-    writeState(this.#what, this.#parts(), record, stream);
+    writeState(this.kind, this.#parts(), record, stream);
     this.#work.restored?.(stream);
   }
 
@@ -237,7 +246,7 @@ export abstract class Learner extends Owner {
 
   #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {
     const own = this.#drawn.get(name);
-    if (!own) throw stateError('EMPTY', `${this.#what} draws no '${name}'`);
+    if (!own) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
     if (given) return given.view({ shape: own.shape, offset: (start * own.size) / this.batchSize });
     this.#generator?.normal(stream, own);
     return own;

@@ -3,7 +3,7 @@ import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { Adam } from '../adam.ts';
 import { type Columns, discountsOf, type Rows } from '../batch.ts';
-import { begin, type Draw, Learner, type StepContext, type UpdateOptions } from '../learner.ts';
+import { begin, type Draw, Learner, type LearnerSettings, type StepContext, type UpdateOptions } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { Normaliser } from '../normaliser.ts';
 import { ops } from '../ops/index.ts';
@@ -11,7 +11,14 @@ import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
 import type { Watched } from '../watch.ts';
 import { type ActorValue, Critics } from './critics.ts';
 import { headOf } from './heads.ts';
-import { type ActorCriticOptions, actorCriticOptions, criticNetwork, everyOf, optimiserOf } from './options.ts';
+import {
+  type ActorCriticOptions,
+  actorCriticOptions,
+  actorSettings,
+  criticNetwork,
+  everyOf,
+  optimiserOf,
+} from './options.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -121,6 +128,8 @@ export abstract class ActorCritic extends Learner {
       draws: readonly Draw[];
       /** how many numbers `scalars` names */
       numbers: number;
+      /** of the algorithm's own options */
+      settings: LearnerSettings;
     },
   ) {
     const { critics, critic, clippedDouble, tau, rewardScale, seed, firstUpdate, normaliser, actorValue } =
@@ -133,7 +142,12 @@ export abstract class ActorCritic extends Learner {
     const fields: Record<string, number> = { obs: obsDim, nextObs: obsDim, actions: actionDim };
     if (criticObsDim !== undefined) Object.assign(fields, { criticObs: criticObsDim, nextCriticObs: criticObsDim });
     const cycle = [every.target, every.actor];
-    super(what, device, { batchSize, fields, draws: how.draws, every: cycle, firstUpdate, gamma, seed });
+    const value = actorValue ?? how.actorValue(clippedDouble);
+    const settings = {
+      ...{ tau, targetEvery: every.target, actorEvery: every.actor, critics, critic: { ...critic }, clippedDouble },
+      ...{ actorValue: value, rewardScale, ...actorSettings(options), ...how.settings },
+    };
+    super(what, device, { batchSize, fields, draws: how.draws, every: cycle, firstUpdate, gamma, seed, settings });
     this.#options = options;
     this.#every = every;
     this.#tau = tau;
@@ -164,7 +178,7 @@ export abstract class ActorCritic extends Learner {
         device,
         {
           ...{ network: criticNetwork(options, head.width), head, critics, rows: batchSize, seed: seed + 1 },
-          actorValue: actorValue ?? how.actorValue(clipped),
+          actorValue: value,
           words: numbers.view({ shape: [2] }),
         },
         optimiserOf('criticOptimiser', options.criticOptimiser, options.maxGradNorm),

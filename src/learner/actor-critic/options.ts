@@ -3,9 +3,10 @@ import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import type { AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
+import type { LearnerSettings } from '../learner.ts';
 import { elu, gelu, type Layer, layerNorm, linear, relu, silu, tanh } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
-import { type NormaliserOptions, normaliserOption } from '../normaliser.ts';
+import { type NormaliserOptions, normaliserOption, normaliserOptions } from '../normaliser.ts';
 import type { ActorValue } from './critics.ts';
 import type { CriticKind } from './heads.ts';
 import { boxOf } from './squashed-gaussian.ts';
@@ -110,6 +111,15 @@ function hidden(
     return made;
   });
   return { layers, last };
+}
+
+/** What of an actor's options its weights do not show. */
+export function actorSettings(options: ActorOptions): LearnerSettings {
+  const { activation = 'relu', layerNorm: norm = false, actionDim } = options;
+  const { low, high } = boxOf(actionDim, options);
+  const normaliser = normaliserOption(options.normaliser ?? false);
+  const how = normaliser ? normaliserOptions(normaliser) : null;
+  return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normaliser: how };
 }
 
 /** From observations to `outputs` numbers, `behind` them. */

@@ -12,7 +12,7 @@ import { adamParts, type Part } from '../state.ts';
 import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
 import { type ActorCriticOptions, actorCriticKeys, actorNetwork, actorOf, optimiserOf } from './options.ts';
 import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from './policies.ts';
-import { type GaussianOptions, gaussianKeys, SquashedGaussian } from './squashed-gaussian.ts';
+import { type GaussianOptions, gaussianKeys, gaussianOptions, SquashedGaussian } from './squashed-gaussian.ts';
 import { Temperature } from './temperature.ts';
 
 type Floats = Tensor<'float32'>;
@@ -82,6 +82,10 @@ export class SacLearner extends ActorCritic {
       actorEvery: 1,
       draws: names.map((name) => ({ name, shape: [batchSize, actionDim] as const })),
       numbers: 6,
+      settings: {
+        ...{ policyRepeats, temperature, temperatureFrom: from, targetEntropy: options?.targetEntropy ?? -actionDim },
+        ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
+      },
     });
     this.#common = commonOf(this);
     this.#options = options;

@@ -78,6 +78,7 @@ export class Td3Learner extends ActorCritic {
       actorEvery: 2,
       draws: [{ name: 'next', shape: [batchSize, actionDim] }],
       numbers: 3,
+      settings: { policyNoise, noiseClip, targetActor, behaviourCloning: alpha === undefined ? null : { alpha } },
     });
     this.#options = options;
     this.#noise = { deviation: policyNoise, clip: noiseClip };

@@ -7,7 +7,7 @@ import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
-import { begin, Learner, type StepContext, type UpdateOptions } from '../learner.ts';
+import { begin, Learner, type LearnerSettings, type StepContext, type UpdateOptions } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
@@ -89,7 +89,7 @@ export class DqnLearner extends Learner {
     checkFlag('double', double);
     const { network, values } = qNetwork(options);
     const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
-    super('DqnLearner', device, { batchSize: rows, fields, gamma, seed });
+    super('DqnLearner', device, { batchSize: rows, fields, gamma, seed, settings: settingsOf(options) });
     this.#options = options;
     using making = makingOf(this);
     this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
@@ -182,6 +182,13 @@ export class DqnLearner extends Learner {
 }
 
 /** Throws for options that there were once, saying what stands in their place. */
+function settingsOf(options: DqnOptions): LearnerSettings {
+  const { double = true, huberDelta = 1, dueling = false, head = { kind: 'scalar' }, tau = 0.005 } = options;
+  const { targetEvery, activation = 'relu' } = options;
+  const follows = targetEvery === undefined ? { tau } : { targetEvery };
+  return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
+}
+
 function refuse(options: object): void {
   if (typeof options !== 'object' || options === null) return;
   if ('nStep' in options)
