@@ -16,8 +16,18 @@ export interface PartFacts {
   readonly [value: string]: Plain;
 }
 
-export const parts = ['buffer', 'limiter', 'mailbox', 'learner', 'pipeline', 'collectors', 'extra'] as const;
-export type PartName = (typeof parts)[number];
+/** What is told of each part besides `is`. */
+const told = {
+  buffer: ['largest', 'stale', 'odd'],
+  limiter: ['inserts', 'samples'],
+  mailbox: ['version'],
+  learner: [],
+  pipeline: ['tick', 'sequence', 'beta', 'applied', 'updates', 'prepared'],
+  collectors: [],
+  extra: [],
+} as const;
+export type PartName = keyof typeof told;
+export const parts = Object.keys(told) as PartName[];
 
 export interface Manifest {
   /** of all saves that go on from each other */
@@ -33,6 +43,7 @@ export interface Manifest {
   readonly segments: readonly FileFacts[];
 }
 
+const keys = ['run', 'save', 'tick', 'time', 'parts', 'files', 'segments'];
 const FORMAT = 'hotslot checkpoint';
 const VERSION = 1;
 
@@ -70,13 +81,26 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   const { body } = whole;
   if (body === undefined || sumOf(body) !== whole.checksum)
     throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
-  const unknown = Object.keys(body.parts).filter((name) => !(parts as readonly string[]).includes(name));
-  if (unknown.length > 0)
-    throw rangeError(
-      `the checkpoint in '${folder.path}' has parts that this Hotslot does not know: ${unknown.join(', ')}; update Hotslot`,
-    );
+  // What is not known may be what makes the rest mean something else.
+  const refuse = (what: string, unknown: readonly string[]) => {
+    if (unknown.length > 0)
+      throw rangeError(
+        `the checkpoint in '${folder.path}' has ${what} that this Hotslot does not know: ${unknown.join(', ')}; update Hotslot`,
+      );
+  };
+  refuse(
+    'parts',
+    Object.keys(body.parts).filter((name) => !Object.hasOwn(told, name)),
+  );
+  refuse('entries', [
+    ...Object.keys(body).filter((key) => !keys.includes(key)),
+    ...parts.flatMap((name) => oddOf(name, body.parts[name]).map((key) => `${name}.${key}`)),
+  ]);
   return body;
 }
+
+const oddOf = (name: PartName, facts: PartFacts | undefined): string[] =>
+  Object.keys(facts ?? {}).filter((key) => key !== 'is' && !(told[name] as readonly string[]).includes(key));
 
 /** Where two descriptions differ, a text for each place. */
 export function differences(here: Plain | undefined, there: Plain | undefined, at: string): string[] {

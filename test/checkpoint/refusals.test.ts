@@ -120,6 +120,18 @@ describe('checkpoint: what is refused', () => {
       await refuses(folder, /is damaged/, mend);
       says((whole) => Object.assign(whole.body.parts, { ranks: { is: {} }, halo: { is: {} } }));
       await refuses(folder, /has parts that this Hotslot does not know: ranks, halo; update Hotslot$/, mend);
+      // Of later issues: of which rank it is, and how far each host's rows have come.
+      says((whole) => Object.assign(whole.body.parts, { rank: { is: {} }, marks: { is: {} } }));
+      await refuses(folder, /has parts that this Hotslot does not know: rank, marks; update Hotslot$/, mend);
+      says(({ body }) => {
+        Object.assign(body, { rank: 2 });
+        const { buffer, learner } = body.parts as Record<string, object>;
+        Object.assign(buffer!, { marks: [1] });
+        Object.assign(learner!, { ranks: 2 });
+      });
+      const entries =
+        /has entries that this Hotslot does not know: rank, buffer\.marks, learner\.ranks; update Hotslot$/;
+      await refuses(folder, entries, mend);
       says((whole) => (whole.format = 'a shopping list'));
       await refuses(folder, /is not the manifest of a checkpoint$/, null);
       for (const other of ['null', '7', '[]', '"text"', '{}']) {
