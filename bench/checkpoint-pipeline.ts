@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Checkpoint, openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
+import { Checkpoint, openDevice, prioritized, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { insideOf } from '../src/pipeline/replay-pipeline.ts';
 import { Field } from '../src/ring/slot.ts';
@@ -13,6 +13,7 @@ const CAPACITY = 100_000;
 const OBS_DIM = 20;
 /** that come between two saves */
 const FRESH = 4096;
+const LANES = 64;
 const EVERY_MS = 200;
 
 const TASKS = '/proc/self/task';
@@ -26,7 +27,6 @@ function ranFor(thread: string): number {
 }
 
 interface Rig {
-  buffer: ReplayBuffer;
   pipeline: ReplayPipeline;
   checkpoint: Checkpoint;
   addRows(): void;
@@ -39,39 +39,69 @@ interface Rig {
 interface Setting {
   device: string;
   folder: string;
-  learns: boolean;
+  kind: Kind;
+}
+const updates = {
+  learns: 'DQN, 64 rows, 20-64-64-4',
+  ticks: 'ticks of one copy, 256 rows',
+  priorities: 'ticks of one copy, 256 steps by priorities',
+} as const;
+type Kind = keyof typeof updates;
+
+/** Rows that lie there, or steps of many lanes whose priorities are saved with them. */
+function filled(kind: Kind): { buffer: ReplayBuffer | TrajectoryBuffer; addRows(): void; how: object } {
+  const numbers = (count: number, of: (i: number) => number) => new Float32Array(count).map((_, i) => of(i));
+  if (kind !== 'priorities') {
+    const buffer = ReplayBuffer.offPolicy({ capacity: CAPACITY, obsDim: OBS_DIM, actionDim: 1 });
+    const batch = {
+      obs: numbers(FRESH * OBS_DIM, Math.sin),
+      nextObs: numbers(FRESH * OBS_DIM, Math.cos),
+      actions: numbers(FRESH, (i) => i % 4),
+      rewards: numbers(FRESH, (i) => Math.sin(3 * i)),
+      dones: new Float32Array(FRESH),
+      truncated: new Float32Array(FRESH),
+    };
+    return { buffer: buffer as unknown as ReplayBuffer, addRows: () => void buffer.add(batch), how: {} };
+  }
+  const fields = { obs: { shape: [OBS_DIM], observation: true } } as const;
+  const buffer = TrajectoryBuffer.create({ capacity: LANES * Math.floor(CAPACITY / LANES), lanes: LANES, fields });
+  const writer = buffer.writer();
+  const none = new Uint8Array(LANES);
+  const step = {
+    obs: numbers(LANES * OBS_DIM, Math.sin),
+    rewards: numbers(LANES, (i) => 1 + Math.sin(3 * i)),
+    ...{ terminated: none, truncated: none },
+  };
+  const addRows = () => {
+    for (let added = 0; added < FRESH; added += LANES) writer.add(step);
+  };
+  const how = { view: buffer.transitions(), sampler: prioritized({ alpha: 0.6 }) };
+  return { buffer: buffer as unknown as TrajectoryBuffer, addRows, how };
 }
 
-async function inRig({ device: name, folder, learns }: Setting, use: (rig: Rig) => Promise<void>): Promise<void> {
+async function inRig({ device: name, folder, kind }: Setting, use: (rig: Rig) => Promise<void>): Promise<void> {
   // The threads that files are written by are there from here on, so that they are not taken for the pipeline's.
   await Promise.all(Array.from({ length: 16 }, () => stat(folder)));
   const others = new Set(readdirSync(TASKS));
   const device = openDevice(name);
-  const buffer = ReplayBuffer.offPolicy({ capacity: CAPACITY, obsDim: OBS_DIM, actionDim: 1 });
-  const batch = {
-    obs: new Float32Array(FRESH * OBS_DIM).map((_, i) => Math.sin(i)),
-    nextObs: new Float32Array(FRESH * OBS_DIM).map((_, i) => Math.cos(i)),
-    actions: new Float32Array(FRESH).map((_, i) => i % 4),
-    rewards: new Float32Array(FRESH).map((_, i) => Math.sin(3 * i)),
-    dones: new Float32Array(FRESH),
-    truncated: new Float32Array(FRESH),
-  };
-  const addRows = () => void buffer.add(batch);
+  const { buffer, addRows, how } = filled(kind);
   while (buffer.ptr < CAPACITY) addRows();
+  const learns = kind === 'learns';
   const sizes = { obsDim: OBS_DIM, actions: 4, hidden: [64, 64], batchSize: 64, seed: 1 };
   const learner = learns ? new DqnLearner(device, sizes) : null;
   await learner?.ready;
   // The least journal that holds the ticks of a save.
-  const options = { buffer, device: name, sampleCount: learns ? 64 : 256, journal: 2 ** 16 };
-  const pipeline = (await ReplayPipeline.open(options)) as unknown as ReplayPipeline;
-  pipeline.capture((given, { stream, out }) => {
+  const options = { buffer, device: name, sampleCount: learns ? 64 : 256, journal: 2 ** 16, ...how };
+  const pipeline = (await ReplayPipeline.open(options as never)) as unknown as ReplayPipeline;
+  pipeline.capture((given, { stream, out, priorities }) => {
+    if (priorities) stream.copy(priorities, given.rewards!);
     if (learner) learner.update(stream, given as never, out);
     else stream.copy(out.view({ shape: [1] }), given.rewards!.view({ shape: [1] }));
   });
   let still = () => {};
   const extra = () => still();
   const parts = { buffer, pipeline, extra, ...(learner ? { learner } : {}) } as never;
-  const checkpoint = await Checkpoint.open(join(folder, learns ? 'learns' : 'ticks'), parts);
+  const checkpoint = await Checkpoint.open(join(folder, kind), parts);
   await pipeline.run({ ticks: 2000 });
   await checkpoint.save();
   const threads = readdirSync(TASKS).filter((thread) => !others.has(thread));
@@ -80,7 +110,7 @@ async function inRig({ device: name, folder, learns }: Setting, use: (rig: Rig) 
   };
   try {
     const ran = () => threads.reduce((sum, thread) => sum + ranFor(thread), 0);
-    await use({ buffer, pipeline, checkpoint, addRows, whenStill, ran });
+    await use({ pipeline, checkpoint, addRows, whenStill, ran });
   } finally {
     await checkpoint.close();
     await pipeline.close();
@@ -157,9 +187,8 @@ export async function reportPipelines(
   report: Parameters<Benchmark>[0],
   { device, quick, folder }: { device: string; quick: boolean; folder: string },
 ): Promise<void> {
-  for (const learns of [true, false]) {
-    const update = learns ? 'DQN, 64 rows, 20-64-64-4' : 'ticks of one copy, 256 rows';
-    await inRig({ device, folder, learns }, async (rig) => {
+  for (const [kind, update] of Object.entries(updates) as [Kind, string][]) {
+    await inRig({ device, folder, kind }, async (rig) => {
       const ms = quick ? 400 : 1000;
       const [saving, alone]: [number[], number[]] = [[], []];
       for (let pair = -1; pair < (quick ? 3 : 20); pair++) {

@@ -19,13 +19,13 @@ export interface Ran {
   loss: number;
 }
 
-/** How a process of the example is started: arguments, and the environment in which it finds its device. */
+/** How a process of the example is started: arguments, and the environment in which it finds its device. `free`: not in turns. */
 export class Example {
   readonly #args: readonly string[];
   readonly #env: NodeJS.ProcessEnv;
 
-  constructor(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-    this.#args = ['--lock-step', '--json', '--quiet', ...args];
+  constructor(args: readonly string[], env: NodeJS.ProcessEnv = process.env, { free = false } = {}) {
+    this.#args = [...(free ? [] : ['--lock-step']), '--json', '--quiet', ...args];
     this.#env = env;
   }
 

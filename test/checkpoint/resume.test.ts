@@ -1,31 +1,63 @@
 /** A training that is killed goes on: bit for bit in lock-step, and with its collectors, statistics and limiter in the free run. */
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
+import { run } from '../cli/run-command.ts';
 import { itAll, setting } from '../rig/setting.ts';
-import { Example, killedAndWhole, withFolder } from './killed.ts';
+import { Example, killedAndWhole, type Ran, withFolder } from './killed.ts';
 
 const ways = {
   uniform: ['--device', 'host:0'],
   'prioritized, three steps': ['--device', 'host:0', '--replay', 'prioritized', '--n-step', '3'],
 };
 
+/** Times differ, and the loss is smoothed since the process began. */
+const exact = ({ weights, ticks, steps, episodes }: Ran) => ({ weights, ticks, steps, episodes });
+
 describe('checkpoint/resume', () => {
   const kills = setting({ short: 1, all: 4, long: 30 });
   const more = setting({ short: 60, all: 200 });
   for (const [way, args] of Object.entries(ways))
-    (way === 'uniform' ? itAll : it)(
-      `a killed lock-step run ends with the bits of one that was left alone (${way})`,
-      async function () {
-        this.timeout(120_000);
-        const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
-        // Times differ, and the loss is smoothed since the process began.
-        const { weights, ticks, steps, episodes } = killed;
-        expect({ weights, ticks, steps, episodes }).to.deep.equal({
-          ...{ weights: whole.weights, ticks: whole.ticks, steps: whole.steps, episodes: whole.episodes },
-        });
-      },
-    );
+    it(`a killed lock-step run ends with the bits of one that was left alone (${way})`, async function () {
+      this.timeout(120_000);
+      const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
+      expect(exact(killed)).to.deep.equal(exact(whole));
+    });
+
+  for (const [way, args] of Object.entries(ways))
+    itAll(`killed at tick 200 and gone on with to tick 400 it is what 400 make (${way})`, async function () {
+      this.timeout(120_000);
+      const example = new Example(args);
+      await withFolder(async (folder) => {
+        const saved = await example.killedBehind(199, folder);
+        expect(saved).to.be.within(199, 398);
+        const ticks = ['--ticks', '400'];
+        const [killed, whole] = await Promise.all([example.run(...ticks, '--resume', folder), example.run(...ticks)]);
+        expect(killed.ticks).to.equal(400);
+        expect(exact(killed)).to.deep.equal(exact(whole));
+      });
+    });
+
+  itAll('a free run that is killed goes on where it was: ticks, steps and episodes only grow', async function () {
+    this.timeout(120_000);
+    const example = new Example(ways.uniform, process.env, { free: true });
+    await withFolder(async (folder) => {
+      const rows = async () => ((await Checkpoint.inspect(folder))?.parts.limiter?.inserts as number | undefined) ?? 0;
+      let before = await example.run('--ticks', '100', '--resume', folder);
+      expect(before.ticks).to.equal(100);
+      for (let kill = 0; kill < setting({ short: 1, all: 1, long: 20 }); kill++) {
+        const added = await rows();
+        const saved = await example.killedBehind(before.ticks + 50, folder);
+        expect(await rows()).to.be.above(added);
+        const after = await example.run('--ticks', String(saved + 51), '--resume', folder);
+        expect(after.ticks).to.equal(saved + 51);
+        expect(after.steps).to.be.at.least(await rows());
+        expect(after.steps).to.be.above(before.steps);
+        expect(after.episodes).to.be.at.least(before.episodes);
+        before = after;
+      }
+    });
+  });
 
   itAll('in 200 ticks and 200 more it is what 400 make, though a round has eight', async function () {
     this.timeout(60_000);
@@ -39,6 +71,26 @@ describe('checkpoint/resume', () => {
       ];
       expect([then.ticks, then.weights]).to.deep.equal([400, whole.weights]);
       expect((await Checkpoint.inspect(folder))?.tick).to.equal(399);
+    });
+  });
+
+  it('a folder that is empty begins at tick 0, and the sentence says so; one that is not, where it goes on', async function () {
+    this.timeout(60_000);
+    await withFolder(async (folder) => {
+      mkdirSync(folder);
+      const main = 'examples/cartpole-dqn/main.js';
+      const said = async (ticks: string) => {
+        const args = ['--device', 'host:0', '--lock-step', '--ticks', ticks, '--resume', folder];
+        const { lines, stderr } = await run(main, args);
+        expect(stderr).to.equal('');
+        return lines;
+      };
+      const first = await said('8');
+      expect(first[1]).to.equal(`saved in ${folder} every 60s and at the end`);
+      expect(first[2]).to.equal(`${folder} holds no checkpoint yet: begins at tick 0`);
+      expect(first.at(-1)).to.equal(`saved: --resume ${folder} goes on from here`);
+      expect((await Checkpoint.inspect(folder))?.tick).to.equal(7);
+      expect((await said('16'))[2]).to.match(/ goes on behind tick 7, saved [-\dT:.]+Z: begins at tick 8$/);
     });
   });
 

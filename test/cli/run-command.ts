@@ -16,13 +16,15 @@ export interface RunOptions {
   interruptAt?: RegExp;
   /** told all of its stdout so far, whenever there is more */
   onStdout?: (stdout: string) => void;
+  /** the same of its stderr; the function sends SIGINT */
+  onStderr?: (stderr: string, interrupt: () => void) => void;
 }
 
 /** `file` relative to the compiled tree, e.g. 'src/cli/main.js'. */
 export function run(
   file: string,
   args: readonly string[],
-  { env = {}, interruptAt, onStdout }: RunOptions = {},
+  { env = {}, interruptAt, onStdout, onStderr }: RunOptions = {},
 ): Promise<Ran> {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url));
   return new Promise((resolve, reject) => {
@@ -40,6 +42,7 @@ export function run(
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text;
+      onStderr?.(stderr, () => child.kill('SIGINT'));
     });
     child.on('error', reject);
     child.on('close', (code) =>

@@ -1,6 +1,5 @@
 /** The live page in a browser, where there is one: Debian's Chromium, told what to do by playwright-core. */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -9,23 +8,18 @@ import type { Browser, Page } from 'playwright-core';
 import { serveMonitor } from '../../src/monitor/index.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { describeAll } from '../rig/setting.ts';
+import { launch } from './chromium.ts';
 import { distant, EVIL, thousand } from './distant.ts';
 import { atEnd, counting, endAll, running, served } from './serving.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const executablePath = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
 
 describeAll('monitor/page', function () {
   this.timeout(120_000);
   let browser: Browser;
 
   before(async function () {
-    if (!executablePath) {
-      console.log('      skipped: no Chromium here; on Debian: apt-get install chromium-headless-shell');
-      this.skip();
-    }
-    const { chromium } = await import('playwright-core');
-    browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+    browser = await launch(this);
   });
   after(() => browser?.close());
   afterEach(async () => {
