@@ -128,7 +128,8 @@ struct Lock {
   }
 };
 
-// (path, anything, whether others that share may have it too) → handle; null when another has it; else the system's words
+// (path, anything, whether others that share may have it too) → handle; null when another has it; else the system's
+// words
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();
   const int how = info[2].ToBoolean().Value() ? LOCK_SH : LOCK_EX;

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
 import { tensorBoard } from '../../src/monitor/index.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { rejection } from '../rig/refusal.ts';
 import { change, changed, closeAll, contents, filesIn, inFolder, make, namedIn, type Run, restored } from './rig.ts';
 
@@ -121,6 +122,20 @@ describe('checkpoint: folders', () => {
       const file = wrote.findIndex((each) => each.startsWith(`open ${curves}/events`));
       expect(wrote.indexOf(`flush ${folder}`)).to.be.below(file);
       expect(wrote.indexOf(`flush ${curves}`, file), `${wrote}`).to.be.above(file);
+    }));
+
+  it('priorities are written while nothing moves, and flushed when all goes on', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      const standing: Record<string, boolean> = {};
+      await told(
+        () => saved(folder, run),
+        (what) => {
+          const [, act = ''] = /^(open|flush) .*priorities-1\.safetensors\..*tmp$/.exec(what) ?? [];
+          standing[act] = insideOf(run.pipeline).standstill.standing;
+        },
+      );
+      expect(standing).to.include({ open: true, flush: false });
     }));
 
   it('a name that cannot be flushed is not one that cannot be made', () =>
