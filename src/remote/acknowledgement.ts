@@ -25,9 +25,9 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 }
 
 /**
- * The learner's heartbeat, once a second: `epoch:beat:count`. `count` counts the beats before which, since the one before, a read came
- * to the end of the stream, all that it brought was decided on, and its acknowledgements were stored. So what was in the stream before
- * two such beats is acknowledged behind them, or was never there; whether something else came does not matter.
+ * The learner's heartbeat, once a second: `epoch:beat:count`. `count` grows with a beat when all was decided on that lay in the stream
+ * when it grew last, and the acknowledgements were stored. So what was in the stream before two such beats is acknowledged behind them,
+ * or was never there; whether something else came does not matter.
  */
 export interface Heartbeat {
   readonly epoch: number;

@@ -20,7 +20,7 @@ const CONNECTING = ['ping', 'hello', 'auth', 'client|setname'];
 const NOTICES = ['subscribe', 'unsubscribe'];
 const COLLECTOR = ['xadd', 'get', 'hget', 'hmget', 'hset', 'pexpire'];
 const LEARNER = [
-  ...['xread', 'xtrim', 'get', 'set', 'hget', 'hmget', 'hset', 'pexpire', 'del'],
+  ...['xread', 'xlen', 'xtrim', 'get', 'set', 'hget', 'hmget', 'hset', 'pexpire', 'del'],
   // For its lease, and for the server's run.
   ...['watch', 'unwatch', 'multi', 'exec', 'publish', 'info'],
 ];

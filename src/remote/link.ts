@@ -70,6 +70,8 @@ export interface Link {
    * bytes are the caller's until it reads again.
    */
   read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]>;
+  /** How many messages a stream has. */
+  length(stream: string): Promise<number>;
   /** Drops the messages of a stream up to the one of id `through`. */
   trim(stream: string, through: string): Promise<void>;
   /** Tells whoever takes notices of a channel now; nobody else. */

@@ -4,11 +4,12 @@
  *
  *   R1  Only what was looked at is trimmed, and only by ids of the same connection.
  *   R2  After every connection the stream is read from the first message that is there, and everything is said again.
- *   R3  Behind another run of the server, once the stream is read to its end, every session is asked for what is not acknowledged.
+ *   R3  Behind another run of the server, once all was decided on that lay there (R5), every session is asked for what is not
+ *       acknowledged.
  *   R4  An acknowledgement is said until its write was confirmed, and what it is of is trimmed before: the server never has more than
  *       what may be on the way.
- *   R5  A beat counts when, since the one before, a read from the very first message came to the end, all that it brought was decided
- *       on, and everything was said. What a host sent before two such beats and is not acknowledged is not there.
+ *   R5  A beat counts when all was decided on that lay in the stream when the last one had counted, and all of that was said (looked.ts).
+ *       What a host sent before two such beats and is not acknowledged is not there. It does not matter whether the stream ever ends.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../clock.ts';
@@ -17,7 +18,9 @@ import { HEARTBEAT_MS, heartbeatField, writeAcknowledgement, writeHeartbeat } fr
 import type { Ingest, Session } from './ingest.ts';
 import { type Keys, sessionName } from './keys.ts';
 import { BEFORE_FIRST, type Entry, type Link, LinkError, type ServerFacts } from './link.ts';
+import { Looked } from './looked.ts';
 import type { OpenSink } from './sinks.ts';
+import { Windows } from './windows.ts';
 
 export interface ReceiverOptions {
   readonly link: Link;
@@ -37,9 +40,6 @@ const MOST_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
-const MOST_WINDOW = 8 * 2 ** 20;
-/** Of a session that nobody has counted yet: many may come at once, and none of them knows of the others. */
-const FIRST_WINDOW = 2 ** 16;
 
 export class Receiver {
   /** where it says what it did, for traces */
@@ -51,7 +51,8 @@ export class Receiver {
   #connection = 0;
   #connected = false;
   #server: string | null = null;
-  #askAtEnd = false;
+  /** every session is to be asked (R3) */
+  #asks = false;
   /** up to here all was looked at, in this connection; null: nothing yet */
   #done: string | null = null;
   #trimmed: string | null = null;
@@ -59,11 +60,8 @@ export class Receiver {
   #beat = 0;
   /** beats that count */
   #count = 0;
-  /** since the last beat the end was seen */
-  #sawEnd = false;
-  /** sessions that are there now, and all that have come, when they were counted */
-  #live: number;
-  #counted: number;
+  readonly #looked = new Looked();
+  readonly #windows: Windows;
   #held: boolean;
   #stopped = false;
   #failure: unknown = null;
@@ -72,8 +70,7 @@ export class Receiver {
   constructor(given: ReceiverOptions) {
     this.#given = given;
     this.#held = given.held;
-    this.#counted = given.ingest.sessions.size;
-    this.#live = this.#counted;
+    this.#windows = new Windows(given.ingest, given.transitBytes);
   }
 
   get connected(): boolean {
@@ -86,16 +83,17 @@ export class Receiver {
     this.#connected = true;
     this.#done = null;
     this.#trimmed = null;
-    this.#askAtEnd ||= this.#server !== null && this.#server !== server.run;
+    this.#asks ||= this.#server !== null && this.#server !== server.run;
     this.#server = server.run;
     const { changed, sessions } = this.#given.ingest;
     for (const session of sessions.values()) changed.add(session);
+    this.#look();
     this.#say();
     this.#wake();
   }
   onLost(): void {
     this.#connected = false;
-    this.#sawEnd = false;
+    this.#looked.forget();
   }
 
   /** No row is added from the moment this returns until release(). */
@@ -129,10 +127,11 @@ export class Receiver {
   }
 
   async #round(): Promise<void> {
-    const { link, keys, shard, ingest } = this.#given;
+    const { link, keys, shard } = this.#given;
     const connection = this.#connection;
     // Where nothing is left to trim the first message is the next one, whatever its id: the server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
+    const look = this.#looked.number;
     let entries: readonly Entry[];
     const beginMs = nowMs();
     try {
@@ -153,12 +152,31 @@ export class Receiver {
       // A connection that came meanwhile reads this one again, and finds that it was there.
       if (connection !== this.#connection) return;
       this.#done = id;
+      this.#looked.decided();
+      this.#ask();
     }
-    if (entries.length < MOST_MESSAGES) {
-      this.#sawEnd ||= from === BEFORE_FIRST;
-      if (this.#askAtEnd) ingest.askAll();
-      this.#askAtEnd = false;
-    }
+    if (entries.length < MOST_MESSAGES && from === BEFORE_FIRST) this.#looked.ended(look);
+    this.#ask();
+    this.#say();
+  }
+
+  /** R5: what lies in the stream now is looked at. */
+  #look(): void {
+    const { link, keys, shard } = this.#given;
+    this.#looked
+      .begin(link.length(keys.stream(shard)))
+      .then(() => this.#ask())
+      .catch((error) => {
+        // Behind the next connection it is looked at again.
+        if (!(error instanceof LinkError) || error.how === 'denied') this.#fail(error);
+      });
+  }
+
+  /** R3 */
+  #ask(): void {
+    if (!this.#asks || !this.#looked.over) return;
+    this.#asks = false;
+    this.#given.ingest.askAll();
     this.#say();
   }
 
@@ -221,6 +239,7 @@ export class Receiver {
       for (const [id, why] of refused)
         fields[sessionName(id)] = writeAcknowledgement({ epoch, row: 0, window: 0, nak: 0, refused: why });
       const done = this.#done;
+      const { over, number } = this.#looked;
       try {
         // At once, so that all of it is one write; it takes effect in this order.
         const calls: Promise<unknown>[] = [];
@@ -236,6 +255,7 @@ export class Receiver {
             calls.push(link.notify(keys.ack(id), fields[sessionName(id)] as string));
         }
         await Promise.all(calls);
+        if (over) this.#looked.tell(number);
       } catch (error) {
         for (const session of sessions) changed.add(session);
         for (const [id, why] of refused) refusals.set(id, why);
@@ -255,25 +275,14 @@ export class Receiver {
 
   #acknowledgement(session: Session): string {
     const { epoch } = this.#given;
-    session.window = this.#windowOf(session);
+    session.window = this.#windows.of(session);
     const { mark, window, nak } = session;
     return writeAcknowledgement({ epoch, row: mark.value, window, nak, refused: '' });
   }
 
-  #windowOf({ line }: Session): number {
-    const most = line < this.#counted ? MOST_WINDOW : FIRST_WINDOW;
-    return Math.floor(Math.min(most, this.#given.transitBytes / Math.max(1, this.#live)));
-  }
-
   /** So many sessions share what may be on the way: tells them where that makes a difference. */
   share(live: number): void {
-    const { sessions, changed } = this.#given.ingest;
-    this.#live = live;
-    this.#counted = sessions.size;
-    for (const session of sessions.values()) {
-      const window = this.#windowOf(session);
-      if (!session.ended && Math.abs(session.window - window) > window / 8) changed.add(session);
-    }
+    this.#windows.share(live);
     this.#say();
   }
 
@@ -281,12 +290,13 @@ export class Receiver {
     const { link, keys, epoch, shard } = this.#given;
     if (!this.#connected) return;
     // R5
-    if (this.#sawEnd && !this.#saying && this.#given.ingest.changed.size === 0) {
-      this.#count++;
-      this.#sawEnd = false;
-    }
+    if (!this.#saying && this.#given.ingest.changed.size === 0) this.#looked.tell(this.#looked.number);
+    const { told } = this.#looked;
+    if (told) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
     link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
+    // Behind what was stored: who reads the count has sent before what is looked at now.
+    if (told || !this.#looked.begun) this.#look();
     this.#say();
   }
 }

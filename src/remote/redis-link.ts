@@ -195,6 +195,10 @@ export class RedisLink implements Link {
     return entries;
   }
 
+  async length(stream: string): Promise<number> {
+    return await this.#call<number>(['XLEN', stream]);
+  }
+
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST_SEQUENCE ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;

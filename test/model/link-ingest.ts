@@ -18,8 +18,9 @@ const dirty = (state: State, host: number): void => {
 };
 
 /** E4 and E7: what a thread does that begins, or is connected anew: reads from 0-0, says everything once more. */
-export function beginAnew(state: State, { hosts }: LinkSetup): void {
+export function beginAnew(state: State, { hosts, busy }: LinkSetup): void {
   state[CURSOR] = state[DECIDED] = state[memory.LOOKED] = 0;
+  if (busy) state[memory.LAY] = memory.lengthOf(state);
   if (state[HELD]) state[PHASE] = state[PHASE]! | memory.STALE;
   for (let host = 0; host < hosts; host++) if (state[of(host, memory.MARK)]) dirty(state, host);
 }
@@ -58,7 +59,10 @@ function decide(state: State, { broken }: LinkSetup): void {
 }
 
 function decided(state: State): void {
-  if (!(state[PHASE]! & memory.STALE)) state[DECIDED] = state[CURSOR]!;
+  if (!(state[PHASE]! & memory.STALE)) {
+    state[DECIDED] = state[CURSOR]!;
+    if (state[memory.LAY]) state[memory.LAY] = state[memory.LAY]! - 1;
+  }
   state[HELD] = state[PHASE] = 0;
 }
 
@@ -71,7 +75,7 @@ export function ackTo(state: State, host: number, { broken }: LinkSetup): number
 }
 
 export function ingestMoves(setup: LinkSetup): Move[] {
-  const { hosts, broken, quick } = setup;
+  const { hosts, broken, quick, busy } = setup;
   const all = Array.from({ length: hosts }, (_, host) => host);
   const up = (state: State) => state[memory.INGEST_UP] === 1;
   /** a beat that no host waits for changes nothing */
@@ -130,18 +134,23 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       return true;
     },
   };
-  /** E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided. */
+  /**
+   * E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided; or, where others send so much that
+   * there is no end, all is decided that lay there. For what has vanished, messages of others are counted that came behind it.
+   */
   const looks: Move = {
     optional: false,
-    says: (state) => `the ingest reads to the end${state[CURSOR] === memory.BLIND ? ', and goes back to 0-0' : ''}`,
+    says: (state) => `the ingest has looked${state[CURSOR] === memory.BLIND ? ', and goes back to 0-0' : ''}`,
     apply: (state) => {
-      if (quick || !up(state) || state[HELD] || state[DECIDED]) return false;
-      if (state[CURSOR]! < memory.lengthOf(state)) return false;
-      if (state[CURSOR] === memory.BLIND && broken !== 'read to the end behind an id') {
+      if (quick || !up(state)) return false;
+      const atEnd = !state[HELD] && !state[DECIDED] && state[CURSOR]! >= memory.lengthOf(state);
+      if (atEnd && state[CURSOR] === memory.BLIND && broken !== 'read to the end behind an id') {
         state[CURSOR] = 0;
         return true;
       }
-      if (state[memory.LOOKED] || !awaited(state)) return false;
+      const never = broken === 'only an end counts';
+      const over = busy ? (state[memory.LAY] === 0 || broken === 'a look is over at once') && !never : atEnd;
+      if (!over || state[memory.LOOKED] || !awaited(state)) return false;
       state[memory.LOOKED] = 1;
       return true;
     },
@@ -158,6 +167,7 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       state[memory.HEART] = state[memory.NOW]!;
       if (!counts) return true;
       state[memory.LOOKED] = 0;
+      if (busy) state[memory.LAY] = memory.lengthOf(state);
       for (const host of all) {
         const waited = of(host, memory.WAITED);
         if (state[waited]! > 0 && state[waited]! < 3) state[waited] = state[waited]! + 1;

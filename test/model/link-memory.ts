@@ -53,7 +53,7 @@ export const CURSOR = 47;
 export const DECIDED = 48;
 export const HELD = 49;
 export const PHASE = 50;
-/** by bit, sessions whose acknowledgement is to be stored; whether it has read to the end since the last beat */
+/** by bit, sessions whose acknowledgement is to be stored; whether the look since the last beat is over */
 export const DIRTY = 51;
 export const LOOKED = 52;
 /** in shared memory: the server run that the marks go with; the learner's epoch */
@@ -69,7 +69,9 @@ export const HIGHEST = 58;
 export const STREAM = 60;
 export const SNAPSHOT = 76;
 export const STREAM_LENGTH = 16;
-export const WIDTH = 92;
+/** of a busy stream: messages of the setup that lay there at the last beat that counted, and are not decided on yet */
+export const LAY = 92;
+export const WIDTH = 96;
 
 /** CURSOR of a thread that reads behind an id higher than those that come */
 export const BLIND = 255;
@@ -139,7 +141,7 @@ export function dropFirst(state: State, count: number): void {
 export function replaceStream(state: State, cursor: number): void {
   state.fill(0, STREAM, STREAM + STREAM_LENGTH);
   state[CURSOR] = cursor;
-  state[DECIDED] = 0;
+  state[DECIDED] = state[LAY] = 0;
   if (state[HELD]) state[PHASE] = state[PHASE]! | STALE;
 }
 

@@ -3,10 +3,10 @@ import { itAll } from '../rig/setting.ts';
 import { type LinkFault, type LinkMutation, type LinkSetup, linkProtocol } from './link.ts';
 import { proofsOf } from './proofs.ts';
 
-function inWords({ hosts, rows, window = 2, hello, faults, times = 1, restored, quick }: LinkSetup): string {
+function inWords({ hosts, rows, window = 2, hello, faults, times = 1, restored, quick, busy }: LinkSetup): string {
   const begin = hello ? 'HELLO and ' : '';
   const what = faults?.length ? `${times} × ${faults.join(', ')} at any moment` : 'without faults';
-  const others = `${restored ? ', a checkpoint' : ''}${quick ? ', without beats' : ''}`;
+  const others = `${restored ? ', a checkpoint' : ''}${quick ? ', without beats' : ''}${busy ? ', a stream without an end' : ''}`;
   return `${hosts > 1 ? `${hosts} hosts` : '1 host'}, ${begin}${rows} ${rows > 1 ? 'rows' : 'row'}, a window of ${window}, ${what}${others}`;
 }
 
@@ -62,6 +62,18 @@ describe("the link's protocol", function () {
     holds({ ...twice, rows: 1, times: 3, faults: ['empty', 'thread', 'flush', 'late'] }, itAll);
   });
 
+  describe('holds where the stream has no end', () => {
+    holds({ hosts: 1, rows: 2, hello: true, busy: true });
+    for (const fault of SLOW) holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true });
+    for (const fault of ['thread', 'reader', 'empty', 'snapshot'] as const)
+      holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true }, itAll);
+    for (const faults of [
+      ['flush', 'thread'],
+      ['clock', 'late'],
+    ] as const)
+      holds({ hosts: 1, rows: 1, hello: true, times: 2, faults, busy: true }, itAll);
+  });
+
   describe('holds for two hosts', () => {
     for (const fault of ['cut', 'late', 'full', 'thread', 'flush'] as const)
       holds({ hosts: 2, rows: 1, faults: [fault] });
@@ -92,6 +104,9 @@ describe("the link's protocol, broken on purpose, is caught", function () {
 
   describe('sending again', () => {
     proves('copies', ONE, 'sent again by a timer', 'one beat is enough');
+    proves('copies', { ...ONE, busy: true }, 'a look is over at once');
+    for (const fault of ['flush stream', 'flush'] as const)
+      proves('deadlock', { ...ONE, faults: [fault], busy: true }, 'only an end counts');
     proves('copies', { ...ONE, faults: ['flap'] }, 'everything sent again on every connection');
     proves('deadlock', { ...ONE, faults: ['cut'], quick: true }, 'what has no reply not sent again');
     proves('deadlock', { ...SMALL, hello: true, faults: ['flush'] }, 'nothing sent again on beats');

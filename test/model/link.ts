@@ -14,8 +14,8 @@
  *   acknowledged, so that no more than the windows lies on the server (`trims`).
  * - E5 A host sends again what has no reply, after a connection; all that is not acknowledged, when nak grows or the epoch changes.
  *   Nothing by a clock (`connects`, `take`, `adopts`).
- * - E6 What vanished without anybody's seeing it comes again by beats. A beat counts when the ingest has read its stream from 0-0 to
- *   the end since the one before, and what it decided is acknowledged. A host that sees two beats counted behind its last reply,
+ * - E6 What vanished without anybody's seeing it comes again by beats. A beat counts when the ingest has decided on all that lay in its
+ *   stream at the one before, or has read from 0-0 to the end since, and what it decided is acknowledged. A host that sees two beats counted behind its last reply,
  *   and its rows still not acknowledged, sends all of them again (`looks`, `beats`, `reads`). It does not matter whether the ingest
  *   found anything: where others send all the time, it always does.
  * - E7 After every connection the ingest reads from 0-0. To another server run it says everything anew, and raises every session's
@@ -50,6 +50,8 @@ export interface LinkSetup {
   restored?: boolean;
   /** no beat is counted: what comes back without one does so at once, what needs one takes two seconds */
   quick?: boolean;
+  /** hosts besides those of the setup send so much that no read comes to the end */
+  busy?: boolean;
   broken?: LinkMutation;
 }
 
@@ -72,6 +74,7 @@ export type LinkFault =
 
 export type LinkMutation =
   | 'a beat counted where nothing was found'
+  | 'a look is over at once'
   | 'acknowledged before it is trimmed'
   | 'acknowledged before the commit'
   | 'acknowledgement as a notice only'
@@ -87,6 +90,7 @@ export type LinkMutation =
   | 'nothing sent again on beats'
   | 'nothing sent again to another epoch'
   | 'one beat is enough'
+  | 'only an end counts'
   | 'read on behind the last id'
   | 'read to the end behind an id'
   | 'restored marks ignored'

@@ -219,7 +219,7 @@ describe('remote/acl', () => {
     expect(await runs('learner')).to.deep.equal(
       [
         ...['client|setname', 'del', 'exec', 'get', 'hget', 'hmget', 'hset', 'info', 'multi', 'pexpire', 'ping'],
-        ...['publish', 'set', 'subscribe', 'unsubscribe', 'unwatch', 'watch', 'xread', 'xtrim'],
+        ...['publish', 'set', 'subscribe', 'unsubscribe', 'unwatch', 'watch', 'xlen', 'xread', 'xtrim'],
       ].sort(),
     );
     await as('learner', {}, async (_, desk) => {

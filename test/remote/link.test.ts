@@ -46,6 +46,9 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(firsts(await to.read('s', all[1]!.id, 2, 0))).to.deep.equal([3, 4]);
     expect(await to.read('s', all[4]!.id, 10, 0)).to.deep.equal([]);
     expect(await to.read('other', BEFORE_FIRST, 10, 0)).to.deep.equal([]);
+    expect([await to.length('s'), await to.length('other')]).to.deep.equal([5, 0]);
+    await to.trim('s', all[1]!.id);
+    expect(await to.length('s')).to.equal(3);
   });
 
   it('appends what lies in the middle of other bytes, long ones and none at all', async () => {

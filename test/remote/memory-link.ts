@@ -232,6 +232,9 @@ export class MemoryLink implements Link {
       look();
     });
   }
+  length(stream: string): Promise<number> {
+    return this.#call(() => this.#server.messages(stream, BEFORE_FIRST, Number.POSITIVE_INFINITY).length);
+  }
   trim(stream: string, through: string): Promise<void> {
     return this.#call(() => this.#server.trim(stream, through));
   }

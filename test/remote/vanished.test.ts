@@ -1,0 +1,57 @@
+/** Rows that vanish from the server come again, also where a limiter holds the learner back and the stream never ends. */
+import { expect } from 'chai';
+import { RateLimiter } from '../../src/index.ts';
+import { until } from '../rig/until.ts';
+import { MemoryServer } from './memory-link.ts';
+import { numbersIn, wrongIn } from './numbered.ts';
+import { MemoryHost, MemoryLearner } from './protocol.ts';
+
+const HOSTS = 8;
+const BATCH = 2;
+
+describe('remote/rows that vanish', function () {
+  this.timeout(60_000);
+
+  it('come again behind a limiter, before any host runs out of rows', async () => {
+    const server = new MemoryServer();
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: BATCH, gateAdd: true });
+    const learner = new MemoryLearner(server, { epoch: 1, capacity: 100_000, limiter, transitBytes: 2 ** 12 });
+    const hosts = Array.from({ length: HOSTS }, (_, host) => new MemoryHost(server, host));
+    const kept = () => hosts.map(({ uplink }) => uplink.kept);
+    const acknowledged = () => kept().map((each) => each.acknowledged);
+    try {
+      // Every host keeps its window full all the time: the stream never ends.
+      const slowly = setInterval(() => {
+        for (const { outbox } of hosts) if (outbox.waiting() < 20) outbox.make(20);
+        limiter.countSamples(BATCH);
+      }, 1);
+      try {
+        await until('all have begun', () => acknowledged().every((each) => each > 0));
+        server.flush();
+        const [before, repeated] = [acknowledged(), kept().map((each) => each.repeated)];
+        await until(
+          'every host has sent again, and goes on',
+          () =>
+            acknowledged().every((row, host) => row > before[host]! + 8) &&
+            kept().every((each, host) => each.repeated > repeated[host]!),
+          15_000,
+        );
+      } finally {
+        clearInterval(slowly);
+      }
+      await until(
+        'all is in',
+        () => {
+          limiter.countSamples(100);
+          return hosts.every(({ done }) => done);
+        },
+        20_000,
+      );
+      const wrong = numbersIn(learner.buffer, HOSTS).map((numbers, host) => wrongIn(numbers, hosts[host]!.outbox.made));
+      expect(wrong).to.deep.equal(hosts.map(() => null));
+    } finally {
+      await Promise.all(hosts.map((host) => host.close()));
+      await learner.end();
+    }
+  });
+});
