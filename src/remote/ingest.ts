@@ -17,9 +17,11 @@ import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from 
 export interface Sink {
   /** of a row on its way */
   readonly rowBytes: number;
-  /** Admits a session that has so many lanes; the reason, where it does not. */
-  admit(lanes: number): { readonly firstLane: number } | { readonly refused: string };
-  /** Before its first row. `resume`: it goes on where a thread before left it. Null, or why it cannot be. */
+  /** Keeps lanes of a session that an earlier learner had, as long as there are others. */
+  reserve(session: Session): void;
+  /** Lanes for a session, from `wanted` on where they are free; the reason, where there are none. */
+  admit(lanes: number, wanted?: number): { readonly firstLane: number } | { readonly refused: string };
+  /** Before its first row; what was reserved for it is its own now. `resume`: it goes on where a thread before left it. Null, or why it cannot be. */
   open(session: Session, resume: boolean): string | null;
   /**
    * Adds rows and moves the session's mark by as many: all, fewer where they do not fit at once, 0 where the limiter says not yet. Or
@@ -35,13 +37,15 @@ export interface Sink {
 export class Session {
   readonly id: number;
   readonly line: number;
-  readonly firstLane: number;
+  firstLane: number;
   readonly lanes: number;
   readonly mark: ReturnType<Marks['of']>;
   nak: number;
   ended: boolean;
+  /** an earlier learner had it, and it has not been heard of since */
+  restored: boolean;
   /** rows were dropped behind its last one */
-  cut = false;
+  cut: boolean;
   /** asked for rows that have not come yet */
   asked = false;
   /** bytes that it may have on the way; 0 before it was told */
@@ -53,7 +57,7 @@ export class Session {
   heardMs = 0;
 
   constructor(marks: Marks, line: number) {
-    const { session, nak, state, firstLane, lanes } = marks.read(line);
+    const { session, nak, state, firstLane, lanes, cut } = marks.read(line);
     this.id = session;
     this.line = line;
     this.firstLane = firstLane;
@@ -61,6 +65,8 @@ export class Session {
     this.mark = marks.of(line);
     this.nak = nak;
     this.ended = state === SessionState.ended;
+    this.restored = state === SessionState.restored;
+    this.cut = cut;
   }
 }
 
@@ -126,8 +132,8 @@ export class Ingest {
       const session = new Session(given.marks, line);
       this.sessions.set(session.id, session);
       if (session.ended) continue;
-      const odd = given.sink.open(session, !given.marks.isCut(line));
-      if (odd !== null) this.#expel(session, odd);
+      if (session.restored) given.sink.reserve(session);
+      else this.#open(session);
     }
   }
 
@@ -145,8 +151,10 @@ export class Ingest {
       }
       session.heardMs = this.#given.now();
       this.changed.add(session);
+      const needed = this.#needed(session, header);
+      // What it says last still moves its mark.
       if (header.flags & BYE) this.#end(session);
-      if (!this.#needed(session, header)) return true;
+      if (!needed) return true;
       this.#held = bytes;
     }
     const session = this.sessions.get(header.session) as Session;
@@ -170,6 +178,7 @@ export class Ingest {
     if (layout !== this.#given.layout || (rows > 0 && rowBytes !== sink.rowBytes))
       return this.#refuse(id, `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`);
     // What an ended one sent is read again by a thread that takes over; it was all acknowledged.
+    if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
     if (this.#refused.has(id)) return null;
     const place = sink.admit(lanes);
@@ -178,7 +187,27 @@ export class Ingest {
     if (line < 0) return this.#refuse(id, 'the learner has had as many sessions as it can count');
     const session = new Session(marks, line);
     this.sessions.set(id, session);
-    const odd = sink.open(session, false);
+    return this.#open(session, false);
+  }
+
+  /** A session that an earlier learner had is there. Its lanes may be another one's by now: then it has others, if there are any. */
+  #welcome(session: Session): Session | null {
+    const { sink, marks } = this.#given;
+    const place = sink.admit(session.lanes, session.firstLane);
+    if ('refused' in place) return this.#expel(session, place.refused);
+    if (place.firstLane !== session.firstLane) {
+      // What stands in these lanes is not its episode. First: a thread that ends in between leaves a cut too many at most.
+      this.#cut(session, true);
+      session.firstLane = place.firstLane;
+      marks.move(session.line, place.firstLane);
+    }
+    marks.live(session.line);
+    session.restored = false;
+    return this.#open(session);
+  }
+
+  #open(session: Session, resume = !session.cut): Session | null {
+    const odd = this.#given.sink.open(session, resume);
     return odd === null ? session : this.#expel(session, odd);
   }
 

@@ -11,12 +11,11 @@ export const MOST_SESSIONS = 65_536;
 const LINE_WORDS = 8;
 /** Words of a line. */
 const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
-/** The header's: sessions so far, and lanes given away. */
+/** The header's: sessions so far. */
 const COUNT = 0;
-const LANES = 1;
 
-/** Values of the word `state`. */
-export const SessionState = { live: 0, ended: 1 } as const;
+/** Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it since. */
+export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
 
 export interface SharedMarks extends Place {
   readonly kind: typeof KIND;
@@ -30,6 +29,8 @@ export interface SavedMark {
   readonly state: number;
   readonly firstLane: number;
   readonly lanes: number;
+  /** rows were dropped behind the last one that was added; older checkpoints do not say it */
+  readonly cut?: boolean;
 }
 
 export class Marks {
@@ -47,17 +48,14 @@ export class Marks {
     const marks = new Marks({ kind: KIND, ...place });
     for (const each of saved) {
       const line = marks.admit(each.session, each.mark, each.firstLane, each.lanes);
-      if (each.state === SessionState.ended) marks.end(line);
+      marks.#state(line, each.state === SessionState.ended ? SessionState.ended : SessionState.restored);
+      marks.cut(line, each.cut === true);
     }
     return marks;
   }
 
   get count(): number {
     return Number(Atomics.load(this.#words, COUNT));
-  }
-  /** how many lanes sessions have, of a buffer that has lanes; the first ones */
-  get lanes(): number {
-    return Number(Atomics.load(this.#words, LANES));
   }
 
   /** A new line; −1 where there is no other. */
@@ -71,7 +69,6 @@ export class Marks {
     this.#words[at + Word.state] = BigInt(SessionState.live);
     this.#words[at + Word.firstLane] = BigInt(firstLane);
     this.#words[at + Word.lanes] = BigInt(lanes);
-    Atomics.store(this.#words, LANES, BigInt(Math.max(this.lanes, firstLane + lanes)));
     // Last: a thread that ends before this has admitted nobody.
     Atomics.store(this.#words, COUNT, BigInt(line + 1));
     return line;
@@ -82,7 +79,18 @@ export class Marks {
     return { words: this.#words, index: (line + 1) * LINE_WORDS + Word.mark, value: this.read(line).mark };
   }
   end(line: number): void {
-    this.#words[(line + 1) * LINE_WORDS + Word.state] = BigInt(SessionState.ended);
+    this.#state(line, SessionState.ended);
+  }
+  /** A restored one is there. */
+  live(line: number): void {
+    this.#state(line, SessionState.live);
+  }
+  #state(line: number, state: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.state] = BigInt(state);
+  }
+  /** It has other lanes from now on. */
+  move(line: number, firstLane: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.firstLane] = BigInt(firstLane);
   }
   nak(line: number, count: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
@@ -91,15 +99,13 @@ export class Marks {
   cut(line: number, cut: boolean): void {
     this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
   }
-  isCut(line: number): boolean {
-    return this.#words[(line + 1) * LINE_WORDS + Word.cut] !== 0n;
-  }
 
-  read(line: number): SavedMark & { readonly nak: number } {
+  read(line: number): Required<SavedMark> & { readonly nak: number } {
     const at = (line + 1) * LINE_WORDS;
     const word = (name: keyof typeof Word) => Number(Atomics.load(this.#words, at + Word[name]));
     const [session, mark, nak] = [word('session'), word('mark'), word('nak')];
-    return { session, mark, nak, state: word('state'), firstLane: word('firstLane'), lanes: word('lanes') };
+    const cut = word('cut') !== 0;
+    return { session, mark, nak, state: word('state'), firstLane: word('firstLane'), lanes: word('lanes'), cut };
   }
 
   /** All of them, while nobody writes. */

@@ -20,7 +20,7 @@ const MAGIC = 0x31525348;
 
 /** A session's first message, with or without rows: it asks how much it may send. */
 export const HELLO = 1;
-/** Its last one: nothing comes behind it. */
+/** Its last one, without rows: nothing comes behind it. */
 export const BYE = 2;
 
 export interface MessageHeader {
@@ -113,6 +113,7 @@ export function readMessage(bytes: Uint8Array, into: MessageHeader): string | nu
     return `${rows} rows of ${rowBytes} bytes in ${bytes.length - HEADER_BYTES}`;
   if (bytes.length > HEADER_BYTES + MOST_BYTES && rows > 1) return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
+  if (into.flags & BYE && rows > 0) return `a goodbye with ${rows} rows`;
   if (!Number.isFinite(into.sent)) return 'a time that is none';
   if (!Number.isSafeInteger(first + rows) || base > first) return `rows from ${first} on of a host that keeps ${base}`;
   if (view.getUint32(SUM, true) !== sumOf(bytes)) return 'the sum of its bytes is another one';

@@ -33,6 +33,7 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
   return {
     rowBytes,
     bell,
+    reserve: () => {},
     admit: () => ({ firstLane: 0 }),
     open: () => null,
     add({ mark }, bytes, rows) {
@@ -59,6 +60,20 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
   };
 }
 
+interface Lanes {
+  readonly firstLane: number;
+  readonly lanes: number;
+}
+/** Where so many lanes side by side are nobody's, the lowest ones. */
+function firstFree(taken: readonly Lanes[], lanes: number): number {
+  let free = 0;
+  for (const one of [...taken].sort((a, b) => a.firstLane - b.firstLane)) {
+    if (one.firstLane - free >= lanes) break;
+    free = Math.max(free, one.firstLane + one.lanes);
+  }
+  return free;
+}
+
 /** Each session has lanes of its own, from its first message to its last one. */
 function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const buffer = TrajectoryBuffer.attach(shared);
@@ -68,19 +83,25 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const bell = gated?.bells.claim() ?? null;
   const most = Math.max(2, Math.floor(MOST_BYTES / rowBytes));
   const writers = new Map<number, TrajectoryWriter>();
+  const reserved = new Map<number, Lanes>();
   const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
   return {
     rowBytes,
     bell,
-    admit(lanes) {
+    reserve({ line, firstLane, lanes }) {
+      reserved.set(line, { firstLane, lanes });
+    },
+    admit(lanes, wanted) {
       if (lanes === 0) return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
-      const taken = [...writers.values()].sort((one, other) => one.firstLane - other.firstLane);
-      let firstLane = 0;
-      for (const writer of taken) {
-        if (writer.firstLane - firstLane >= lanes) break;
-        firstLane = writer.firstLane + writer.lanes;
+      const taken = [...writers.values()];
+      const ends = (one: Lanes) => one.firstLane + one.lanes;
+      const isFree = (first: number) => taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
+      if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
+      // Who has not come back loses its lanes to who is there, and gets others where there are some.
+      for (const others of [[...taken, ...reserved.values()], taken]) {
+        const firstLane = firstFree(others, lanes);
+        if (firstLane + lanes <= buffer.lanes) return { firstLane };
       }
-      if (firstLane + lanes <= buffer.lanes) return { firstLane };
       const free = buffer.lanes - taken.reduce((sum, writer) => sum + writer.lanes, 0);
       return {
         refused: `it asks for ${lanes} lanes side by side, and of the learner’s ${buffer.lanes} are ${free} free`,
@@ -88,6 +109,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
     },
     open(session, resume) {
       const { firstLane, lanes, line } = session;
+      reserved.delete(line);
       try {
         writers.set(line, buffer.writer({ firstLane, lanes, resume }) as TrajectoryWriter);
         return null;

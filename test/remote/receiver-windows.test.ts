@@ -17,6 +17,7 @@ const SESSIONS = Array.from({ length: 16 }, (_, i) => i + 1);
 /** Takes nothing. */
 const sink: OpenSink = {
   ...{ rowBytes: ROW_BYTES, bell: null },
+  reserve: () => {},
   admit: () => ({ firstLane: 0 }),
   open: () => null,
   add: () => 0,

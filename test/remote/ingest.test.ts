@@ -1,0 +1,153 @@
+/** What the learner does with messages one by one: sessions that leave, sessions of an earlier learner, lanes, and episodes with holes. */
+import { expect } from 'chai';
+import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
+import { Ingest } from '../../src/remote/ingest.ts';
+import { Marks, type SavedMark } from '../../src/remote/marks.ts';
+import { BYE, emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } from '../../src/remote/message.ts';
+import { type OpenSink, sinkOf } from '../../src/remote/sinks.ts';
+import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
+import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
+import { rowFields, stepFields } from './run-collector.ts';
+
+const LANES = 4;
+/** Of a step that is its episode's first, whatever ran there before. */
+const FIRST = 8;
+
+describe('remote/ingest', () => {
+  const sinks: OpenSink[] = [];
+  afterEach(() => {
+    for (const sink of sinks.splice(0)) sink.close();
+  });
+
+  const stepsBuffer = () => TrajectoryBuffer.create({ capacity: 400, lanes: LANES, fields: stepFields });
+  type Steps = ReturnType<typeof stepsBuffer>;
+
+  /** A learner's thread over a buffer. */
+  function learner(buffer: Steps | ReplayBuffer, given: { marks?: Marks; saved?: SavedMark[]; version?: number } = {}) {
+    const { saved = [], marks = Marks.create(saved), version = 0 } = given;
+    const sink = sinkOf(buffer.share() as never);
+    sinks.push(sink);
+    const ingest = new Ingest({
+      ...{ marks, sink, layout: 7, maxVersionLag: 1, version: () => version, now: Date.now },
+    });
+    const rowBytes = buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf(buffer.layout);
+    /** Rows without content; of steps all are of a session's first lane, in the middle of an episode. */
+    const take = (session: number, header: Partial<MessageHeader> = {}) => {
+      const { rows = 0 } = header;
+      const bytes = new Uint8Array(HEADER_BYTES + rows * rowBytes);
+      const lanes = buffer instanceof ReplayBuffer ? 0 : 1;
+      sealMessage(bytes, {
+        ...emptyHeader(),
+        session,
+        rowBytes,
+        layout: 7,
+        sent: Date.now(),
+        lanes,
+        version,
+        ...header,
+      });
+      expect(ingest.take(bytes), 'it is decided on').to.equal(true);
+    };
+    const end = () => sinks.splice(sinks.indexOf(sink), 1)[0]!.close();
+    const laneOf = (session: number) => ingest.sessions.get(session)?.firstLane;
+    return { ingest, marks, take, end, laneOf };
+  }
+
+  for (const kind of ['rows', 'steps'] as const) {
+    const make = () =>
+      kind === 'rows'
+        ? (ReplayBuffer.create({ capacity: 100, fields: rowFields }) as unknown as ReplayBuffer)
+        : stepsBuffer();
+
+    it(`${kind}: a host says goodbye behind rows that were lost, and they are counted`, () => {
+      const first = learner(make());
+      first.take(1, { flags: HELLO, rows: 3 });
+      const saved = first.marks.saved();
+      const { ingest, marks, take } = learner(make(), { saved });
+      take(1, { flags: BYE, first: 8, base: 8 });
+      expect(ingest.counts).to.include({ lost: 5, refused: 0 });
+      expect(ingest.sessions.get(1)).to.include({ ended: true });
+      expect(marks.saved()[0]).to.include({ mark: 8 });
+    });
+
+    it(`${kind}: a goodbye with rows is none`, () => {
+      const buffer = make();
+      const { ingest, take } = learner(buffer);
+      take(1, { flags: HELLO, rows: 3 });
+      take(1, { flags: BYE, first: 3, rows: 2 });
+      take(2, { flags: BYE, rows: 2 });
+      expect(ingest.counts).to.include({ rows: 3, refused: 2 });
+      take(1, { first: 3, rows: 1 });
+      expect(ingest.counts).to.include({ rows: 4, refused: 2 });
+      expect([...ingest.sessions.keys()]).to.deep.equal([1]);
+    });
+  }
+
+  it('a session of an earlier learner has its lanes again, unless others came for them', () => {
+    const buffer = stepsBuffer();
+    const before = learner(buffer);
+    for (const session of [1, 2, 3, 4]) before.take(session, { flags: HELLO, rows: 2 });
+    const saved = before.marks.saved();
+    before.end();
+    const { ingest, take, laneOf, marks, end } = learner(buffer, { saved });
+    take(2, { first: 2, rows: 1 });
+    // Session 1 has not come back, and there is no other room.
+    take(5, { flags: HELLO });
+    take(6, { flags: HELLO });
+    expect([2, 5, 6].map(laneOf)).to.deep.equal([1, 0, 2]);
+    take(1, { first: 2, rows: 1 });
+    expect([laneOf(1), ingest.refusals.size]).to.deep.equal([3, 0]);
+    take(4, { first: 2, rows: 1 });
+    expect(ingest.refusals.get(4)).to.match(/of the learner’s 4 are 0 free/);
+    expect(ingest.counts).to.include({ rows: 2, refused: 2 });
+    // The thread that takes over finds it so.
+    end();
+    const after = learner(buffer, { marks });
+    after.take(1, { first: 3, rows: 1 });
+    expect([1, 2, 5, 6].map(after.laneOf)).to.deep.equal([3, 1, 0, 2]);
+    expect(after.ingest.counts).to.include({ rows: 1, refused: 0 });
+    // Session 1 does not go on with what session 4 had begun.
+    expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0], 1: [FIRST, 0, 0], 2: [FIRST, 0], 3: [FIRST, 0, FIRST, 0] });
+  });
+
+  for (const way of ['another thread', 'a checkpoint'] as const)
+    it(`an episode is not joined over steps that were dropped, behind ${way}`, () => {
+      const buffer = stepsBuffer();
+      const before = learner(buffer, { version: 5 });
+      before.take(1, { flags: HELLO, rows: 2 });
+      before.take(1, { first: 2, rows: 3, version: 1 });
+      expect(before.ingest.counts).to.include({ rows: 2, stale: 3 });
+      before.end();
+      const saved = before.marks.saved();
+      const marks = way === 'a checkpoint' ? Marks.create(saved) : before.marks;
+      const next = learner(buffer, { marks });
+      next.take(1, { first: 5, rows: 2 });
+      // And once only.
+      next.end();
+      learner(buffer, { marks }).take(1, { first: 7, rows: 1 });
+      expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0, FIRST, 0, 0] });
+    });
+
+  it('a checkpoint of an older version says nothing of holes, and is good all the same', () => {
+    const buffer = stepsBuffer();
+    const saved = [{ session: 1, mark: 2, state: 0, firstLane: 3, lanes: 1 }];
+    const { take, laneOf } = learner(buffer, { saved });
+    take(1, { first: 2, rows: 1 });
+    expect(laneOf(1)).to.equal(3);
+    expect(kindsIn(buffer)[3]).to.have.length(1);
+  });
+});
+
+/** Of each lane the kinds of its steps, in order. */
+function kindsIn(buffer: TrajectoryBuffer<typeof stepFields>): Record<number, number[]> {
+  const found: Record<number, number[]> = {};
+  const outgoing = stepsOutgoing(buffer as unknown as TrajectoryBuffer);
+  const bytes = new Uint8Array(100 * outgoing.rowBytes);
+  const { rows } = outgoing.take(bytes, 100);
+  const view = new DataView(bytes.buffer);
+  for (let at = 0; at < rows * outgoing.rowBytes; at += outgoing.rowBytes) {
+    const lane = view.getUint16(at, true);
+    found[lane] = [...(found[lane] ?? []), view.getUint16(at + 2, true)];
+  }
+  return found;
+}
