@@ -3,14 +3,16 @@
  * modules are those of CollectorPool, unchanged.
  */
 import { randomInt } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkOurs, OURS } from '../checks.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
+import { unavailableError } from '../errors.ts';
 import { crc32 } from '../formats/crc32.ts';
 import { orAborted } from '../wait/wait.ts';
 import { type CollectorHostOptions, type CollectorHostStatistics, checkedHost } from './host-options.ts';
 import { STAT_LIFE_MS, STAT_MS, writeStat } from './host-stat.ts';
-import { type RunInfo, readInfo } from './info.ts';
+import { differenceOf, type RunInfo, readInfo } from './info.ts';
 import { type Keys, keysOf } from './keys.ts';
 import { bufferLike, layoutSum } from './layout.ts';
 import { coded } from './link.ts';
@@ -110,7 +112,8 @@ export class CollectorHost implements AsyncDisposable {
       uplink = new Uplink({
         ...{ link, keys, session, shard: session % info.shards, layout: layoutSum(info.layout), now: Date.now },
         ...{ outbox: outboxOf(buffer), flushBytes: given.flushBytes, flushMs: given.flushMs },
-        version: () => weights?.versionOf(pool.statistics().version) ?? 0,
+        version: (epoch) => weights?.versionOf(pool.statistics().version, epoch) ?? 0,
+        meets: (epoch) => meets(link, keys, info, epoch),
       });
       host = new CollectorHost(OURS, { ...{ link, keys, uplink, pool, weights, session }, name: given.name, close });
       if (connected) uplink.connected();
@@ -238,13 +241,16 @@ async function infoOf(
     if (info !== null) return info;
     if (!told) onWait(`the learner of the run '${run}' has not come yet`);
     told = true;
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, LOOK_MS);
-      signal?.addEventListener('abort', () => {
-        clearTimeout(timer);
-        reject(signal.reason);
-      });
-    });
-    signal?.throwIfAborted();
+    await orAborted(wait(LOOK_MS), signal);
   }
+}
+
+/** Whether another learner of the run has told what it is; rejects where it is none for a host that was opened for the first one. */
+async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
+  if (epoch === mine.epoch) return true;
+  const told = await readInfo(link, keys.info);
+  if (told?.epoch !== epoch) return false;
+  const odd = differenceOf(mine, told);
+  if (odd !== null) throw unavailableError(`another learner has the run: ${odd}: start this host anew`);
+  return true;
 }

@@ -6,6 +6,8 @@
  *   U6  Another epoch is believed only when the lease says it, and only a larger one: a server that comes back with what it once had
  *       shows an earlier learner's lease and acknowledgements. A smaller one is believed when it has outlived such a lease, with a heart
  *       that beats: then the clock of the learner's machine was set back.
+ *   U7  Nothing is sent to another learner before it has told of its run: of another layout, of other weights, options or streams it is
+ *       none for this host.
  */
 import { unavailableError } from '../errors.ts';
 import {
@@ -29,6 +31,8 @@ export interface HeardOptions {
   readonly shard: number;
   readonly kept: KeptMessages;
   readonly failed: (error: unknown) => void;
+  /** whether this host is for the learner of that epoch, as far as it is known; rejects where it is not */
+  readonly meets: (epoch: number) => Promise<boolean>;
   /** something is known that was not before */
   readonly ring: () => void;
 }
@@ -105,19 +109,21 @@ export class Heard {
 
   /** U6 */
   async #otherEpoch(epoch: number, beat = 0): Promise<void> {
-    const { link, keys, failed } = this.#given;
+    const { link, keys, failed, meets } = this.#given;
     try {
       const holder = await link.load(keys.learner);
-      if (holder === null || new TextDecoder().decode(holder) !== `${epoch}` || this.epoch === epoch) return;
+      if (holder === null || new TextDecoder().decode(holder) !== `${epoch}`) return;
+      if (epoch < this.epoch && !this.#hasOutlived(epoch, beat)) return;
+      // U7
+      if (!(await meets(epoch)) || this.epoch === epoch) return;
     } catch (error) {
       failed(error);
       return;
     }
-    if (epoch < this.epoch && !this.#hasOutlived(epoch, beat)) return;
     this.epoch = epoch;
     // Its questions are counted from the first; what it has of ours it has yet to say.
     this.#asked = 0;
-    this.#sendAllAgain();
+    this.#sendAllAgain(true);
   }
 
   #hasOutlived(epoch: number, beat: number): boolean {
@@ -164,9 +170,9 @@ export class Heard {
     if (said.count >= this.#count + 2) this.#sendAllAgain();
   }
 
-  #sendAllAgain(): void {
+  #sendAllAgain(foreign = false): void {
     this.#count = null;
-    this.#given.kept.again();
+    this.#given.kept.again(foreign);
     this.#given.ring();
   }
 }

@@ -27,6 +27,20 @@ export const infoFields = (info: RunInfo): Fields => ({
   shards: `${info.shards}`,
 });
 
+/** Why a host that was opened for one cannot be for the other; null where it can. */
+export function differenceOf(mine: RunInfo, told: RunInfo): string | null {
+  const of = (what: string, here: string | number, there: string | number) =>
+    here === there ? null : `it has ${what} ${there}, and this host was opened for ${here}`;
+  const options = (info: RunInfo) => JSON.stringify(info.options ?? null);
+  const cut = (text: string) => (text.length > 200 ? `${text.slice(0, 199)}…` : text);
+  return (
+    (mine.layout === told.layout ? null : of('rows of', layoutInWords(mine.layout), layoutInWords(told.layout))) ??
+    of('weights of length', mine.weights, told.weights) ??
+    of('shards:', mine.shards, told.shards) ??
+    (options(mine) === options(told) ? null : of('options', cut(options(mine)), cut(options(told))))
+  );
+}
+
 const NAMES = ['protocol', 'epoch', 'layout', 'sum', 'weights', 'options', 'seed', 'shards'] as const;
 const MOST_LETTERS = 2 ** 20;
 

@@ -17,10 +17,16 @@ interface Kept {
   state: 'unsent' | 'sent' | 'replied';
   /** to be sent again, as soon as the call under way has ended */
   again: boolean;
+  /** its version was another learner's */
+  foreign: boolean;
+  /** acknowledged, while a call was under way */
+  gone: boolean;
 }
 
 /** Buffers that wait to be used again. */
 const MOST_FREE = 32;
+/** Messages that are kept at most: each has its price, however few rows it brings. Behind so many, rows wait for each other. */
+const MOST_KEPT = 1024;
 
 export interface KeptOptions {
   readonly rowBytes: number;
@@ -45,6 +51,8 @@ export class KeptMessages {
   readonly #given: KeptOptions;
   readonly #all: Kept[] = [];
   readonly #free: Uint8Array[] = [];
+  /** how many of them are in each state */
+  readonly #in = { unsent: 0, sent: 0, replied: 0, again: 0 };
 
   constructor(given: KeptOptions) {
     this.#given = given;
@@ -53,35 +61,45 @@ export class KeptMessages {
   get count(): number {
     return this.#all.length;
   }
+  /** no other one may be made now */
+  get isFull(): boolean {
+    return this.#all.length >= MOST_KEPT;
+  }
   /** of one that is full */
   get messageBytes(): number {
     return HEADER_BYTES + this.#given.rowsPerMessage * this.#given.rowBytes;
   }
   get allReplied(): boolean {
-    return this.#all.every(({ state }) => state === 'replied');
+    return this.#in.replied === this.#all.length;
   }
   /** nothing has to be sent again first */
   get inOrder(): boolean {
-    return this.#all.every(({ state, again }) => state !== 'unsent' && !again);
+    return this.#in.unsent === 0 && this.#in.again === 0;
   }
 
-  /** A new message of the rows that `take` puts in place. How many; 0: there were none. */
+  /** A new message of the rows that `take` puts in place, about `waiting`. How many; 0: there were none. */
   send(
     take: (out: Uint8Array, most: number) => number,
+    waiting: number,
     header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
   ): number {
     const { rowsPerMessage, rowBytes } = this.#given;
-    const room = this.#free.pop() ?? new Uint8Array(this.messageBytes);
-    const rows = take(room.subarray(HEADER_BYTES), rowsPerMessage);
+    // A step that ends its episode needs room for what was seen behind it.
+    const most = Math.min(rowsPerMessage, Math.max(2, waiting));
+    const room = this.#roomFor(most);
+    const rows = take(room.subarray(HEADER_BYTES), most);
     if (rows === 0) {
-      this.#free.push(room);
+      this.#freed(room);
       return 0;
     }
     const bytes = room.subarray(0, HEADER_BYTES + rows * rowBytes);
     sealMessage(bytes, { ...header, first: this.next, rows, base: this.acknowledged });
-    const kept: Kept = { first: this.next, rows, bytes, room, state: 'unsent', again: false };
+    const kept: Kept = {
+      ...{ first: this.next, rows, bytes, room, state: 'unsent', again: false, foreign: false, gone: false },
+    };
     this.next += rows;
     this.#all.push(kept);
+    this.#in.unsent++;
     this.bytes += bytes.length;
     this.#append(kept);
     return rows;
@@ -89,21 +107,24 @@ export class KeptMessages {
 
   /** U3: sends what has to be sent again. */
   resend(): void {
+    if (this.#in.unsent === 0) return;
     for (const message of this.#all) {
       if (message.again) return;
       if (message.state !== 'unsent') continue;
-      resealMessage(message.bytes, Math.min(this.acknowledged, message.first), this.#given.now());
+      const base = Math.min(this.acknowledged, message.first);
+      resealMessage(message.bytes, { base, sent: this.#given.now(), foreign: message.foreign });
       this.repeated++;
       this.#append(message);
     }
   }
 
-  /** Every message is to be sent again. */
-  again(): void {
+  /** Every message is to be sent again. `foreign`: to another learner. */
+  again(foreign = false): void {
     for (const message of this.#all) {
+      message.foreign ||= foreign;
       // What a call under way reads stays as it is until that has ended.
-      if (message.state === 'sent') message.again = true;
-      else message.state = 'unsent';
+      if (message.state === 'sent') this.#to(message, 'sent', true);
+      else this.#to(message, 'unsent');
     }
   }
 
@@ -114,24 +135,42 @@ export class KeptMessages {
       const oldest = this.#all[0];
       if (oldest === undefined || oldest.first + oldest.rows > this.acknowledged) return;
       this.#all.shift();
+      this.#counted(oldest, -1);
       this.bytes -= oldest.bytes.length;
-      if (oldest.state !== 'sent') this.#freed(oldest);
+      oldest.gone = true;
+      if (oldest.state !== 'sent') this.#freed(oldest.room);
     }
   }
 
   #append(message: Kept): void {
-    message.state = 'sent';
+    this.#to(message, 'sent');
     this.sent++;
     const settled = (error: LinkError | null) => {
-      message.state = error !== null || message.again ? 'unsent' : 'replied';
-      message.again = false;
-      if (!this.#all.includes(message)) this.#freed(message);
+      if (message.gone) this.#freed(message.room);
+      else this.#to(message, error !== null || message.again ? 'unsent' : 'replied');
       this.#given.settled(error);
     };
     this.#given.append(message.bytes).then(() => settled(null), settled);
   }
 
-  #freed({ room }: Kept): void {
-    if (this.#free.length < MOST_FREE) this.#free.push(room);
+  #to(message: Kept, state: Kept['state'], again = false): void {
+    this.#counted(message, -1);
+    message.state = state;
+    message.again = again;
+    this.#counted(message, 1);
+  }
+  #counted({ state, again }: Kept, by: 1 | -1): void {
+    this.#in[state] += by;
+    if (again) this.#in.again += by;
+  }
+
+  /** One of a full message's, which is used again, where at least half of it will be filled. */
+  #roomFor(rows: number): Uint8Array {
+    const { rowsPerMessage, rowBytes } = this.#given;
+    if (2 * rows < rowsPerMessage) return new Uint8Array(HEADER_BYTES + rows * rowBytes);
+    return this.#free.pop() ?? new Uint8Array(this.messageBytes);
+  }
+  #freed(room: Uint8Array): void {
+    if (room.length === this.messageBytes && this.#free.length < MOST_FREE) this.#free.push(room);
   }
 }

@@ -79,10 +79,17 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
   view.setUint32(SUM, sumOf(bytes), true);
 }
 
-/** Of a message that is sent again: what the host keeps by now, and when. */
-export function resealMessage(bytes: Uint8Array, base: number, sent: number): void {
+/**
+ * Of a message that is sent again: what the host keeps by now, and when. `foreign`: its version was another learner's, older than any
+ * of this one.
+ */
+export function resealMessage(
+  bytes: Uint8Array,
+  { base, sent, foreign }: { base: number; sent: number; foreign: boolean },
+): void {
   const view = viewOf(bytes);
   setWhole(view, 24, base);
+  if (foreign) view.setUint32(44, 0, true);
   view.setFloat64(48, sent, true);
   view.setUint32(SUM, sumOf(bytes), true);
 }

@@ -143,7 +143,7 @@ export class RemoteCollectors implements AsyncDisposable {
     const shards = checkCount('shards', given.shards ?? 1, 1, 64);
     if (shards > 1 && buffer instanceof TrajectoryBuffer)
       throw rangeError(`shards must be 1 where lanes are given to hosts, got ${shards}`);
-    const saved = checkResumed(given.resume);
+    const saved = checkResumed(given.resume, shards);
     this.#marks = Array.from({ length: shards }, (_, shard) =>
       Marks.create(saved.filter(({ session }) => session % shards === shard)),
     );

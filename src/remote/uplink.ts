@@ -29,8 +29,10 @@ export interface UplinkOptions {
   /** a message is sent when it has so many bytes, or its first row has waited so long */
   readonly flushBytes: number;
   readonly flushMs: number;
-  /** oldest version that collectors act by now */
-  readonly version: () => number;
+  /** oldest version of the learner of that epoch that collectors act by now; 0: of none */
+  readonly version: (epoch: number) => number;
+  /** as heard.ts has it; left out: every learner of the run is one for this host */
+  readonly meets?: (epoch: number) => Promise<boolean>;
   readonly now: () => number;
 }
 
@@ -62,6 +64,8 @@ export class Uplink {
   #floor = 0;
   /** and that rows from a later one on may have been */
   readonly #floors: { readonly from: number; readonly version: number }[] = [];
+  /** the epoch of the learner that these versions are of */
+  #versionsOf = 0;
   #fullUntil = 0;
   #fullWait = FULL_MS;
   #fullSince: number | null = null;
@@ -90,8 +94,8 @@ export class Uplink {
     if (bell === null) throw stateError('BUSY', 'the outbox has no bell left');
     this.bell = bell;
     const failed = (error: unknown) => this.#failed(error);
-    const { session } = given;
-    this.#heard = new Heard({ link, keys, session, shard, kept: this.kept, failed, ring: () => bell.ring() });
+    const { session, meets = async () => true } = given;
+    this.#heard = new Heard({ link, keys, session, shard, kept: this.kept, failed, meets, ring: () => bell.ring() });
   }
 
   /** What keeps it from sending; 'rows': nothing does, there are none. */
@@ -175,12 +179,17 @@ export class Uplink {
   }
 
   #sayHello(): void {
-    if (this.#helloed || !this.#connected) return;
+    if (this.#helloed || !this.#connected || performance.now() < this.#fullUntil) return;
     this.#helloed = true;
-    this.#say(HELLO).catch((error) => {
-      this.#helloed = false;
-      this.#failed(error);
-    });
+    this.#say(HELLO).then(
+      () => {
+        this.#fullWait = FULL_MS;
+      },
+      (error) => {
+        this.#helloed = false;
+        this.#failed(error);
+      },
+    );
   }
 
   #say(flags: number): Promise<void> {
@@ -213,12 +222,13 @@ export class Uplink {
         return;
       }
       this.#since ??= now;
-      if (this.kept.count > 0 && this.kept.bytes + this.kept.messageBytes > this.#heard.window) {
+      const { count, bytes, messageBytes, isFull } = this.kept;
+      if (isFull || (count > 0 && bytes + messageBytes > this.#heard.window)) {
         this.#waits = this.#heard.isSilent ? 'learner' : 'window';
         return;
       }
       if (waiting < this.#rowsPerMessage && now - this.#since < flushMs && !this.#closing) return;
-      if (this.kept.send(outbox.take, this.#header(0)) === 0) return;
+      if (this.kept.send(outbox.take, waiting, this.#header(0)) === 0) return;
       this.#since = null;
     }
   }
@@ -226,7 +236,13 @@ export class Uplink {
   /** How many rows wait: whatever is collected behind them is acted by this version, or another one that comes later. */
   #lookAt(): number {
     const { outbox, version } = this.#given;
-    const now = version();
+    if (this.#versionsOf !== this.epoch) {
+      // What waits was acted by another learner's weights.
+      this.#versionsOf = this.epoch;
+      this.#floor = 0;
+      this.#floors.length = 0;
+    }
+    const now = version(this.epoch);
     const waiting = outbox.waiting();
     const { next } = this.kept;
     // Steps are not taken in the order that they were added in.

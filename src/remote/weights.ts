@@ -101,8 +101,8 @@ export class WeightsIn {
   readonly #mailbox: WeightMailbox;
   readonly #bytes: Uint8Array;
   readonly #weights: Float32Array;
-  /** the learner's version of each of the mailbox's, which counts by itself; the last few */
-  readonly #versions: number[] = [0];
+  /** what each of the mailbox's last versions is, which counts by itself */
+  readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] = [];
   #newest: Newest | null = null;
 
   constructor(given: { link: Link; keys: Keys; mailbox: WeightMailbox }) {
@@ -113,9 +113,10 @@ export class WeightsIn {
     this.#bytes = new Uint8Array(this.#weights.buffer);
   }
 
-  /** The learner's version that the mailbox's `version` is. */
-  versionOf(version: number): number {
-    return this.#versions[version % KEPT_VERSIONS] ?? 0;
+  /** The learner's version that the mailbox's is. 0: none, one that nobody should have any more, or of another epoch than `epoch`. */
+  versionOf(own: number, epoch?: number): number {
+    const known = this.#versions[own % KEPT_VERSIONS];
+    return known?.own === own && (epoch === undefined || known.epoch === epoch) ? known.version : 0;
   }
 
   /** The newest version in the mailbox, where there is a newer one. Whether there was. Rejects as the link does. */
@@ -131,8 +132,8 @@ export class WeightsIn {
       }
       this.#newest = newest;
       // Who published them has looked whether they are finite, or wants them otherwise.
-      const version = this.#mailbox.write(this.#weights, { nonFinite: true });
-      this.#versions[version % KEPT_VERSIONS] = newest.version;
+      const own = this.#mailbox.write(this.#weights, { nonFinite: true });
+      this.#versions[own % KEPT_VERSIONS] = { own, epoch: newest.epoch, version: newest.version };
       return true;
     }
   }

@@ -43,7 +43,7 @@ function kept(): { kept: KeptMessages; appends: Appends; send: () => void } {
   });
   const send = () => {
     outbox.make(2);
-    messages.send(outbox.take, { ...emptyHeader(), session: 1, rowBytes: 8 });
+    messages.send(outbox.take, 2, { ...emptyHeader(), session: 1, rowBytes: 8 });
   };
   return { kept: messages, appends, send };
 }
@@ -98,14 +98,14 @@ describe('remote/ends', () => {
   });
 
   /** What a host hears, with a message of two rows on the way, of the learner of epoch 7. */
-  async function heard() {
+  async function heard(meets = async (_epoch: number) => true) {
     const server = new MemoryServer();
     const link = new MemoryLink(server);
     await link.connect({});
     const { kept: messages, appends, send } = kept();
     const failures: Error[] = [];
     const listening = new Heard({
-      ...{ link, keys, session: 1, shard: 0, kept: messages, ring: () => {} },
+      ...{ link, keys, session: 1, shard: 0, kept: messages, meets, ring: () => {} },
       failed: (error) => void failures.push(error as Error),
     });
     const said = { row: 0, window: 100, nak: 0, refused: '' };
@@ -137,6 +137,25 @@ describe('remote/ends', () => {
     expect(messages.count).to.equal(1);
     await hear(8, { row: 2 });
     expect(messages.count).to.equal(0);
+  });
+
+  it('another learner is believed once it has told of its run, and one that is none for this host ends it', async () => {
+    let told: Error | boolean = false;
+    const { listening, messages, hear, lease, failures } = await heard(async (epoch) => {
+      if (told instanceof Error) throw told;
+      return epoch === 7 || told;
+    });
+    lease(8);
+    await hear(8, { row: 2 });
+    expect([listening.epoch, messages.count]).to.deep.equal([7, 1]);
+    told = true;
+    await hear(8);
+    expect([listening.epoch, messages.count]).to.deep.equal([8, 1]);
+    told = new Error('it has other weights');
+    lease(9);
+    await hear(9, { row: 2 });
+    expect([listening.epoch, messages.count]).to.deep.equal([8, 1]);
+    expect(failures).to.deep.equal([told]);
   });
 
   it('a question is answered once, and what overtook it is no newer', async () => {

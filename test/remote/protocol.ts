@@ -6,7 +6,7 @@ import type { ServerFacts } from '../../src/remote/link.ts';
 import { Marks, type SavedMark } from '../../src/remote/marks.ts';
 import { Receiver } from '../../src/remote/receiver.ts';
 import { type OpenSink, sinkOf } from '../../src/remote/sinks.ts';
-import { Uplink } from '../../src/remote/uplink.ts';
+import { Uplink, type UplinkOptions } from '../../src/remote/uplink.ts';
 import { MemoryLink, type MemoryServer } from './memory-link.ts';
 import { NumberedOutbox, numberedBuffer, numberedLayout } from './numbered.ts';
 
@@ -21,7 +21,7 @@ export class MemoryHost {
   /** what run() ended with */
   ended: Promise<Error | null>;
 
-  constructor(server: MemoryServer, host: number, given: { flushBytes?: number } = {}) {
+  constructor(server: MemoryServer, host: number, given: Partial<UplinkOptions> = {}) {
     this.outbox = new NumberedOutbox(host);
     this.link = new MemoryLink(server);
     this.session = host + 1;

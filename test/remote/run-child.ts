@@ -1,4 +1,5 @@
 /** A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is asked for. */
+import { Checkpoint, type ReplayBuffer } from '../../src/index.ts';
 import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { bufferOf, type Kind, leash, numbersIn } from './runs.ts';
 
@@ -10,31 +11,40 @@ export interface ChildOptions {
   /** rows of each worker */
   readonly limit?: number;
   readonly options?: unknown;
+  /** of a learner of rows: where its checkpoints lie, the newest of which it goes on from */
+  readonly folder?: string;
 }
 
 const [role, json] = process.argv.slice(2) as [string, string];
-const { url, run, kind = 'rows', name, limit = 0, options } = JSON.parse(json) as ChildOptions;
+const { url, run, kind = 'rows', name, limit = 0, options, folder } = JSON.parse(json) as ChildOptions;
 const say = (said: object) => void process.send?.(said);
 const { entry, to } = leash();
 to(limit);
 
 try {
   const buffer = bufferOf(kind);
+  const restored = folder && (await Checkpoint.restore(folder, { buffer: buffer as ReplayBuffer }));
+  const resume = restored ? restored.collectors : undefined;
   const made =
     role === 'learner'
-      ? await RemoteCollectors.open({ url, run, buffer, options })
+      ? await RemoteCollectors.open({ url, run, buffer, options, resume })
       : await CollectorHost.open({ url, run, entry, name, flushMs: 1 });
   made.done.then(
     () => say({ ended: 'closed' }),
     (error) => say({ ended: { code: error.code, message: error.message } }),
   );
   const answers: Record<string, () => unknown> = {
+    async save() {
+      const parts = { buffer: buffer as ReplayBuffer, collectors: made as RemoteCollectors };
+      await using checkpoint = await Checkpoint.open(folder as string, parts);
+      return await checkpoint.save();
+    },
     statistics: () => made.statistics(),
     numbers: () => numbersIn(buffer),
   };
-  process.on('message', ({ ask, limit: further }: { ask?: string; limit?: number }) => {
+  process.on('message', async ({ ask, limit: further }: { ask?: string; limit?: number }) => {
     if (further !== undefined) to(further);
-    if (ask !== undefined) say({ [ask]: answers[ask]!() });
+    if (ask !== undefined) say({ [ask]: await answers[ask]!() });
   });
   say({ open: true });
 } catch (error) {

@@ -1,0 +1,105 @@
+/** A learner that is killed, and the next one of its run: what it goes on from, and whom hosts take for one of theirs. */
+import { expect } from 'chai';
+import { type ReplayBuffer, WeightMailbox } from '../../src/index.ts';
+import { differenceOf, type RunInfo } from '../../src/remote/info.ts';
+import { keysOf } from '../../src/remote/keys.ts';
+import { layoutText } from '../../src/remote/layout.ts';
+import type { RemoteStatistics } from '../../src/remote/reports.ts';
+import { withFastFolder } from '../rig/fast-folder.ts';
+import { rejection } from '../rig/refusal.ts';
+import { bufferOf, closeAll, host, learn, leash, newRun, RunChild, untilAsked } from './runs.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+
+describe('the next learner of a run', function () {
+  this.timeout(60_000);
+  let server: TestServer;
+  let url: string;
+  before(async function () {
+    needServer(this);
+    server = await startServer();
+    url = server.url;
+  });
+  afterEach(closeAll);
+  after(() => server?.stop());
+
+  it('goes on from the checkpoint of one that was killed: no row comes twice, and those that are lost are counted', () =>
+    withFastFolder(async (folder) => {
+      const run = newRun();
+      const first = await RunChild.open('learner', { url, run, folder });
+      const { entry, to } = leash();
+      to(1000);
+      const names = ['ann', 'bob'];
+      const machines = await Promise.all(
+        names.map((name) => host({ url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
+      );
+      const told = () => machines.map((machine) => machine.statistics());
+      const reached = (rows: number) =>
+        untilAsked('rows come', () => told().every(({ acknowledged }) => acknowledged >= rows));
+      await reached(300);
+      await first.ask('save');
+      await reached(1000);
+      // In the midst of more.
+      to(20_000);
+      await reached(1500);
+      first.signal('SIGKILL');
+      await untilAsked('it is gone', () => first.process.signalCode !== null);
+      // As if its lease had run out.
+      const client = await server.client();
+      await client.del(keysOf(run).learner);
+      const second = await RunChild.open('learner', { url, run, folder });
+      await reached(20_000);
+      const numbers = await second.ask<Map<string, number[]>>('numbers');
+      expect(numbers.size).to.equal(2);
+      let lost = 0;
+      for (const [who, found] of numbers) {
+        const kept = found.findIndex((number, at) => number !== at);
+        const base = found[kept]!;
+        expect(kept, `rows of ${who} in the checkpoint`).to.be.within(300, 1000);
+        expect(base, `first row of ${who} behind it`).to.be.at.least(1500);
+        const all = [...Array(kept).keys(), ...Array.from({ length: 20_000 - base }, (_, i) => base + i)];
+        expect(found, who).to.deep.equal(all);
+        lost += base - kept;
+      }
+      const counted = () => second.ask<RemoteStatistics>('statistics');
+      await untilAsked('it is told', async () => (await counted()).lost > 0);
+      expect(await counted()).to.include({ lost, refused: 0, stale: 0 });
+    }));
+
+  it('ends a host that was opened for other weights, in one sentence', async () => {
+    const run = newRun();
+    const buffer = bufferOf('rows') as ReplayBuffer;
+    const first = await learn({ url, run, buffer, mailbox: WeightMailbox.create({ length: 4 }) });
+    const { entry, to } = leash();
+    to(10);
+    const machine = await host({ url, run, entry });
+    await untilAsked('its rows are in', () => machine.statistics().acknowledged === 10);
+    await first.close();
+    await learn({ url, run, buffer, mailbox: WeightMailbox.create({ length: 5 }) });
+    to(20);
+    const error = await rejection(machine.done);
+    expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+    expect(error.message).to.equal(
+      'another learner has the run: it has weights of length 5, and this host was opened for 4: start this host anew',
+    );
+  });
+
+  it('is another one with another layout, weights, options or shards, and not with another seed', () => {
+    const [rows, steps] = [bufferOf('rows'), bufferOf('steps')].map((buffer) => layoutText(buffer)) as [string, string];
+    const mine: RunInfo = { epoch: 1, layout: rows, weights: 4, options: { a: 1 }, seed: 0, shards: 1 };
+    const to = (more: Partial<RunInfo>) => differenceOf(mine, { ...mine, ...more });
+    expect(to({ epoch: 2, seed: 5, options: { a: 1 } })).to.equal(null);
+    expect(to({ layout: steps })).to.match(/^it has rows of obs .* opened for value float64\[4\]$/);
+    expect(to({ shards: 2 })).to.equal('it has shards: 2, and this host was opened for 1');
+    expect(to({ options: { a: 2 } })).to.equal('it has options {"a":2}, and this host was opened for {"a":1}');
+    expect(to({ options: { a: 'x'.repeat(900) } })!.length).to.be.below(300);
+  });
+
+  it('goes on with as many shards as the one before', async () => {
+    const buffer = bufferOf('rows');
+    const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
+    const error = await rejection(learn({ url, run: newRun(), buffer, resume, shards: 3 }));
+    expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
+    expect(error.message).to.match(/^shards must be 2, as they were .* got 3$/);
+    await learn({ url, run: newRun(), buffer, resume, shards: 2 });
+  });
+});
