@@ -44,6 +44,13 @@ export function differenceOf(mine: RunInfo, told: RunInfo): string | null {
 const NAMES = ['protocol', 'epoch', 'layout', 'sum', 'weights', 'options', 'seed', 'shards'] as const;
 const MOST_LETTERS = 2 ** 20;
 
+/** Of the learner that told of the run last; 0: none did, or none can tell. A learner is not kept from a run by what one left. */
+export async function epochOf(link: Link, key: string): Promise<number> {
+  const [text] = await link.load(key, ['epoch']);
+  const epoch = Number(text ?? 0);
+  return Number.isSafeInteger(epoch) && epoch >= 0 && epoch < Number.MAX_SAFE_INTEGER ? epoch : 0;
+}
+
 /** Null: no learner has told of this run yet. Throws ERR_HOTSLOT_UNAVAILABLE for what another version told. */
 export async function readInfo(link: Link, key: string): Promise<RunInfo | null> {
   const values = await link.load(key, NAMES);

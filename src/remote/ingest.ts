@@ -10,8 +10,9 @@
  *
  * Nothing here waits: a message that the limiter does not let in is offered again.
  */
-import { type Marks, SessionState } from './marks.ts';
+import type { Marks } from './marks.ts';
 import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from './message.ts';
+import { Session } from './session.ts';
 
 /** What a message's rows go into. */
 export interface Sink {
@@ -32,42 +33,6 @@ export interface Sink {
   skip(session: Session, mark: number): void;
   /** The session adds no more. */
   end(session: Session): void;
-}
-
-export class Session {
-  readonly id: number;
-  readonly line: number;
-  firstLane: number;
-  readonly lanes: number;
-  readonly mark: ReturnType<Marks['of']>;
-  nak: number;
-  ended: boolean;
-  /** an earlier learner had it, and it has not been heard of since */
-  restored: boolean;
-  /** rows were dropped behind its last one */
-  cut: boolean;
-  /** asked for rows that have not come yet */
-  asked = false;
-  /** bytes that it may have on the way; 0 before it was told */
-  window = 0;
-  rows = 0;
-  /** oldest version that its last rows were acted by */
-  version = 0;
-  /** by the clock of who looks: when something came */
-  heardMs = 0;
-
-  constructor(marks: Marks, line: number) {
-    const { session, nak, state, firstLane, lanes, cut } = marks.read(line);
-    this.id = session;
-    this.line = line;
-    this.firstLane = firstLane;
-    this.lanes = lanes;
-    this.mark = marks.of(line);
-    this.nak = nak;
-    this.ended = state === SessionState.ended;
-    this.restored = state === SessionState.restored;
-    this.cut = cut;
-  }
 }
 
 export interface IngestCounts {
@@ -112,8 +77,9 @@ export class Ingest {
   readonly sessions = new Map<number, Session>();
   /** sessions whose acknowledgement says something new since it was taken from here */
   readonly changed = new Set<Session>();
-  /** and sessions that are refused, with the reason */
+  /** and sessions that are refused, with the reason: those that are to be told, and all of them as far as they were told ever */
   readonly refusals = new Map<number, string>();
+  readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
   /** ms from sending to commit, and versions behind, of the last messages; the newest overwrites the oldest */
   readonly lags = new Float64Array(LAGS);
   readonly behind = new Float64Array(LAGS);
@@ -121,8 +87,6 @@ export class Ingest {
   measured = 0;
   readonly #given: IngestOptions;
   readonly #header: MessageHeader = emptyHeader();
-  /** that were refused ever, as far as it was told */
-  readonly #refused = new Set<number>();
   /** the message that the limiter did not let in, whose header is read */
   #held: Uint8Array | null = null;
 
@@ -163,6 +127,12 @@ export class Ingest {
     return true;
   }
 
+  /** Everything is to be said again. */
+  sayAgain(): void {
+    for (const session of this.sessions.values()) if (!session.ended) this.changed.add(session);
+    for (const [id, { why }] of this.refused) this.refusals.set(id, why);
+  }
+
   /** Asks every session that lives for all that is not acknowledged. */
   askAll(): void {
     for (const session of this.sessions.values()) {
@@ -180,7 +150,7 @@ export class Ingest {
     // What an ended one sent is read again by a thread that takes over; it was all acknowledged.
     if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
-    if (this.#refused.has(id)) return null;
+    if (this.refused.has(id)) return null;
     const place = sink.admit(lanes);
     if ('refused' in place) return this.#refuse(id, place.refused);
     const line = marks.admit(id, base, place.firstLane, lanes);
@@ -212,8 +182,8 @@ export class Ingest {
   }
 
   #refuse(id: number, why: string): null {
-    if (!this.#refused.has(id) && this.#refused.size < MOST_REFUSALS) {
-      this.#refused.add(id);
+    if (!this.refused.has(id) && this.refused.size < MOST_REFUSALS) {
+      this.refused.set(id, { why, atMs: this.#given.now() });
       this.refusals.set(id, why);
     }
     return null;

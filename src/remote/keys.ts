@@ -9,7 +9,7 @@ export const PROTOCOL = 1;
 export const LEASE_MS = 10_000;
 
 export interface Keys {
-  /** fields: protocol, epoch, kind, layout, crc, weights, options, seed, shards: what hosts need to know of a run */
+  /** what hosts need to know of a run, as info.ts says it */
   readonly info: string;
   /** the epoch of the learner that has the run; it goes when the learner does */
   readonly learner: string;

@@ -4,7 +4,7 @@
  */
 import { stateError } from '../errors.ts';
 import type { Bell } from '../wait/bell.ts';
-import { infoFields, type RunInfo, readInfo } from './info.ts';
+import { epochOf, infoFields, type RunInfo } from './info.ts';
 import { type Keys, LEASE_MS } from './keys.ts';
 import { type Link, LinkError } from './link.ts';
 import type { WeightsOut } from './weights.ts';
@@ -21,8 +21,7 @@ const AGAIN_MS = 100;
  * has it.
  */
 export async function takeRun(link: Link, keys: Keys, run: string): Promise<number> {
-  const before = await readInfo(link, keys.info);
-  const epoch = Math.max((before?.epoch ?? 0) + 1, Date.now());
+  const epoch = Math.max((await epochOf(link, keys.info)) + 1, Date.now());
   const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
   if (holder !== `${epoch}`)
     throw stateError(
@@ -49,6 +48,9 @@ export class Leader {
   #connected = true;
   #renewAt = 0;
   #announced = false;
+  /** weights are on their way; why they did not get there */
+  #storing = false;
+  #failed: unknown = null;
   #tell!: () => void;
   /** resolves when hosts can join */
   readonly announced = new Promise<void>((resolve) => {
@@ -88,7 +90,7 @@ export class Leader {
         continue;
       }
       const due = this.#connected
-        ? Math.min(weights?.dueMs ?? LONGEST_MS, this.#renewAt - performance.now())
+        ? Math.min(this.#storing ? LONGEST_MS : (weights?.dueMs ?? LONGEST_MS), this.#renewAt - performance.now())
         : LONGEST_MS;
       await bell.parkAsync(seen, Math.max(1, Math.min(due, LONGEST_MS)));
     }
@@ -96,7 +98,9 @@ export class Leader {
 
   /** Lets go of the run, so that another learner need not wait. */
   async leave(): Promise<void> {
-    await this.#given.link.store(this.#given.keys.learner, new Uint8Array(), 1);
+    const { link, keys, info } = this.#given;
+    // It may be another learner's by now.
+    await link.lease(keys.learner, `${info.epoch}`, 1);
   }
 
   async tell(status: Uint8Array): Promise<void> {
@@ -119,6 +123,25 @@ export class Leader {
       this.#announced = true;
       this.#tell();
     }
-    if (weights && weights.dueMs <= 0) await weights.store();
+    if (this.#failed !== null) {
+      const error = this.#failed;
+      this.#failed = null;
+      throw error;
+    }
+    if (weights && weights.dueMs <= 0 && !this.#storing) this.#store(weights);
+  }
+
+  /** Beside what else there is to do: over a slow line weights take longer than a lease. */
+  #store(weights: WeightsOut): void {
+    this.#storing = true;
+    weights
+      .store()
+      .catch((error) => {
+        this.#failed = error;
+      })
+      .finally(() => {
+        this.#storing = false;
+        this.#given.bell.ring();
+      });
   }
 }

@@ -15,10 +15,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../clock.ts';
 import type { Spans } from '../trace/spans.ts';
 import { HEARTBEAT_MS, heartbeatField, writeAcknowledgement, writeHeartbeat } from './acknowledgement.ts';
-import type { Ingest, Session } from './ingest.ts';
+import type { Ingest } from './ingest.ts';
 import { type Keys, sessionName } from './keys.ts';
 import { BEFORE_FIRST, type Entry, type Link, LinkError, type ServerFacts } from './link.ts';
 import { Looked } from './looked.ts';
+import type { Session } from './session.ts';
 import type { OpenSink } from './sinks.ts';
 import { Windows } from './windows.ts';
 
@@ -40,6 +41,9 @@ const MOST_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
+
+/** Trying again does not mend it. */
+const isFinal = (error: unknown): boolean => !(error instanceof LinkError) || error.how === 'denied';
 
 export class Receiver {
   /** where it says what it did, for traces */
@@ -85,8 +89,7 @@ export class Receiver {
     this.#trimmed = null;
     this.#asks ||= this.#server !== null && this.#server !== server.run;
     this.#server = server.run;
-    const { changed, sessions } = this.#given.ingest;
-    for (const session of sessions.values()) changed.add(session);
+    this.#given.ingest.sayAgain();
     this.#look();
     this.#say();
     this.#wake();
@@ -137,10 +140,10 @@ export class Receiver {
     try {
       entries = await link.read(keys.stream(shard), from, MOST_MESSAGES, WAIT_MS);
     } catch (error) {
-      if (!(error instanceof LinkError) || error.how === 'denied') throw error;
+      if (isFinal(error)) throw error;
       // The link says when it is there again; until then this would come back at once.
-      if (connection === this.#connection) this.#connected &&= error.how === 'full';
-      if (error.how === 'full') await wait(PARK_MS);
+      if (connection === this.#connection) this.#connected &&= (error as LinkError).how === 'full';
+      if ((error as LinkError).how === 'full') await wait(PARK_MS);
       return;
     }
     if (connection !== this.#connection) return;
@@ -163,13 +166,9 @@ export class Receiver {
   /** R5: what lies in the stream now is looked at. */
   #look(): void {
     const { link, keys, shard } = this.#given;
-    this.#looked
-      .begin(link.length(keys.stream(shard)))
-      .then(() => this.#ask())
-      .catch((error) => {
-        // Behind the next connection it is looked at again.
-        if (!(error instanceof LinkError) || error.how === 'denied') this.#fail(error);
-      });
+    const look = this.#looked.begin(link.length(keys.stream(shard)));
+    // One that fails is begun again with the next beat, or connection.
+    look.then(() => this.#ask()).catch((error) => isFinal(error) && this.#fail(error));
   }
 
   /** R3 */
@@ -259,11 +258,11 @@ export class Receiver {
       } catch (error) {
         for (const session of sessions) changed.add(session);
         for (const [id, why] of refused) refusals.set(id, why);
-        if (!(error instanceof LinkError) || error.how === 'denied') return this.#fail(error);
+        if (isFinal(error)) return this.#fail(error);
         if (connection !== this.#connection) continue;
         // Without room, or without a connection: later.
         await wait(PARK_MS);
-        if (error.how !== 'full') return;
+        if ((error as LinkError).how !== 'full') return;
       }
     }
   }

@@ -2,6 +2,7 @@
  * One connection to Redis or Valkey, from its first byte to its last. It never connects again: each has a client of its own, and
  * what was under way goes with it, so that nothing is ever sent twice behind anyone's back.
  */
+import { isIP } from 'node:net';
 import type { createClient } from '@redis/client';
 import { unavailableError } from '../errors.ts';
 import type { Address } from './address.ts';
@@ -37,10 +38,16 @@ export interface ConnectionOptions {
   readonly silenceMs: number;
 }
 
-/** Replies in the server's words: they had no effect, and may have one soon. */
-const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b/;
+/**
+ * Replies in the server's words: they had no effect, and may have one soon. Where somebody gave a message the last id that there is, a
+ * stream takes no other until the learner has come to that one.
+ */
+const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b|has exhausted the last possible ID/;
 /** Another connection may meet a server that takes it: one that has loaded its data, or the primary after a failover. */
 const ELSEWHERE = /^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED)\b/;
+
+/** What is asked for when TLS begins (SNI). An address has none; the certificate is held against it all the same. */
+export const serverName = (host: string) => (isIP(host) === 0 ? { servername: host } : {});
 
 /** Names of clients have no spaces. */
 export const clientName = (name: string): string => name.replace(/[^!-~]/g, '-');
@@ -87,8 +94,14 @@ export class RedisConnection {
     const { tls, ca, host, port, path, database, username } = address;
     const password = address.password();
     const common = { connectTimeout: silenceMs, reconnectStrategy: false, signal: this.#socket.signal } as const;
-    // An address has no server name in a certificate's sense; TLS checks it against the certificate all the same.
-    const secured = { tls: true, host, port, minVersion: 'TLSv1.2', rejectUnauthorized: true } as const;
+    const secured = {
+      tls: true,
+      host,
+      port,
+      ...serverName(host),
+      minVersion: 'TLSv1.2',
+      rejectUnauthorized: true,
+    } as const;
     const plain = path === '' ? { tls: false as const, host, port } : { tls: false as const, path };
     // Of one class for all: createClient() makes one with hundreds of methods for each client whose options differ, such as its name,
     // which takes tens of ms, and with it a thousand hosts minutes.

@@ -7,10 +7,11 @@ import { checkCount, checkOurs, OURS } from '../checks.ts';
 import { stateError, unavailableError } from '../errors.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
 import { type Entry, type Fields, type Link, LinkError, type LinkEvents, type ServerFacts } from './link.ts';
+import { HEADER_BYTES, MOST_BYTES } from './message.ts';
 import { type Argument, type ConnectionOptions, loadLibrary, RedisConnection, SILENCE_MS } from './redis-connection.ts';
 import { leaseKey } from './redis-lease.ts';
 import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
-import { ReplyReader } from './reply-reader.ts';
+import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 
 /** Pauses between attempts to connect: doubled from the first to the last, half as much more or less. */
 const FIRST_PAUSE_MS = 50;
@@ -23,13 +24,16 @@ export interface RedisLinkOptions extends AddressOptions {
   readonly name: string;
   /** as long as a server may say nothing; tests are in more of a hurry */
   readonly silenceMs?: number;
+  /** of a row, where messages are read: one that is longer than a row, and than any of more rows, is read as an empty one */
+  readonly rowBytes?: number;
 }
 
 /** Not connected yet. */
 export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLink> {
   const address = checkAddress(options);
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS);
-  return new RedisLink(OURS, { library: await loadLibrary(), address, name: options.name, silenceMs });
+  const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, options.rowBytes ?? 0);
+  return new RedisLink(OURS, { library: await loadLibrary(), address, name: options.name, silenceMs, messageBytes });
 }
 
 /** What the link has while it is connected. */
@@ -43,7 +47,7 @@ interface Lines {
 }
 
 export class RedisLink implements Link {
-  readonly #options: ConnectionOptions;
+  readonly #options: ConnectionOptions & ReaderOptions;
   readonly #closing = new AbortController();
   #lines: Lines | null = null;
   /** connections that are there, or about to be */
@@ -53,7 +57,7 @@ export class RedisLink implements Link {
   /** beyond what a read waits; grows while replies take longer, so that a slow line gets them at last */
   #patienceMs: number;
 
-  constructor(key: typeof OURS, options: ConnectionOptions) {
+  constructor(key: typeof OURS, options: ConnectionOptions & ReaderOptions) {
     checkOurs(key, 'RedisLink', 'openRedisLink()');
     this.#options = options;
     this.#patienceMs = options.silenceMs;
@@ -201,8 +205,9 @@ export class RedisLink implements Link {
 
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
-    const next = sequence === LAST_SEQUENCE ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    await this.#call(['XTRIM', stream, 'MINID', next]);
+    const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
+    // Behind the last number that there is nothing can be: a stream that somebody gave it takes no message any more until it is another one.
+    await this.#call(ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next]);
   }
 
   async notify(channel: string, text: string): Promise<void> {
@@ -245,6 +250,7 @@ export class RedisLink implements Link {
 
 /** Strings as bytes: a key of the protocol's types, which are its first bytes. */
 const BYTES = { ['$'.charCodeAt(0)]: Buffer };
-const LAST_SEQUENCE = 2n ** 64n - 1n;
+/** of both numbers of an id */
+const LAST = 2n ** 64n - 1n;
 
 const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length);

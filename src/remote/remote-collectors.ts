@@ -10,6 +10,7 @@ import type { HeldPool } from '../collectors/pool-hold.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import { fromPlain } from '../plain-error.ts';
 import { Spans } from '../trace/spans.ts';
+import { rowBytesOf } from '../trajectories/packed-rows.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { checkSignal, orAborted } from '../wait/wait.ts';
 import { checkAddress } from './address.ts';
@@ -158,6 +159,7 @@ export class RemoteCollectors implements AsyncDisposable {
         shards,
       },
       buffer: buffer.share() as RemoteThreadTask['buffer'],
+      rowBytes: buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf(buffer.layout),
       mailbox: mailbox?.share() ?? null,
       transitBytes: checkCount('transitBytes', given.transitBytes ?? 2 ** 28, 2 ** 16),
       weightsEveryMs: checkCount('weightsEveryMs', given.weightsEveryMs ?? 200, 1),
@@ -210,6 +212,7 @@ export class RemoteCollectors implements AsyncDisposable {
         clearTimeout(late);
       }),
     );
+    this.#reports.close();
     if (this.#failure) this.#fail(this.#failure);
     else this.#end();
   }
@@ -240,7 +243,6 @@ export class RemoteCollectors implements AsyncDisposable {
       });
       thread.once('exit', (code) => {
         if (this.#threads[shard] === thread) this.#threads[shard] = null;
-        this.#reports.ended(shard);
         const why = failed ?? unavailableError(`the thread ended with ${code}`, 'ERR_HOTSLOT_THREAD_LOST');
         reject(why);
         this.#heard?.();
@@ -254,6 +256,7 @@ export class RemoteCollectors implements AsyncDisposable {
     const now = performance.now();
     this.#lost = [...this.#lost.filter((at) => now - at < LOST_MS), now];
     if (failed === null && this.#lost.length <= MOST_LOST) {
+      this.#reports.ended(shard);
       this.#start(shard).catch(() => {}); // its own end tells
       return;
     }

@@ -32,6 +32,8 @@ export interface RemoteThreadTask {
   readonly epoch: number;
   readonly info: Omit<RunInfo, 'epoch'>;
   readonly buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
+  /** of a row on its way */
+  readonly rowBytes: number;
   readonly mailbox: SharedWeightMailbox | null;
   readonly marks: SharedMarks;
   /** of each shard, where its thread says what it did */
@@ -124,7 +126,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   const { shard, run } = task;
   const transitBytes = task.transitBytes / task.shards;
   const keys = keysOf(run);
-  const link = await openRedisLink({ ...task.address, name: `hotslot learner ${run}` });
+  const link = await openRedisLink({ ...task.address, name: `hotslot learner ${run}`, rowBytes: task.rowBytes });
   const told = new Told(task.held, () => void link.close());
   let parts: { receiver: Receiver; leader: Leader | null } | null = null;
   let server: ServerFacts | null = null;
@@ -179,6 +181,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     void Promise.resolve(leader?.announced).then(() => say({ ready: epoch }));
     await Promise.all([receiver.run(), leader?.run()]);
     await receiver.settled(LAST_WORDS_MS);
+    say(reportOf(ingest, receiver, hosts));
     await leader?.leave().catch(() => {}); // the lease ends by itself
   } finally {
     for (const timer of timers) clearInterval(timer);

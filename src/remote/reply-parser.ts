@@ -1,6 +1,7 @@
 /**
  * Replies of Redis and Valkey (RESP2), as their bytes come: a reply may be cut anywhere. Bulk bytes are copied once, to where they
- * stay. Nothing off the wire is trusted: lengths have limits, and room is made for bytes that came, not for those that are announced.
+ * stay. Nothing off the wire is trusted: lengths have limits, and room is made for bytes that came, not for those that are announced. Of
+ * a value that nobody wants, or that is too long, nothing is kept, and it is empty: what comes behind it is still to be had.
  */
 
 /** A refusal, in the server's words. */
@@ -21,14 +22,21 @@ const MOST_DEPTH = 8;
 /** Made at once for bytes that were announced; more when they come. */
 const FIRST_ROOM = 2 ** 20;
 
+const nothing = new Uint8Array();
+
 interface Level {
   readonly values: Reply[];
   left: number;
 }
 
 export interface ParserOptions {
-  /** How deep the value stands, and behind how many others there: room for its bytes, of any length, or null for new room. */
-  readonly room: (depth: number, index: number) => Uint8Array | null;
+  /**
+   * How deep the value stands, and behind how many others there: room for its bytes, of any length; null for new room; 'none' where
+   * nobody wants it.
+   */
+  readonly room: (depth: number, index: number) => Uint8Array | null | 'none';
+  /** bytes of a value that is kept, at most */
+  readonly most: number;
   /** what room became, when it was too small */
   readonly grown: (before: Uint8Array, after: Uint8Array) => void;
   readonly done: (reply: Reply) => void;
@@ -43,6 +51,8 @@ export class ReplyParser {
   #length = 0;
   #left = 0;
   #inBulk = false;
+  /** the value's bytes are let go by */
+  #skips = false;
 
   constructor(given: ParserOptions) {
     this.#given = given;
@@ -69,6 +79,10 @@ export class ReplyParser {
 
   #fill(chunk: Buffer, at: number): number {
     const some = Math.min(this.#left, chunk.length - at);
+    if (this.#skips) {
+      this.#left -= some;
+      return at + some;
+    }
     const from = this.#length - this.#left;
     if (from + some > this.#room.length) this.#grow(from, from + some);
     this.#room.set(chunk.subarray(at, at + some), from);
@@ -77,7 +91,9 @@ export class ReplyParser {
   }
 
   #grow(used: number, needed: number): void {
-    const room = new Uint8Array(Math.max(needed, 2 * this.#room.length, FIRST_ROOM));
+    const room = new Uint8Array(
+      Math.max(needed, Math.min(this.#given.most, Math.max(2 * this.#room.length, FIRST_ROOM))),
+    );
     room.set(this.#room.subarray(0, used));
     this.#given.grown(this.#room, room);
     this.#room = room;
@@ -88,7 +104,7 @@ export class ReplyParser {
       if (line !== '') throw new Error('a value that is longer than was announced');
       this.#inBulk = false;
       // A view of its own: who holds an earlier one sees that this is another.
-      this.#value(this.#room.subarray(0, this.#length));
+      this.#value(this.#room.subarray(0, this.#skips ? 0 : this.#length));
       return;
     }
     const rest = line.slice(1);
@@ -110,8 +126,10 @@ export class ReplyParser {
     const room = this.#given.room(this.#levels.length, level?.values.length ?? 0);
     this.#length = length;
     this.#left = length;
+    this.#skips = room === 'none' || length > this.#given.most;
     this.#inBulk = true;
-    this.#room = room ?? new Uint8Array(Math.min(length, FIRST_ROOM));
+    if (room instanceof Uint8Array) this.#room = room;
+    else this.#room = this.#skips ? nothing : new Uint8Array(Math.min(length, FIRST_ROOM));
   }
 
   #array(text: string): void {

@@ -6,7 +6,8 @@ import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectSecured } from 'node:tls';
 import type { Address } from './address.ts';
 import { type Entry, LinkError } from './link.ts';
-import { clientName, refusalOf, within } from './redis-connection.ts';
+import { HEADER_BYTES, MOST_BYTES } from './message.ts';
+import { clientName, refusalOf, serverName, within } from './redis-connection.ts';
 import { explain, isFinal, type Refusal } from './redis-refusal.ts';
 import { Refused, type Reply, ReplyParser } from './reply-parser.ts';
 
@@ -14,11 +15,14 @@ export interface ReaderOptions {
   readonly address: Address;
   readonly name: string;
   readonly silenceMs: number;
+  /** of a message, at most: a longer one is read as an empty one */
+  readonly messageBytes: number;
 }
 
 const CHUNK_BYTES = 2 ** 18;
-/** Rooms that wait for messages. */
+/** Rooms that wait for messages, and how large one is that does: those of one row may be larger. */
 const MOST_ROOMS = 8;
+const MOST_ROOM_BYTES = HEADER_BYTES + MOST_BYTES;
 /** Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's name. */
 const DEPTH = 5;
 const INDEX = 1;
@@ -53,8 +57,10 @@ export class ReplyReader {
       this.#told = resolve;
     });
     this.#parser = new ReplyParser({
+      most: options.messageBytes,
       room: (depth, index) => {
-        if (depth !== DEPTH || index !== INDEX) return null;
+        if (depth !== DEPTH) return null;
+        if (index !== INDEX) return 'none';
         const room = this.#free.pop() ?? nothing;
         this.#filled.push(room);
         return room;
@@ -86,7 +92,14 @@ export class ReplyReader {
     };
     if (!tls) return connectPlain(path === '' ? { host, port, onread } : { path, onread });
     // The types do not know that TLS takes `onread` too.
-    const secured = { host, port, minVersion: 'TLSv1.2', rejectUnauthorized: true, onread } as const;
+    const secured = {
+      host,
+      port,
+      ...serverName(host),
+      minVersion: 'TLSv1.2',
+      rejectUnauthorized: true,
+      onread,
+    } as const;
     return connectSecured({ ...secured, ...(ca !== undefined && { ca }) });
   }
 
@@ -115,7 +128,8 @@ export class ReplyReader {
    * connection unless the reply is there within `ms`.
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
-    for (const room of this.#lent) if (this.#free.length < MOST_ROOMS) this.#free.push(room);
+    for (const room of this.#lent)
+      if (room.length <= MOST_ROOM_BYTES && this.#free.length < MOST_ROOMS) this.#free.push(room);
     this.#lent = [];
     const { address } = this.#options;
     const silent = `${address.shown} has been silent for ${Math.round(ms)} ms`;

@@ -28,6 +28,7 @@ export class Reports {
   readonly #before: RemoteReport['counts'][] = [];
   readonly #moments: Moment[] = [];
   readonly #since = performance.now();
+  #closed = false;
 
   constructor(shards: number) {
     this.#of = Array.from({ length: shards }, () => null);
@@ -65,14 +66,19 @@ export class Reports {
     };
   }
 
+  /** What was told last holds. */
+  close(): void {
+    this.#closed = true;
+  }
+
   get connected(): boolean {
     const all = this.#all();
-    return all.length > 0 && all.every(({ connected }) => connected);
+    return !this.#closed && all.length > 0 && all.every(({ connected }) => connected);
   }
 
   waitingFor(): string | null {
     const all = this.#all();
-    if (all.length === 0) return null;
+    if (all.length === 0 || this.#closed) return null;
     if (!all.every(({ connected }) => connected)) return 'rows: the server of the collector hosts is not there';
     const hosts = all.flatMap((report) => report.hosts).filter(({ state }) => state === 'live' || state === 'silent');
     if (hosts.length === 0) return 'rows: no collector host has come yet';

@@ -5,7 +5,8 @@ import { endsEpisode, rowBytesOf } from '../trajectories/packed-rows.ts';
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 import type { Bell } from '../wait/bell.ts';
-import type { Session, Sink } from './ingest.ts';
+import type { Sink } from './ingest.ts';
+import type { Session } from './session.ts';
 
 /** A sink, and the bell that is rung when its limiter may let more in. */
 export interface OpenSink extends Sink {

@@ -48,9 +48,9 @@ export interface RemoteStatus {
   readonly rows: number;
   readonly rowsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** rows that came twice and were taken once */
+  /** messages that came again and brought nothing new */
   readonly duplicates: number;
-  /** how often rows were missing and were asked for */
+  /** messages that lacked rows before them */
   readonly gaps: number;
   /** rows dropped because they were acted by weights that are too old */
   readonly stale: number;

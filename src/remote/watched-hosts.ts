@@ -1,8 +1,9 @@
 /** Hosts as the learner knows them: what each says of itself, read once a second, and what came of it. */
 import { type HostStat, readStat, SAID, STAT_LIFE_MS } from './host-stat.ts';
-import type { Ingest, Session } from './ingest.ts';
+import type { Ingest } from './ingest.ts';
 import type { Keys } from './keys.ts';
 import type { Link } from './link.ts';
+import type { Session } from './session.ts';
 import type { RemoteHostState, RemoteHostStatus } from './status.ts';
 
 interface Watched {
@@ -14,8 +15,9 @@ interface Watched {
 
 /** A host that was silent for so long is not asked for any more, until something of it comes. */
 const FORGET_MS = 60_000;
-/** Ended hosts that are still told of. */
+/** Ended hosts that are still told of, and refused ones. */
 const MOST_ENDED = 100;
+const MOST_REFUSED = 100;
 
 export class WatchedHosts {
   readonly #link: Link;
@@ -33,8 +35,11 @@ export class WatchedHosts {
   /** Reads what they say. How many are there now. */
   async read(now: number): Promise<number> {
     const sessions = [...this.#ingest.sessions.values()].filter(({ ended }) => !ended);
-    const asked = sessions.filter((session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS);
-    for (const { id } of sessions) if (!this.#known.has(id)) this.#known.set(id, { stat: null, since: now, saidMs: 0 });
+    const there = sessions.filter((session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS);
+    const refused = this.#refused().filter(({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS);
+    const asked = [...there, ...refused];
+    for (const { id } of [...sessions, ...refused])
+      if (!this.#known.has(id)) this.#known.set(id, { stat: null, since: now, saidMs: 0 });
     if (!this.#reading) {
       this.#reading = true;
       try {
@@ -56,24 +61,38 @@ export class WatchedHosts {
     return sessions.filter((session) => this.#stateOf(session, now) === 'live').length;
   }
 
-  /** The newest first. */
+  /** The newest first; refused ones behind the others. */
   status(now: number): RemoteHostStatus[] {
-    const all = [...this.#ingest.sessions.values()].reverse();
+    const all = [...this.#ingest.sessions.values()].reverse().filter(({ id }) => !this.#ingest.refused.has(id));
     let ended = 0;
-    return all
+    const taken = all
       .filter((session) => !session.ended || ++ended <= MOST_ENDED)
       .map((session) => {
         const { id, rows, version } = session;
         const watched = this.#known.get(id);
-        const stat = watched?.stat;
-        return {
-          ...{ session: id, host: stat?.host ?? '?', pid: stat?.pid ?? 0, since: watched?.since ?? now },
-          ...{ workers: stat?.workers ?? 0, steps: stat?.steps ?? 0, episodes: stat?.episodes ?? 0 },
-          ...{ meanReturn: stat?.meanReturn ?? null, version, rows, waiting: stat?.waiting ?? 0 },
-          silentMs: Math.max(0, now - this.#heard(session)),
-          ...{ state: this.#stateOf(session, now), why: stat?.failed ?? '' },
-        };
+        const told = { ...this.#told(id), since: watched?.since ?? now, silentMs: now - this.#heard(session) };
+        return { ...told, version, rows, state: this.#stateOf(session, now), why: watched?.stat?.failed ?? '' };
       });
+    const refused = this.#refused().map(({ id, since, why }) => {
+      const { rows = 0, version = 0 } = this.#ingest.sessions.get(id) ?? {};
+      return { ...this.#told(id), since, silentMs: now - since, version, rows, state: 'refused' as const, why };
+    });
+    return [...taken, ...refused].map((host) => ({ ...host, silentMs: Math.max(0, host.silentMs) }));
+  }
+
+  #told(id: number) {
+    const stat = this.#known.get(id)?.stat;
+    return {
+      ...{ session: id, host: stat?.host ?? '?', pid: stat?.pid ?? 0, workers: stat?.workers ?? 0 },
+      ...{ steps: stat?.steps ?? 0, episodes: stat?.episodes ?? 0, meanReturn: stat?.meanReturn ?? null },
+      waiting: stat?.waiting ?? 0,
+    };
+  }
+
+  /** The last ones, the newest first. */
+  #refused(): { id: number; since: number; why: string }[] {
+    const last = [...this.#ingest.refused].slice(-MOST_REFUSED).reverse();
+    return last.map(([id, { why, atMs }]) => ({ id, since: atMs, why }));
   }
 
   /** Sums of what living hosts say. */

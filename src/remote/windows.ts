@@ -1,5 +1,6 @@
 /** How many bytes each session may have on the way: an equal share of what all may have together. */
-import type { Ingest, Session } from './ingest.ts';
+import type { Ingest } from './ingest.ts';
+import type { Session } from './session.ts';
 
 const MOST_WINDOW = 8 * 2 ** 20;
 /** Of a session that nobody has counted yet: many may come at once, and none of them knows of the others. */

@@ -1,6 +1,7 @@
 /** Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into. */
 import { expect } from 'chai';
 import { BEFORE_FIRST, LinkError } from '../../src/remote/link.ts';
+import { HEADER_BYTES } from '../../src/remote/message.ts';
 import { Refused, type Reply, ReplyParser } from '../../src/remote/reply-parser.ts';
 import { rejection } from '../rig/refusal.ts';
 import { Links, Told } from './link-rigs.ts';
@@ -19,6 +20,7 @@ function parsed(pieces: readonly string[]): unknown[] {
   };
   const parser = new ReplyParser({
     room: () => null,
+    most: 2 ** 23,
     grown: () => {},
     done: (reply) => replies.push(plain(reply)),
   });
@@ -89,12 +91,37 @@ describe('replies of a server', () => {
     const before = process.memoryUsage().arrayBuffers;
     const parsers = Array.from(
       { length: 64 },
-      () => new ReplyParser({ room: () => null, grown: () => {}, done: () => {} }),
+      () => new ReplyParser({ most: 100, room: () => null, grown: () => {}, done: () => {} }),
     );
     for (const parser of parsers) parser.feed(Buffer.from('$536870912\r\nabc'));
     expect(process.memoryUsage().arrayBuffers - before).to.be.below(256 * 2 ** 20);
     expect(parsers).to.have.length(64);
   });
+});
+
+describe('replies that hold more than anybody wants', () => {
+  const cases: readonly (readonly [what: string, room: 'none' | Uint8Array | null])[] = [
+    ['a value that nobody wants', 'none'],
+    ['a value that is too long', null],
+    ['a value that is too long for its room', new Uint8Array(10)],
+  ];
+  for (const [what, room] of cases)
+    it(`${what} is empty, and what is behind it is whole`, () => {
+      const replies: Reply[] = [];
+      const parser = new ReplyParser({
+        ...{ most: 1000, room: (_, index) => (index === 0 ? room : null) },
+        grown: () => expect.fail('no room is made for it'),
+        done: (reply) => replies.push(reply),
+      });
+      const before = process.memoryUsage().arrayBuffers;
+      parser.feed(Buffer.from(`*2\r\n$${2 ** 29}\r\n`));
+      const piece = Buffer.alloc(2 ** 20, 'x');
+      for (let fed = 0; fed < 2 ** 29; fed += piece.length) parser.feed(piece);
+      parser.feed(Buffer.from(`\r\n${bulk('behind')}`));
+      expect(process.memoryUsage().arrayBuffers - before).to.be.below(2 ** 23);
+      const [[long, behind]] = replies as [[Uint8Array, Uint8Array]];
+      expect([long.length, Buffer.from(behind).toString()]).to.deep.equal([0, 'behind']);
+    });
 });
 
 describe('messages that are read', () => {
@@ -129,6 +156,23 @@ describe('messages that are read', () => {
       ['text 3', 'more 3'],
       ['text 4', 'more 4'],
     ]);
+  });
+
+  it('are empty where they are longer than any of ours, and their rooms are not kept', async () => {
+    const long = 'x'.repeat(HEADER_BYTES + 8 * 2 ** 20);
+    const link = await open((args) => streamOf(['1-1', args.at(-1) === '0-0' ? long : `${long}x`], ['1-2', 'more']));
+    const lengths = async (after: string) => (await link.read('s', after, 2, 0)).map(({ bytes }) => bytes.length);
+    expect(await lengths('0-0')).to.deep.equal([long.length, 4]);
+    expect(await lengths('5-0')).to.deep.equal([0, 4]);
+    await links.close();
+    const url = server.url;
+    const wide = await links.redis({ url, name: 'test', silenceMs: 1000, rowBytes: 9 * 2 ** 20 });
+    await wide.connect(new Told());
+    const read = async () => await wide.read('s', '5-0', 1, 0);
+    const [first] = await read();
+    expect(first!.bytes.length).to.equal(long.length + 1);
+    const [second] = await read();
+    expect(second!.bytes.buffer).not.to.equal(first!.bytes.buffer);
   });
 
   it('are no reason to end a connection where they are none of ours', async () => {

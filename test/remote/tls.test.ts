@@ -1,8 +1,14 @@
 /** A whole run as it is between machines: over TLS, with the users that `hotslot acl` prints, and nobody else let in. */
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
 import { aclUsers, newPassword } from '../../src/remote/acl.ts';
+import { checkAddress } from '../../src/remote/address.ts';
 import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
+import { openRedisLink } from '../../src/remote/redis-link.ts';
+import { ReplyReader } from '../../src/remote/reply-reader.ts';
 import { type Refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { bufferOf, closeAll, expectWhole, host, learn, leash, newRun, untilAsked } from './runs.ts';
@@ -61,6 +67,37 @@ describe('remote collectors over TLS', function () {
     await remote.close();
     // And another learner need not wait.
     await (await learn({ ...address(learner!), buffer })).close();
+  });
+
+  it('asks a server by its name, where it has one, for each of its connections', async () => {
+    const names: (string | false)[] = [];
+    const served = createServer({
+      SNICallback(name, done) {
+        names.push(name);
+        done(new Error('nobody is let in'));
+      },
+    });
+    await once(served.listen(0, 'localhost'), 'listening');
+    const { port } = served.address() as AddressInfo;
+    const url = `rediss://localhost:${port}`;
+    try {
+      const link = await openRedisLink({ url, name: 'test' });
+      const connecting = rejection(link.connect({}));
+      await untilAsked('it was asked for', () => names.length > 0);
+      await link.close();
+      await connecting;
+      expect(names.splice(0)).to.deep.equal(['localhost']);
+      const reader = new ReplyReader({
+        address: checkAddress({ url }),
+        name: 'test',
+        silenceMs: 1000,
+        messageBytes: 1,
+      });
+      await rejection(reader.open());
+      expect(names).to.deep.equal(['localhost']);
+    } finally {
+      served.close();
+    }
   });
 
   itAll('says in one sentence why it is not let in, without a secret', async () => {

@@ -1,0 +1,38 @@
+/** A session as the learner's thread knows it; what outlives the thread is its line of the marks. */
+import { type Marks, SessionState } from './marks.ts';
+
+export class Session {
+  readonly id: number;
+  readonly line: number;
+  firstLane: number;
+  readonly lanes: number;
+  readonly mark: ReturnType<Marks['of']>;
+  nak: number;
+  ended: boolean;
+  /** an earlier learner had it, and it has not been heard of since */
+  restored: boolean;
+  /** rows were dropped behind its last one */
+  cut: boolean;
+  /** asked for rows that have not come yet */
+  asked = false;
+  /** bytes that it may have on the way; 0 before it was told */
+  window = 0;
+  rows = 0;
+  /** oldest version that its last rows were acted by */
+  version = 0;
+  /** by the clock of who looks: when something came */
+  heardMs = 0;
+
+  constructor(marks: Marks, line: number) {
+    const { session, nak, state, firstLane, lanes, cut } = marks.read(line);
+    this.id = session;
+    this.line = line;
+    this.firstLane = firstLane;
+    this.lanes = lanes;
+    this.mark = marks.of(line);
+    this.nak = nak;
+    this.ended = state === SessionState.ended;
+    this.restored = state === SessionState.restored;
+    this.cut = cut;
+  }
+}

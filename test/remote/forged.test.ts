@@ -1,0 +1,75 @@
+/** What one who may add messages does to the stream itself: forged ids, messages beyond any size, and everybody's messages thrown away. */
+import { expect } from 'chai';
+import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
+import { keysOf } from '../../src/remote/keys.ts';
+import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { setting } from '../rig/setting.ts';
+import { bufferOf, closeAll, expectWhole, host, learn, leash, newRun, untilAsked } from './runs.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
+
+const LAST = `${2n ** 64n - 1n}`;
+
+describe('remote collectors and a stream that is tampered with', function () {
+  this.timeout(60_000);
+  let server: TestServer;
+  let client: Awaited<ReturnType<TestServer['client']>>;
+  before(async function () {
+    needServer(this);
+    server = await startServer();
+    client = await server.client();
+  });
+  afterEach(closeAll);
+  after(() => server?.stop());
+
+  /** A run with a host in the midst of its rows, and all of it whole in the end. */
+  async function tampered(tamper: (stream: string) => Promise<unknown>, refused: number): Promise<void> {
+    const rows = setting({ short: 6000, all: 20_000 });
+    const run = newRun();
+    const buffer = bufferOf('rows') as ReplayBuffer;
+    const remote = await learn({ url: server.url, run, buffer });
+    const threads = [...remoteThreadsOf(remote)];
+    const { entry, to } = leash();
+    to(1000);
+    const machine = await host({ url: server.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 14 });
+    const reached = (row: number) =>
+      untilAsked(`${row} rows are in`, () => machine.statistics().acknowledged >= row, {
+        tell: () => JSON.stringify({ ...machine.statistics(), refused: remote.statistics().refused }),
+      });
+    await reached(1000);
+    to(rows);
+    await reached(1100);
+    await tamper(keysOf(run).stream(0));
+    await reached(rows);
+    expectWhole(buffer, rows, 1);
+    await untilAsked('it is counted', () => remote.statistics().refused === refused);
+    expect(remoteThreadsOf(remote), 'threads that were replaced').to.deep.equal(threads);
+  }
+
+  for (const id of [`${LAST}-${LAST}`, `${LAST}-${BigInt(LAST) - 1n}`])
+    it(`goes on behind a message of id ${id}`, () => tampered((stream) => client.xAdd(stream, id, { m: 'forged' }), 1));
+
+  it('reads a message of 40 MB as none', () =>
+    tampered((stream) => client.xAdd(stream, '*', { m: Buffer.alloc(40_000_000) }), 1));
+
+  it('has rows again that somebody threw away', async () => {
+    const run = newRun();
+    const stream = keysOf(run).stream(0);
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 500, gateAdd: true });
+    const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
+    await learn({ url: server.url, run, buffer });
+    const { entry, to } = leash();
+    to(2000);
+    const machine = await host({ url: server.url, run, entry, flushBytes: 1024 });
+    await untilAsked('the learner takes no more', () => buffer.ptr >= 400 && machine.statistics().sent === 2000, {
+      tell: () => JSON.stringify({ rows: buffer.ptr, ...machine.statistics() }),
+    });
+    expect(await client.xLen(stream), 'messages that lie there').to.be.above(10);
+    // As the rules of access let a collector do.
+    await client.sendCommand(['XADD', stream, 'MAXLEN', '0', '*', 'm', 'forged']);
+    expect(await client.xLen(stream)).to.equal(0);
+    limiter.countSamples(10_000);
+    await untilAsked('all is in', () => machine.statistics().acknowledged === 2000);
+    expectWhole(buffer, 2000, 1);
+    expect(machine.statistics().repeated).to.be.above(0);
+  });
+});

@@ -1,0 +1,91 @@
+/** What holds a run for its learner: the lease, whatever else is on the way, and what an earlier one left. */
+import { expect } from 'chai';
+import { WeightMailbox } from '../../src/index.ts';
+import { keysOf } from '../../src/remote/keys.ts';
+import { Leader, takeRun } from '../../src/remote/leader.ts';
+import { WeightsOut } from '../../src/remote/weights.ts';
+import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { until } from '../rig/until.ts';
+import { MemoryLink, MemoryServer } from './memory-link.ts';
+
+const keys = keysOf('leader');
+
+describe('remote/leader', () => {
+  async function leading() {
+    const server = new MemoryServer();
+    const link = new MemoryLink(server);
+    await link.connect({});
+    const mailbox = WeightMailbox.create({ length: 4 });
+    const weights = new WeightsOut({ link, keys, mailbox, epoch: 5, everyMs: 1 });
+    const info = { epoch: 5, layout: '{}', weights: 4, options: null, seed: 0, shards: 1 };
+    const bell = new Bell(new Int32Array(new SharedArrayBuffer(4 * BELL_WORDS)));
+    const leader = new Leader({ link, keys, run: 'leader', info, weights, bell });
+    const holder = () => Buffer.from(server.get(keys.learner) ?? []).toString();
+    return { server, link, mailbox, leader, holder };
+  }
+
+  it('renews its lease while weights are on their way', async () => {
+    const { server, link, mailbox, leader, holder } = await leading();
+    let release = () => {};
+    const store = link.store.bind(link);
+    let stands = false;
+    link.store = async (key, ...rest) => {
+      if (key === keys.weights(1, 0)) {
+        stands = true;
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+      }
+      await store(key, ...rest);
+    };
+    mailbox.write(new Float32Array(4).fill(1));
+    const running = leader.run();
+    await until('they are on their way', () => stands);
+    expect(holder()).to.equal('5');
+    server.free(keys.learner);
+    leader.onConnected();
+    await until('the lease is there again', () => holder() === '5');
+    expect(server.get(keys.newest)).to.equal(null);
+    release();
+    await until('so are the weights', () => server.get(keys.newest) !== null);
+    leader.stop();
+    await running;
+    await link.close();
+  });
+
+  it('leaves its own lease, and no other learner’s', async () => {
+    const { server, link, leader, holder } = await leading();
+    let now = 0;
+    server.clock = () => now;
+    server.set(keys.learner, Buffer.from('6'), 100);
+    await leader.leave();
+    now = 50;
+    expect(holder()).to.equal('6');
+    server.set(keys.learner, Buffer.from('5'), 100);
+    await leader.leave();
+    now = 60;
+    expect(server.get(keys.learner)).to.equal(null);
+    await link.close();
+  });
+
+  it('takes a run over from a learner whose words it does not understand', async () => {
+    const { server, link } = await leading();
+    const odd: Record<string, string>[] = [
+      { protocol: '9' },
+      { epoch: 'x' },
+      { protocol: '1', epoch: '-5', layout: '{' },
+    ];
+    for (const info of odd) {
+      server.free(keys.learner);
+      server.free(keys.info);
+      server.set(keys.info, info, undefined);
+      expect(await takeRun(link, keys, 'leader')).to.be.within(Date.now() - 5000, Date.now());
+    }
+    // An epoch that can be read counts, whatever else is there.
+    const later = Date.now() + 1e9;
+    server.free(keys.learner);
+    server.set(keys.info, { protocol: '9', epoch: `${later}` }, undefined);
+    expect(await takeRun(link, keys, 'leader')).to.equal(later + 1);
+    await link.close();
+  });
+});
