@@ -6,6 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Address } from '../../src/remote/address.ts';
 import { Refused } from '../command-line.ts';
 
 /** Rows that a host has left are of no use any more: it is told a second time not to wait until the learner has them. */
@@ -27,8 +28,8 @@ interface Child extends AsyncDisposable {
 }
 
 /** `detached`: a terminal's Ctrl-C is for this process, which ends its children in order. */
-function start(program: string, args: readonly string[]): Child {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+function start(program: string, args: readonly string[], env = process.env): Child {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env });
   running.add(child);
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -120,7 +121,7 @@ const HOTSLOT = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))
 const COLLECTOR = fileURLToPath(new URL('./collector.js', import.meta.url));
 
 export interface HostsAsked {
-  readonly url: string;
+  readonly address: Address;
   readonly run: string;
   readonly hosts: number;
   readonly outbox: number;
@@ -128,17 +129,25 @@ export interface HostsAsked {
   readonly ca: string | undefined;
 }
 
-/** What a machine runs that collects for this learner. */
-export const hostCommand = ({ url, run, outbox, insecure, ca }: Omit<HostsAsked, 'hosts'>): string[] => [
-  ...['collect', '--url', url, '--run', run, '--entry', COLLECTOR, '--outbox', `${outbox}`],
+const PASSWORD = 'HOTSLOT_REDIS_PASSWORD';
+
+/** What a machine runs that collects for this learner. Any process of it may read a command line: the password stands elsewhere. */
+const hostCommand = ({ address, run, outbox, insecure, ca }: Omit<HostsAsked, 'hosts'>): string[] => [
+  ...['collect', '--url', address.shown, '--run', run, '--entry', COLLECTOR, '--outbox', `${outbox}`],
   ...[...(insecure ? ['--insecure'] : []), ...(ca === undefined ? [] : ['--ca', ca])],
 ];
+
+/** The same for a person to type. */
+export const hostLine = (asked: Omit<HostsAsked, 'hosts'>): string =>
+  [...(asked.address.password() ? [`${PASSWORD}=…`] : []), 'npx hotslot', ...hostCommand(asked)].join(' ');
 
 /** Hosts on this machine. `failed` rejects when one of them ends before it is asked to. */
 export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promise<never> } {
   let ending = false;
+  const password = asked.address.password();
+  const env = { ...process.env, ...(password !== undefined && { [PASSWORD]: password }) };
   const children = Array.from({ length: asked.hosts }, (_, at) =>
-    start(process.execPath, [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json']),
+    start(process.execPath, [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json'], env),
   );
   for (const { process } of children) process.stdout?.resume();
   const failed = new Promise<never>((_, reject) => {

@@ -1,7 +1,8 @@
 /** Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here, on many by the same commands. */
 import { showProgress } from '../../src/collect/index.ts';
+import { type Address, checkAddress } from '../../src/remote/address.ts';
 import { deviceNamed, Refused, runExample } from '../command-line.ts';
-import { hostCommand, startHosts, startServer } from './children.ts';
+import { hostLine, startHosts, startServer } from './children.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { tasks } from './settings.ts';
 import { finalText, liveLines, lookerOf, plainLine, progressObject, summaryObject } from './text.ts';
@@ -18,21 +19,19 @@ async function main(given: CommandLine): Promise<number> {
   const interrupted = interruption();
   await using started = given.url === undefined ? await startServer() : null;
   const url = started?.url ?? (given.url as string);
+  const address = addressOf({ url, insecure, ca });
   const server = { url, run, insecure, ...(ca !== undefined && { ca }) };
   const collector = { environment: name, explore: task.explore(Math.max(1, count)) };
   // Opening waits for a server that is not there.
-  const late = setTimeout(
-    () => process.stderr.write(`remote: waits for the server ${withoutPassword(url)}\n`),
-    LATE_MS,
-  );
+  const late = setTimeout(() => process.stderr.write(`remote: waits for the server ${address.shown}\n`), LATE_MS);
   const leave = () => process.exit(INTERRUPTED);
   interrupted.addEventListener('abort', leave);
   const work = withTraining({ task, collector, server, hosts: count, seed, device }, async (training) => {
     clearTimeout(late);
     interrupted.removeEventListener('abort', leave);
-    const asked = { url, run, hosts: count, outbox: OUTBOX_BYTES, insecure, ca };
-    if (!json) say(`${task.id}: seed ${seed}, ${device}, run ${run} over ${withoutPassword(url)}`);
-    if (!json && count === 0) say(`on each machine: npx hotslot ${hostCommand(asked).join(' ')}`);
+    const asked = { address, run, hosts: count, outbox: OUTBOX_BYTES, insecure, ca };
+    if (!json) say(`${task.id}: seed ${seed}, ${device}, run ${run} over ${address.shown}`);
+    if (!json && count === 0) say(`on each machine: ${hostLine(asked)}`);
     await using hosts = startHosts(asked);
     const signal = AbortSignal.any([interrupted, AbortSignal.timeout(seconds * 1000)]);
     const look = lookerOf(() => training.progress());
@@ -62,6 +61,13 @@ function interruption(): AbortSignal {
   return stop.signal;
 }
 
-const withoutPassword = (url: string) => url.replace(/:[^:@/]*@/, '@');
+/** Where the server is, without what is secret. */
+function addressOf(given: { url: string; insecure: boolean; ca: string | undefined }): Address {
+  try {
+    return checkAddress(given);
+  } catch (error) {
+    throw new Refused((error as Error).message.replace('insecure: true', '--insecure'));
+  }
+}
 
 await runExample({ name: 'remote', help, parse: parseCommandLine, main });

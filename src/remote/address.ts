@@ -49,6 +49,7 @@ export function checkAddress(options: AddressOptions): Address {
   const password =
     secret(options.password) ?? (decoded(url.password) || undefined) ?? (env.HOTSLOT_REDIS_PASSWORD || undefined);
   const user = username === undefined ? '' : `${encodeURIComponent(username)}@`;
+  const database = unix ? 0 : databaseOf(url.pathname);
   const where = unix ? `unix://${user}${url.pathname}` : `${url.protocol}//${user}${url.host}${url.pathname}`;
   if (username !== undefined && username !== 'default' && password === undefined)
     throw rangeError(
@@ -62,7 +63,7 @@ export function checkAddress(options: AddressOptions): Address {
   if (ca !== undefined && !tls) throw rangeError(`ca is for TLS, and ${where} has none: use rediss://`);
   return {
     ...{ shown: where, host, port: url.port === '' ? 6379 : Number(url.port), path: unix ? decoded(url.pathname) : '' },
-    ...{ tls, ca, username, password: () => password, database: unix ? 0 : databaseOf(url.pathname, where) },
+    ...{ tls, ca, username, password: () => password, database },
   };
 }
 
@@ -117,9 +118,13 @@ function secret(value: unknown): string | undefined {
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 
-function databaseOf(path: string, where: string): number {
+/** What stands there may be half of a password, and is not shown. */
+function databaseOf(path: string): number {
   const found = /^\/?(\d{0,5})$/.exec(path);
-  if (found === null) throw rangeError(`${where}: what follows the host must be a database's number, or nothing`);
+  if (found === null)
+    throw rangeError(
+      `what follows the host of url must be a database's number, or nothing: write the / of a user or password as %2F; ${LIKE}`,
+    );
   return Number(found[1]);
 }
 

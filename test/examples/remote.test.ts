@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
-import { needServer } from '../remote/server.ts';
+import { untilAsked } from '../remote/runs.ts';
+import { needServer, startServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
 
 const remote = (...args: string[]) => run('examples/remote/main.js', args);
@@ -43,6 +44,32 @@ describe('examples/remote', function () {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
     expect(stderr).to.match(/^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+  });
+
+  it('a password stands in no output and in no command line, and hosts have it all the same', async function () {
+    needServer(this);
+    const secret = 'nobody:may-read-this';
+    const server = await startServer({ acl: ['default off', `ann on >${secret} ~* &* +@all`] });
+    try {
+      const url = server.url.replace('://', `://ann:${secret}@`);
+      const name = 'secret-of-a-test';
+      const running = remote('--url', url, '--run', name, '--hosts', '1', '--max-seconds', '2', '--device', 'host:0');
+      const alone = remote('--url', url, '--run', 'another-of-a-test', '--hosts', '0', '--max-seconds', '1');
+      const hosts = () => processesWith(`--run ${name}`).filter((line) => line.includes(' collect '));
+      await untilAsked('the host runs', () => hosts().length > 0);
+      for (const line of hosts()) expect(line).to.include('//ann@127.').and.to.not.include(secret);
+      const { code, stdout, stderr } = await running;
+      expect(stderr).to.equal('');
+      expect(code).to.equal(1);
+      expect(stdout)
+        .to.include(`over ${server.url.replace('://', '://ann@')}`)
+        .and.to.not.include('read-this');
+      const said = (await alone).stdout;
+      expect(said).to.match(/on each machine: HOTSLOT_REDIS_PASSWORD=… npx hotslot collect --url redis:\/\/ann@127/);
+      expect(said).to.not.include('read-this');
+    } finally {
+      await server.stop();
+    }
   });
 
   itAll('CartPole is solved from the rows of two hosts, each of which came once', async function () {

@@ -54,6 +54,7 @@ describe('addresses of servers', () => {
       check('rediss://ann@broker:6380/2', { password: SECRET }),
       check('rediss://ann@broker:6380/2', { env: { HOTSLOT_REDIS_PASSWORD: SECRET } }),
     ];
+    expect(check(`rediss://ann:p:${SECRET}@broker`).shown).to.equal('rediss://ann@broker');
     for (const address of given) {
       expect(address.shown).to.equal('rediss://ann@broker:6380/2');
       expect(address.password()).to.equal(SECRET);
@@ -91,6 +92,10 @@ describe('addresses of servers', () => {
       `redis://ann:${SECRET}@localhost#${SECRET}`,
       `redis://ann:${SECRET}%zz@localhost`,
       `redis://ann:${SECRET}@localhost/jobs`,
+      `redis://localhost/${SECRET}`,
+      `rediss://ann:12/${SECRET}@broker`,
+      `rediss://ann:12/${SECRET}@broker:6380/2`,
+      `rediss://ann:/${SECRET}@broker`,
       `unix://ann:${SECRET}@`,
       `unix://ann:${SECRET}@/`,
     ];
