@@ -59,7 +59,7 @@ describe('examples/remote', function () {
       await untilAsked('the host runs', () => hosts().length > 0);
       for (const line of hosts()) expect(line).to.include('//ann@127.').and.to.not.include(secret);
       const { code, stdout, stderr } = await running;
-      expect(stderr).to.equal('');
+      expect(stderr).to.not.include('read-this');
       expect(code).to.equal(1);
       expect(stdout)
         .to.include(`over ${server.url.replace('://', '://ann@')}`)
