@@ -97,6 +97,8 @@ describe('remote collectors', function () {
       seen = now;
     }
     await untilAsked('the newest is there', () => machine.statistics().version === VERSIONS);
+    // On a machine that is busy it may be the first that is seen.
+    if (VERSIONS > seen + 1) skipped++;
     to(10 * VERSIONS + 100);
     await untilAsked('rows are acted by it', () => buffer.ptr === 10 * VERSIONS + 100);
     expect(skipped, 'versions that nobody waited for').to.be.above(0);

@@ -1,0 +1,45 @@
+/** What the learner's thread leaves to be collected for a message that it takes. */
+import { ReplayBuffer } from '../src/index.ts';
+import { Ingest } from '../src/remote/ingest.ts';
+import { Marks } from '../src/remote/marks.ts';
+import { emptyHeader, HEADER_BYTES, sealMessage } from '../src/remote/message.ts';
+import { sinkOf } from '../src/remote/sinks.ts';
+import { median, type Report } from './harness.ts';
+
+const MESSAGES = 400;
+const ROWS = 300;
+
+/** Rounds that the collector came in between count too much, or too little: the middle one has none. */
+export function garbage(report: Report): void {
+  const buffer = ReplayBuffer.create({ capacity: 10_000, fields: { row: { shape: [43] } } });
+  const sink = sinkOf(buffer.share() as never);
+  const ingest = new Ingest({
+    ...{ marks: Marks.create(), sink, layout: 7, maxVersionLag: Number.POSITIVE_INFINITY },
+    ...{ version: () => 0, now: Date.now },
+  });
+  const { rowBytes } = sink;
+  const message = new Uint8Array(HEADER_BYTES + ROWS * rowBytes);
+  const each: number[] = [];
+  let first = 0;
+  for (let round = 0; round < 25; round++) {
+    const messages = Array.from({ length: MESSAGES }, () => {
+      const header = { session: 1, rowBytes, layout: 7, first, base: first, rows: ROWS };
+      sealMessage(message, { ...emptyHeader(), ...header });
+      first += ROWS;
+      return message.slice();
+    });
+    const before = process.memoryUsage().heapUsed;
+    for (const bytes of messages) ingest.take(bytes);
+    each.push((process.memoryUsage().heapUsed - before) / MESSAGES);
+  }
+  // The first rounds compile.
+  const value = median(each.slice(10));
+  report({
+    case: `a message of ${ROWS} rows that is taken (goal 0)`,
+    metric: 'left to be collected',
+    value,
+    unit: 'B',
+  });
+  sink.close();
+  buffer.close();
+}
