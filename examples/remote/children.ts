@@ -6,8 +6,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Address } from '../../src/remote/address.ts';
 import { Refused } from '../command-line.ts';
+import type { Address } from './address.ts';
 
 /** Rows that a host has left are of no use any more: it is told a second time not to wait until the learner has them. */
 const HURRY_MS = 500;
@@ -139,12 +139,16 @@ const hostCommand = ({ address, run, outbox, insecure, ca }: Omit<HostsAsked, 'h
 
 /** The same for a person to type. */
 export const hostLine = (asked: Omit<HostsAsked, 'hosts'>): string =>
-  [...(asked.address.password() ? [`${PASSWORD}=…`] : []), 'npx hotslot', ...hostCommand(asked)].join(' ');
+  [
+    ...(asked.address.password || process.env[PASSWORD] ? [`${PASSWORD}=…`] : []),
+    'npx hotslot',
+    ...hostCommand(asked),
+  ].join(' ');
 
 /** Hosts on this machine. `failed` rejects when one of them ends before it is asked to. */
 export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promise<never> } {
   let ending = false;
-  const password = asked.address.password();
+  const { password } = asked.address;
   const env = { ...process.env, ...(password !== undefined && { [PASSWORD]: password }) };
   const children = Array.from({ length: asked.hosts }, (_, at) =>
     start(process.execPath, [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json'], env),

@@ -1,7 +1,7 @@
 /** Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here, on many by the same commands. */
 import { showProgress } from '../../src/collect/index.ts';
-import { type Address, checkAddress } from '../../src/remote/address.ts';
 import { deviceNamed, Refused, runExample } from '../command-line.ts';
+import { addressOf } from './address.ts';
 import { hostLine, startHosts, startServer } from './children.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { tasks } from './settings.ts';
@@ -19,7 +19,7 @@ async function main(given: CommandLine): Promise<number> {
   const interrupted = interruption();
   await using started = given.url === undefined ? await startServer() : null;
   const url = started?.url ?? (given.url as string);
-  const address = addressOf({ url, insecure, ca });
+  const address = addressOf(url);
   const server = { url, run, insecure, ...(ca !== undefined && { ca }) };
   const collector = { environment: name, explore: task.explore(Math.max(1, count)) };
   // Opening waits for a server that is not there.
@@ -59,15 +59,6 @@ function interruption(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   return stop.signal;
-}
-
-/** Where the server is, without what is secret. */
-function addressOf(given: { url: string; insecure: boolean; ca: string | undefined }): Address {
-  try {
-    return checkAddress(given);
-  } catch (error) {
-    throw new Refused((error as Error).message.replace('insecure: true', '--insecure'));
-  }
 }
 
 await runExample({ name: 'remote', help, parse: parseCommandLine, main });

@@ -42,8 +42,8 @@ const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
 
-/** Trying again does not mend it. */
-const isFinal = (error: unknown): boolean => !(error instanceof LinkError) || error.how === 'denied';
+/** What is no link's error does not go away either. */
+const howOf = (error: unknown): LinkError['how'] => (error instanceof LinkError ? error.how : 'denied');
 
 export class Receiver {
   /** where it says what it did, for traces */
@@ -134,16 +134,15 @@ export class Receiver {
     const connection = this.#connection;
     // Where nothing is left to trim the first message is the next one, whatever its id: the server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
-    const look = this.#looked.number;
+    const [look, beginMs] = [this.#looked.number, nowMs()];
     let entries: readonly Entry[];
-    const beginMs = nowMs();
     try {
       entries = await link.read(keys.stream(shard), from, MOST_MESSAGES, WAIT_MS);
     } catch (error) {
-      if (isFinal(error)) throw error;
+      if (howOf(error) === 'denied') throw error;
       // The link says when it is there again; until then this would come back at once.
-      if (connection === this.#connection) this.#connected &&= (error as LinkError).how === 'full';
-      if ((error as LinkError).how === 'full') await wait(PARK_MS);
+      if (connection === this.#connection) this.#connected &&= howOf(error) === 'full';
+      if (howOf(error) === 'full') await wait(PARK_MS);
       return;
     }
     if (connection !== this.#connection) return;
@@ -168,7 +167,7 @@ export class Receiver {
     const { link, keys, shard } = this.#given;
     const look = this.#looked.begin(link.length(keys.stream(shard)));
     // One that fails is begun again with the next beat, or connection.
-    look.then(() => this.#ask()).catch((error) => isFinal(error) && this.#fail(error));
+    look.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
   /** R3 */
@@ -258,11 +257,11 @@ export class Receiver {
       } catch (error) {
         for (const session of sessions) changed.add(session);
         for (const [id, why] of refused) refusals.set(id, why);
-        if (isFinal(error)) return this.#fail(error);
+        if (howOf(error) === 'denied') return this.#fail(error);
         if (connection !== this.#connection) continue;
         // Without room, or without a connection: later.
         await wait(PARK_MS);
-        if ((error as LinkError).how !== 'full') return;
+        if (howOf(error) !== 'full') return;
       }
     }
   }

@@ -40,6 +40,12 @@ describe('examples/remote', function () {
     );
   });
 
+  it('a URL that cannot be read is a sentence that does not repeat it, and exit code 1', async () => {
+    const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
+    expect([code, stdout]).to.deep.equal([1, '']);
+    expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
+  });
+
   it('a network without TLS is a sentence and exit code 1', async () => {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
