@@ -106,7 +106,7 @@ for (const format of formats) {
       }
     });
 
-    it('rounds to the nearest, ties to even, and what is too large to infinity', () => {
+    itAll('rounds to the nearest, ties to even, and what is too large to infinity', () => {
       const values = awkward(format);
       const got = to(values);
       const step = value(infinity - 1) - value(infinity - 2);

@@ -56,7 +56,13 @@ function drawn(high: number, low: number, span: number): number {
 }
 
 /** Where a draw out of so many rows comes from. */
-export interface PhiloxIndices extends Omit<Head, 'places'> {
+export interface PhiloxIndices {
+  /** the pipeline's baseSeed, 0 to 2⁵³ − 1 */
+  readonly seed: number;
+  readonly tick: number;
+  /** the oldest row that may be drawn, absolute, and how many there are from it on */
+  readonly low: number;
+  readonly span: number;
   /** rows that the ring has places for, at most 2³² − 1 */
   readonly capacity: number;
   readonly count: number;

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { PackedTask } from './packed-worker.ts';
 
@@ -114,5 +114,8 @@ describe('buffer/packed', function () {
       expect(Number(rows[0])).to.equal(buffer.ptr - 1);
     }
   };
-  it('a thread that is terminated leaves rows and mark, or neither', ended(setting({ short: 5, all: 25, long: 500 })));
+  itLonger(
+    'a thread that is terminated leaves rows and mark, or neither',
+    ended(setting({ short: 5, all: 25, long: 500 })),
+  );
 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint, type CheckpointOptions } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { change, changed, closeAll, filesIn, inFolder, make, namedIn, type Run, restored, signed } from './rig.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
@@ -52,7 +52,7 @@ describe('checkpoint: what is refused', () => {
   }
 
   for (const kind of ['segment', 'learner', 'run', 'priorities', 'plain', 'checkpoint']) {
-    it(`a ${kind} file that is damaged, short, empty or gone`, () =>
+    itLonger(`a ${kind} file that is damaged, short, empty or gone`, () =>
       inSaved(async (folder) => {
         const name = readdirSync(folder).find((each) => each.startsWith(kind)) as string;
         const path = join(folder, name);
@@ -73,7 +73,8 @@ describe('checkpoint: what is refused', () => {
         rmSync(path);
         if (kind === 'checkpoint') await refuses(folder, /and no checkpoint\.json/, () => writeFileSync(path, whole));
         else await refuses(folder, new RegExp(`${name}.*: ENOENT`), () => writeFileSync(path, whole));
-      }));
+      }),
+    );
   }
 
   itAll('bits of every byte of the manifest: it is refused, or what it says is the same', () =>

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { Example, killedAndWhole, type Ran, withFolder } from './killed.ts';
 
 const ways = {
@@ -18,7 +18,7 @@ describe('checkpoint/resume', () => {
   const kills = setting({ short: 1, all: 4, long: 30 });
   const more = setting({ short: 60, all: 200 });
   for (const [way, args] of Object.entries(ways))
-    it(`a killed lock-step run ends with the bits of one that was left alone (${way})`, async function () {
+    itLonger(`a killed lock-step run ends with the bits of one that was left alone (${way})`, async function () {
       this.timeout(120_000);
       const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
       expect(exact(killed)).to.deep.equal(exact(whole));

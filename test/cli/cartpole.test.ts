@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { readFolder } from '../monitor/event-reader.ts';
+import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'examples/cartpole-dqn/main.js';
@@ -84,7 +85,7 @@ describe('cli/cartpole', () => {
     }
   });
 
-  it('--log writes curves of ticks, episodes and looks', async () => {
+  itAll('--log writes curves of ticks, episodes and looks', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
     try {
       const { stderr } = await run(MAIN, ['--quiet', '--ticks', '400', '--log', join(folder, 'curves')]);
@@ -133,7 +134,7 @@ describe('cli/cartpole', () => {
     [['--trace', '/nonexistent/trace.json'], /--trace \/nonexistent\/trace.json cannot be written/],
     [['now'], /there is no argument 'now'/],
   ];
-  it('wrong usage is refused with one sentence and exit code 2', async () => {
+  itAll('wrong usage is refused with one sentence and exit code 2', async () => {
     for (const [args, sentence] of misuse) {
       const { code, stdout, stderr } = await run(MAIN, args);
       const what = args.join(' ');

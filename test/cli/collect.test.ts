@@ -39,7 +39,7 @@ describe('cli/collect', function () {
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('wrong usage is a sentence and exit code 2', async () => {
+  itAll('wrong usage is a sentence and exit code 2', async () => {
     const given = ['--url', 'redis://127.0.0.1:1', '--run', 'x'];
     for (const [args, sentence] of [
       [given, 'collect takes a --entry'],

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
@@ -58,7 +59,7 @@ describe('cli/hotslot', () => {
     }
   });
 
-  it('doctor says what multiplies matrices: the library that was named, or Hotslot itself and why', async () => {
+  itAll('doctor says what multiplies matrices: the library that was named, or Hotslot itself and why', async () => {
     const asked = async (blas: string) => (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
     expect(await asked('none')).to.match(/blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/);
     expect(await asked('/no/such.so')).to.match(/by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/);
@@ -71,7 +72,7 @@ describe('cli/hotslot', () => {
         .and.not.include('apt-get install libopenblas0');
   });
 
-  it('--version and --help answer on stdout and exit 0', async () => {
+  itAll('--version and --help answer on stdout and exit 0', async () => {
     for (const asked of ['--version', '-v'])
       expect(await run(MAIN, [asked])).to.include({ code: 0, stdout: `${version}\n` });
     for (const asked of ['--help', '-h', 'help']) {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
 import { saxpySource } from '../device/saxpy.ts';
+import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
@@ -34,7 +35,7 @@ describe('cli/kernels', function () {
     expect(saxpy.name).to.equal('saxpy');
   });
 
-  it('compiles once for the same source, into a folder of its user’s alone', async () => {
+  itAll('compiles once for the same source, into a folder of its user’s alone', async () => {
     const env = { HOTSLOT_CACHE: join(folder, 'cache') };
     const first = await run(MAIN, ['kernels', source], { env });
     expect(first.code).to.equal(0);
@@ -43,7 +44,7 @@ describe('cli/kernels', function () {
     expect([again.code, again.stdout]).to.deep.equal([0, first.stdout]);
   });
 
-  it('says what is wrong with a source, and how it is used', async () => {
+  itAll('says what is wrong with a source, and how it is used', async () => {
     const broken = join(folder, 'broken.gk');
     writeFileSync(broken, saxpySource.replace('y[i] = a', 'y[i] == a').replace('gk_i64 n,', ''));
     const { code, stderr } = await run(MAIN, ['kernels', broken]);

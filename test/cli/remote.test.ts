@@ -8,6 +8,7 @@ import { writeStatus } from '../../src/remote/status.ts';
 import { freePort, needServer, startServer, type TestServer } from '../remote/server.ts';
 import { aHost, aStatus } from '../remote/statuses.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
@@ -18,7 +19,7 @@ const quiet = { insecure: false, ca: '', json: false, print() {} };
 
 describe('cli/remote', () => {
   describe('without a server', () => {
-    it('wrong usage is a sentence and exit code 2', async () => {
+    itAll('wrong usage is a sentence and exit code 2', async () => {
       const misuse: [string[], string][] = [
         [['acl'], 'acl takes a --run'],
         [['acl', '--run', 'a b'], "--run must be 1 to 100 letters, digits, dots, dashes or underlines, got 'a b'"],
@@ -85,7 +86,7 @@ describe('cli/remote', () => {
     });
     after(() => server?.stop());
 
-    it('doctor --url says what it found, as objects too, and exits 1 where something must be mended', async () => {
+    itAll('doctor --url says what it found, as objects too, and exits 1 where something must be mended', async () => {
       const { code, lines, stderr } = await hotslot(['doctor', '--url', server.url, '--json'], 'admin');
       expect([code, stderr]).to.deep.equal([0, '']);
       const objects = lines.map((line) => JSON.parse(line));

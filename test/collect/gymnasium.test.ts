@@ -235,7 +235,7 @@ describe('collect/gymnasium', function () {
     buffer.close();
   });
 
-  it('what cannot be made is told, with what helps', async () => {
+  itAll('what cannot be made is told, with what helps', async () => {
     const cases: [GymnasiumOptions, object, RegExp][] = [
       [
         { entry: 'nowhere:make' },

@@ -4,6 +4,7 @@ import { type TrainOptions, train } from '../../src/collect/index.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 const training = (change: Partial<TrainOptions> = {}): TrainOptions => ({
@@ -17,7 +18,7 @@ const training = (change: Partial<TrainOptions> = {}): TrainOptions => ({
 describe('collect/train-checkpoint', function () {
   this.timeout(60_000);
 
-  it('goes on where the signal ended it, and where it was over there is nothing to do', () =>
+  itAll('goes on where the signal ended it, and where it was over there is nothing to do', () =>
     withFolder(async (folder) => {
       const enough = new AbortController();
       const checkpoint = { folder };
@@ -34,7 +35,8 @@ describe('collect/train-checkpoint', function () {
       const again = await train(training({ checkpoint }));
       expect([again.updates, again.curve]).to.deep.equal([1800, then.curve]);
       expect(again.weights).to.deep.equal(then.weights);
-    }));
+    }),
+  );
 
   it('refuses another training by its differences, and options that are none', () =>
     withFolder(async (folder) => {

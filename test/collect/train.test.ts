@@ -65,7 +65,7 @@ describe('collect/train', function () {
       expect([count[0], count[1]], 'made and closed').to.deep.equal([12, 12]);
     });
 
-  it('rows of several steps, drawn by priorities, train too', async () => {
+  itAll('rows of several steps, drawn by priorities, train too', async () => {
     const learner = { ...learners.dqn, gamma: 0.5, double: true, dueling: true };
     const { updates, steps, curve } = await train(
       training({ learner, nStep: 3, prioritized: true, environmentOptions: { discrete: true }, steps: 2000 }),
@@ -75,7 +75,7 @@ describe('collect/train', function () {
     expect(curve.at(-1)!.meanReturn).to.be.greaterThan(3.5);
   });
 
-  it('stacked images are learned by convolutions, and acted on as they are shown', async () => {
+  itAll('stacked images are learned by convolutions, and acted on as they are shown', async () => {
     const convolutions = [{ filters: 4, kernel: 3, padding: 1, stride: 2 }];
     const learner = {
       algorithm: 'dqn',
@@ -102,12 +102,12 @@ describe('collect/train', function () {
     expect(single.meanReturn).to.be.within(1, 4);
   });
 
-  it('stacked numbers go to actors and critics', async () => {
+  itAll('stacked numbers go to actors and critics', async () => {
     const { solved, curve } = await train(training({ stack: 3, goal: -0.05 }));
     expect(solved, JSON.stringify(curve)).to.equal(true);
   });
 
-  it('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
+  itAll('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
     const { updates, steps } = await train(
       training({ updatesPerStep: 0.5, minibatches: 4, workers: 2, steps: 3000, evaluation: { confirm: 1 } }),
     );
@@ -162,7 +162,7 @@ describe('collect/train', function () {
       ['rows.npz', 'steps.npz'],
     ),
   );
-  it('gives its parts before they run, and waits for who takes them; what that throws ends it', async () => {
+  itAll('gives its parts before they run, and waits for who takes them; what that throws ends it', async () => {
     const count = words();
     const seen: unknown[] = [];
     let parts: TrainParts | undefined;
@@ -192,7 +192,7 @@ describe('collect/train', function () {
     );
   });
 
-  it('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
+  itAll('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
     const count = words();
     const environmentOptions = { failAt: 700, words: count };
     const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
@@ -232,7 +232,7 @@ describe('collect/train', function () {
     });
   });
 
-  it('many environments with long windows have rows before the warm-up is over', async () => {
+  itAll('many environments with long windows have rows before the warm-up is over', async () => {
     const learner = { ...learners.dqn, gamma: 0.9 };
     const how = { learner, nStep: 8, environments: 64, steps: 3000, warmUp: 700, evaluation: { confirm: 1 } };
     const { updates } = await train(training({ ...how, environmentOptions: { discrete: true, length: 40 } }));

@@ -11,7 +11,7 @@ import {
   TrajectoryBuffer,
 } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import type stepping from './steps-collector.ts';
 import { EPISODE, fields, type StepsOptions } from './steps-collector.ts';
@@ -193,7 +193,7 @@ describe('collectors/collector-lanes', () => {
 
   itAll('threads that are terminated in the middle of writing leave no mixture, and are made anew', async function () {
     this.timeout(60_000);
-    const times = setting({ short: 6, all: 60 });
+    const times = 60;
     const buffer = makeBuffer(6, { perLane: 64 });
     const words = newWords();
     const made = () => Atomics.load(words, 0);

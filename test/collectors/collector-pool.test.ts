@@ -13,7 +13,7 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import type { PlainOptions } from './plain-collector.ts';
 import type promising from './promising-collector.ts';
@@ -133,7 +133,7 @@ describe('collectors/collector-pool', () => {
     expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
   });
 
-  it('keeps nothing of the promises that it waited for', async () => {
+  itLonger('keeps nothing of the promises that it waited for', async () => {
     const words = new Int32Array(new SharedArrayBuffer(8));
     const collects = setting({ short: 100_000, all: 1_000_000 });
     const pool = await CollectorPool.open<typeof promising>({

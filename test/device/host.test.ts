@@ -6,6 +6,7 @@ import { type Device, type DeviceInfo, listDevices, openDevice } from '../../src
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
 import { until } from '../rig/until.ts';
 
@@ -124,7 +125,7 @@ describe('host devices', () => {
     'is collected while a copy is queued': ['collected', 0],
   } as const;
   for (const [how, [argument, code]] of Object.entries(losses)) {
-    it(`touch no memory that is gone when what was lent to them ${how}`, () => {
+    itAll(`touch no memory that is gone when what was lent to them ${how}`, () => {
       const script = fileURLToPath(new URL('./lender.js', import.meta.url));
       const { status, signal, stderr } = spawnSync(process.execPath, [script, argument], { encoding: 'utf8' });
       expect({ status, signal, stderr }).to.deep.equal({ status: code, signal: null, stderr: '' });

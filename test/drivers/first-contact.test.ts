@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll, itShort, setting } from '../rig/setting.ts';
+import { itAll, itLonger, itShort, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -95,7 +95,7 @@ describe('first contact with a driver', function () {
     expect(await runTests(cuda13, own, late)).to.equal(2);
   });
 
-  itShort('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
+  itLonger('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
     const contract = [
       'dist/test/device/contract.test.js',
       '--fgrep',

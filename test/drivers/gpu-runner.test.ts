@@ -36,7 +36,7 @@ describe('the tests for a GPU', function () {
     expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([2, "there is no part 'contracts'"]);
   });
 
-  itShort('tell a failure with its error and how the test does alone, and end with 1', async () => {
+  itAll('tell a failure with its error and how the test does alone, and end with 1', async () => {
     const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostUnregister:20:999:forever' };
     const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json'], fails);
     const [result, summary] = stdout
@@ -144,7 +144,7 @@ describe("a driver's own facts", function () {
     expect(hung.ends).to.deep.equal({ registering: 'ok', capturing: 'signal 14', managed: 'ok' });
   });
 
-  itShort('leave out what is not there, and refuse a part that is none', () => {
+  itAll('leave out what is not there, and refuse a part that is none', () => {
     const without = facts(['products', 'managed'], 30, {
       HOTSLOT_CUBLAS: 'none',
       HOTSLOT_SOFTWARE_CUDA: '13.0,managed=none',

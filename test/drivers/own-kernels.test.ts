@@ -97,7 +97,7 @@ describe('drivers/own-kernels', function () {
       });
     });
 
-  itShort('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
+  itAll('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
     const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
     expect(await runTests(modes.cuda13, ['dist/test/device/own-kernels.test.js'], env)).to.be.at.least(12);
     const script = `import('hotslot').then(async ({ openDevice }) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { type Mode, modes, need, run } from './software.ts';
 import { counts } from './talk.ts';
 
@@ -55,37 +55,40 @@ describe('drivers in trouble', function () {
     expect(listed.auto).to.equal('host:0');
   });
 
-  it('a machine that is not set up is told what is missing, by what cuInit, its context and its modules answer', async () => {
-    for (const [status, words] of [
-      [802, 'nvidia-fabricmanager'],
-      [803, 'two versions'],
-      [804, 'forward-compatible'],
-      [999, 'nvidia-modprobe'],
-      [100, 'CUDA_VISIBLE_DEVICES may hide it'],
-      [101, 'names a GPU that is not there'],
-    ] as const) {
-      const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
-        HOTSLOT_SOFTWARE_FAIL: `cuInit:1:${status}:forever`,
+  itAll(
+    'a machine that is not set up is told what is missing, by what cuInit, its context and its modules answer',
+    async () => {
+      for (const [status, words] of [
+        [802, 'nvidia-fabricmanager'],
+        [803, 'two versions'],
+        [804, 'forward-compatible'],
+        [999, 'nvidia-modprobe'],
+        [100, 'CUDA_VISIBLE_DEVICES may hide it'],
+        [101, 'names a GPU that is not there'],
+      ] as const) {
+        const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
+          HOTSLOT_SOFTWARE_FAIL: `cuInit:1:${status}:forever`,
+        });
+        expect(reasonOf(listed, 'cuda'), String(status)).to.include(`cuInit: ${status})`).and.include(words);
+        expect(listed.refused.message).to.include(words);
+      }
+      const amd: Listed = await probe(hip, ['list', 'rocm:0'], { HOTSLOT_SOFTWARE_FAIL: 'hipInit:1:100:forever' });
+      expect(reasonOf(amd, 'rocm')).to.include('finds no GPU').and.include('/dev/kfd').and.include('render');
+      const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
+        HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
       });
-      expect(reasonOf(listed, 'cuda'), String(status)).to.include(`cuInit: ${status})`).and.include(words);
-      expect(listed.refused.message).to.include(words);
-    }
-    const amd: Listed = await probe(hip, ['list', 'rocm:0'], { HOTSLOT_SOFTWARE_FAIL: 'hipInit:1:100:forever' });
-    expect(reasonOf(amd, 'rocm')).to.include('finds no GPU').and.include('/dev/kfd').and.include('render');
-    const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
-      HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
-    });
-    expect(JSON.stringify(exclusive.refused)).to.include('nvidia-smi -c 0');
-    for (const [status, words] of [
-      [221, 'libnvidia-ptxjitcompiler.so.1 is missing'],
-      [223, 'unset CUDA_DISABLE_PTX_JIT'],
-    ] as const) {
-      const { message } = await probe(cuda13, ['kernels'], {
-        HOTSLOT_SOFTWARE_FAIL: `cuModuleLoadData:1:${status}:forever`,
-      });
-      expect(message, String(status)).to.include(words);
-    }
-  });
+      expect(JSON.stringify(exclusive.refused)).to.include('nvidia-smi -c 0');
+      for (const [status, words] of [
+        [221, 'libnvidia-ptxjitcompiler.so.1 is missing'],
+        [223, 'unset CUDA_DISABLE_PTX_JIT'],
+      ] as const) {
+        const { message } = await probe(cuda13, ['kernels'], {
+          HOTSLOT_SOFTWARE_FAIL: `cuModuleLoadData:1:${status}:forever`,
+        });
+        expect(message, String(status)).to.include(words);
+      }
+    },
+  );
 
   it('a cuBLAS that does not load is named, with what it lacks; Hotslot multiplies by itself', async () => {
     const products: string = await probe(cuda13, ['products'], { HOTSLOT_CUBLAS: '/no/such/libcublas.so.13' });
@@ -256,7 +259,7 @@ describe('drivers in trouble', function () {
       expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
     });
 
-    (mode === cuda13 ? it : itAll)(
+    (mode === cuda13 ? itLonger : itAll)(
       `${mode.name}: threads killed inside the driver leave nothing behind, and others go on (test:all: more of them)`,
       async function () {
         need(this, mode);

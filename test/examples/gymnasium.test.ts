@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { needNumpy, PYTHON } from '../collect/bridged.ts';
-import { itAll, itShort } from '../rig/setting.ts';
+import { itAll } from '../rig/setting.ts';
 
 const gymnasium = (...args: string[]) => run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
 
@@ -19,7 +19,7 @@ describe('examples/gymnasium', function () {
     expect([solved, meanReturn >= -12]).to.deep.equal([true, true]);
   });
 
-  itShort('wrong usage, and an environment that is not there', async () => {
+  itAll('wrong usage, and an environment that is not there', async () => {
     for (const [args, code, says] of [
       [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; --help says more$/m],
       [['--id', 'a', '--entry', 'b:c'], 2, /^gymnasium: --id and --entry are two names of one thing/m],

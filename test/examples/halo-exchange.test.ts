@@ -16,6 +16,7 @@ import { drawText } from '../../examples/halo-exchange/text-picture.ts';
 import { shareHaloExchange } from '../../src/halo/index.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
 
 const main = 'examples/halo-exchange/main.js';
 
@@ -56,7 +57,7 @@ describe('examples/halo-exchange', () => {
     }
   });
 
-  it('says so in 80 columns, and draws all fields', async () => {
+  itAll('says so in 80 columns, and draws all fields', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-halo-exchange-'));
     try {
       const file = join(folder, 'fields.png');

@@ -10,6 +10,7 @@ import { defaults, network } from '../../examples/pixels/settings.ts';
 import { openDevice } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 
 const main = 'examples/pixels/main.js';
 
@@ -81,7 +82,7 @@ describe('examples/pixels', () => {
     for (const part of [learner, obs, nextObs, actions, rewards, discounts, out]) part.close();
   });
 
-  it('it runs, counts, and says what stacks would have taken', async () => {
+  itAll('it runs, counts, and says what stacks would have taken', async () => {
     const { code, stderr, lines } = await run(main, ['--json', '--seconds', '3', '--lanes', '4', '--capacity', '2000']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -104,7 +105,7 @@ describe('examples/pixels', () => {
     expect(Math.abs(drawn - 4 * written)).to.be.at.most(2 * (32 + 4 * 4) + 8 * 32);
   });
 
-  it('a result is drawn, in 80 columns', async () => {
+  itAll('a result is drawn, in 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--seconds', '2', '--samples-per-step', '0']);
     expect(code).to.equal(0);
     const result = lines.slice(lines.findIndex((line) => line.startsWith('┌')));

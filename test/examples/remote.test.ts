@@ -18,7 +18,7 @@ function processesWith(text: string): string[] {
 describe('examples/remote', function () {
   this.timeout(200_000);
 
-  it('wrong usage is a sentence and exit code 2', async () => {
+  itAll('wrong usage is a sentence and exit code 2', async () => {
     for (const [args, says] of [
       [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
@@ -52,7 +52,7 @@ describe('examples/remote', function () {
     expect(stderr).to.match(/^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
   });
 
-  it('a password stands in no output and in no command line, and hosts have it all the same', async function () {
+  itAll('a password stands in no output and in no command line, and hosts have it all the same', async function () {
     needServer(this);
     const secret = 'nobody:may-read-this';
     const server = await startServer({ acl: ['default off', `ann on >${secret} ~* &* +@all`] });

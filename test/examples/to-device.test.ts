@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { drawSvg, drawText, type Row } from '../../examples/to-device/timeline.ts';
 import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
 
 const main = 'examples/to-device/main.js';
 
@@ -98,7 +99,7 @@ describe('examples/to-device', () => {
     expect(stderr).to.match(/^to-device: --svg \/no\/such\/folder\/x\.svg cannot be written: ENOENT.*\n$/);
   });
 
-  it('wrong usage is one sentence', async () => {
+  itAll('wrong usage is one sentence', async () => {
     for (const [args, text] of [
       [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
       [['--devices', 'host:0,host:0'], "two different devices of one family, got 'host:0,host:0'; --help"],

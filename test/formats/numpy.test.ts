@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { decodeNpy, encodeNpy, type NamedTensors, readNpz, writeNpz } from '../../src/formats/index.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { allDTypes, bytesOf, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
 
 /** Debian's, which has numpy as a package; whatever is called python3 may have none. */
@@ -61,7 +62,7 @@ describe('formats/numpy', function () {
       expect(python(folder, program)).to.deep.equal(lookOf(tensors));
     }));
 
-  it('reads our zip64', () =>
+  itAll('reads our zip64', () =>
     inFolder(async (folder) => {
       const many = Object.fromEntries(Array.from({ length: 65_600 }, (_, i) => [i, tensor('uint8', [], i)]));
       await writeNpz(join(folder, 'x.npz'), many);
@@ -70,7 +71,8 @@ describe('formats/numpy', function () {
         'd = np.load("x.npz")\nprint(json.dumps([len(d.files), int(d["65599"])]))',
       ) as [number, number];
       expect([count, last]).to.deep.equal([65_600, many[65_599]?.data[0]]);
-    }));
+    }),
+  );
 
   /** The same numbers in every way in which numpy can lay them out. */
   const WRITE = `

@@ -290,6 +290,23 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       [5, 1, 0],
     ] as const
   ).map(([n, d, threshold]) => [`${n} steps of ${d}`, 'goal_reward', goals(n, d, threshold)] as const),
+  [
+    'round the ring',
+    'draw_places',
+    { tensors: [new Int32Array(1009), Int32Array.of(7, 3, 9, 1, 90, 60, 100, 0)], wholes: [1009] },
+  ],
+  [
+    'some outside',
+    'gather_places',
+    {
+      tensors: [
+        new Uint32Array(1009 * 20),
+        Uint32Array.from({ length: 99 * 20 }, (_, i) => i * 2_654_435_761),
+        indices(1009, 99),
+      ],
+      wholes: [1009, 20, 99, 3],
+    },
+  ],
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [
     'at a step that counts',

@@ -12,6 +12,7 @@ import type { GraphExec, Tensor } from '../../src/index.ts';
 import { newReplayer } from '../../src/transfer/native.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { add, valuesOf } from '../rig/tensors.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, batch, given, WrapperRig } from './wrapper-rig.ts';
@@ -199,7 +200,7 @@ describe('graph/full-graph-wrapper', () => {
     expect([training, validation]).to.not.include(handle);
   });
 
-  it('closes whole or not at all: a graph that an actor replays refuses, and closing again frees the rest', () => {
+  itAll('closes whole or not at all: a graph that an actor replays refuses, and closing again frees the rest', () => {
     const wrapper = wrap(addAll, { warmupSteps: 0 });
     for (const forwardOnly of [false, true]) wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
     using stream = rig.device.createStream();

@@ -6,6 +6,7 @@ import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { tensorOf, valuesOf } from '../rig/tensors.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
@@ -122,7 +123,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(buffers.obs as Tensor, good)).to.deep.equal([3]);
   });
 
-  it('closes whole or not at all: a buffer that an actor uses refuses, and closing again frees the rest', () => {
+  itAll('closes whole or not at all: a buffer that an actor uses refuses, and closing again frees the rest', () => {
     const { obs } = loader.load({ obs: new Float32Array(2), next: new Float32Array(2) }, 'training', 0) as {
       obs: Tensor;
     };

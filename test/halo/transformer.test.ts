@@ -12,7 +12,7 @@ import {
 import { Tensor } from '../../src/index.ts';
 import { bits, checkHaloOn, decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { golden, packedBy, unpackInto } from './cases.ts';
 import { close, closeTested, deviceAt, fill, memoryAt, places, valuesAt } from './places.ts';
 import { below, dimLists, pick, randomExchange, randomValues } from './random-specs.ts';
@@ -120,7 +120,7 @@ describe('halo/transformer', () => {
         }
       });
 
-      it('moves large arrays whole (test:all: larger ones)', async () => {
+      itLonger('moves large arrays whole (test:all: larger ones)', async () => {
         const layers = setting({ short: 65, all: 260 });
         const shape = [layers, 70, 70];
         const specification = new QuantityHaloSpec({

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { wordsOf } from '../../src/halo/shared-exchange.ts';
 import { Parked } from '../../src/wait/bell.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { plane } from './plane.ts';
 import { onBoth } from './updater-rig.ts';
@@ -10,16 +11,19 @@ import { onBoth } from './updater-rig.ts';
 onBoth((rig) => {
   describe('threads', () => {
     for (const [columns, rows, exchanges, async] of [
-      [2, 1, rig.onDevice ? 300 : 20_000, false],
-      [2, 2, rig.onDevice ? 100 : 3000, false],
-      [3, 1, rig.onDevice ? 100 : 1000, true],
+      [2, 1, setting(rig.onDevice ? { short: 100, all: 300 } : { short: 3000, all: 20_000 }), false],
+      [2, 2, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 500, all: 3000 }), false],
+      [3, 1, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 300, all: 1000 }), true],
     ] as const) {
-      it(`${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`, async function () {
-        this.timeout(60_000);
-        const all = plane(columns, rows);
-        const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
-        for (const each of threads) expect(await each.result()).to.equal(null);
-      });
+      itLonger(
+        `${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`,
+        async function () {
+          this.timeout(60_000);
+          const all = plane(columns, rows);
+          const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
+          for (const each of threads) expect(await each.result()).to.equal(null);
+        },
+      );
     }
 
     it('the main thread is a rank, too', async () => {
@@ -35,7 +39,7 @@ onBoth((rig) => {
       expect(await there.result()).to.equal(null);
     });
 
-    it('one that closes at once is not missed by who is a little late', async () => {
+    itAll('one that closes at once is not missed by who is a little late', async () => {
       const shortLived = Array.from({ length: rig.onDevice ? 20 : 500 }, () => plane(2, 1));
       const last = plane(2, 1);
       const threads = [0, 1].map((rank) => rig.thread(last, rank, { shortLived, exchanges: 1 }));

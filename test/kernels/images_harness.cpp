@@ -400,7 +400,13 @@ void compare_all() {
     compare("random_uniform", {n}, {-0.5, 1.5}, place);
     compare("random_normal", {n}, {2, 3}, place);
     compare("random_advance", {n}, {}, [](Buffers& b) { b[0][2] = UINT32_MAX; });
+    compare("draw_places", {n}, {}, [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
   }
+  for (int64_t words : {4, 16, 36})
+    for (int64_t shift : {0, 3, 5})
+      compare("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
+        for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
+      });
   for (int64_t trans = 0; trans < 4; trans++)
     for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
       const int64_t m = s[0], n = s[1], k = s[2];

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { CompilationState, compileAllocator } from '../../src/memory/index.ts';
 import { run } from '../cli/run-command.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 
 interface Look {
   state: string;
@@ -51,29 +52,32 @@ describe('memory/compilation', () => {
     expect(warnings).to.deep.equal([]);
   });
 
-  it('a time-out in a worker is a failure in every thread, warned of once, and the cause of every refusal', async () => {
-    const { seen, stderr } = await scenario<{ state: string; again: string; here: Look; there: Look }>(
-      'times out in a worker',
-    );
-    expect([seen.state, seen.again]).to.deep.equal(['failure', 'failure']);
-    const { here } = seen;
-    expect(here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryCompileTimeoutError', timeout: true });
-    expect(here.message).to.match(/ended after 1 ms, before the devices were listed; a driver may hang there: /);
-    expect(here.message).to.match(/HOTSLOT_CUDA=none, HOTSLOT_HIP=none or HOTSLOT_LEVEL_ZERO=none leaves one out/);
-    expect(here.message).to.match(/a longer timeoutMs helps where it is only slow$/);
-    expect(here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
-    expect(here.causeIsError).to.equal(true);
-    expect(seen.there).to.deep.equal(here);
-    expect(stderr.match(/UnifiedMemoryWarning/g)).to.have.length(1);
-  });
+  itAll(
+    'a time-out in a worker is a failure in every thread, warned of once, and the cause of every refusal',
+    async () => {
+      const { seen, stderr } = await scenario<{ state: string; again: string; here: Look; there: Look }>(
+        'times out in a worker',
+      );
+      expect([seen.state, seen.again]).to.deep.equal(['failure', 'failure']);
+      const { here } = seen;
+      expect(here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryCompileTimeoutError', timeout: true });
+      expect(here.message).to.match(/ended after 1 ms, before the devices were listed; a driver may hang there: /);
+      expect(here.message).to.match(/HOTSLOT_CUDA=none, HOTSLOT_HIP=none or HOTSLOT_LEVEL_ZERO=none leaves one out/);
+      expect(here.message).to.match(/a longer timeoutMs helps where it is only slow$/);
+      expect(here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
+      expect(here.causeIsError).to.equal(true);
+      expect(seen.there).to.deep.equal(here);
+      expect(stderr.match(/UnifiedMemoryWarning/g)).to.have.length(1);
+    },
+  );
 
-  it('a probe that hangs is killed at its time-out, with one warning', async () => {
+  itAll('a probe that hangs is killed at its time-out, with one warning', async () => {
     const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>('kills what hangs');
     expect([seen.state, seen.probes]).to.deep.equal(['failure', 1]);
     expect(warnings).to.deep.equal([`UnifiedMemoryWarning: ${seen.message}`]);
   });
 
-  it('a device that hangs is named', async () => {
+  itAll('a device that hangs is named', async () => {
     const { seen } = await scenario<{ state: string; message: string }>('says what hangs');
     expect(seen.state).to.equal('failure');
     expect(seen.message).to.match(
@@ -88,7 +92,7 @@ describe('memory/compilation', () => {
     expect(seen.probes).to.equal(1);
   });
 
-  it('a thread that dies takes its probe with it and lets the next one probe', async () => {
+  itAll('a thread that dies takes its probe with it and lets the next one probe', async () => {
     const { seen } = await scenario<{
       busy: { code: string; message: string };
       between: string;
@@ -100,7 +104,7 @@ describe('memory/compilation', () => {
     expect([seen.between, seen.state, seen.probes]).to.deep.equal(['unattempted', 'success', 2]);
   });
 
-  it('making a pool in a worker waits for another thread, and probes when that died', async () => {
+  itAll('making a pool in a worker waits for another thread, and probes when that died', async () => {
     const { seen } = await scenario('waits in a worker for another thread');
     expect(seen).to.deep.equal({ answer: ['host:0', 'success'], probes: 2 });
   });

@@ -73,8 +73,8 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
 
 // Blocks that idle cores copied lie where they belong, whatever of the batch is left when the time is over.
 void shared_copies() {
-  for (uint32_t row_bytes : {172, 1720, 70000}) {
-    const uint64_t capacity = 100, count = 11 * (shared_from / row_bytes) + 5;
+  for (uint32_t row_bytes : {1720, 70000}) {
+    const uint64_t capacity = 100, count = 9 * (shared_from / row_bytes) + 5;
     Memory memory(capacity, row_bytes);
     const Source source = open(memory.data, memory.bytes);
     for (uint64_t i = 0; i < capacity * source.stride; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
@@ -240,8 +240,8 @@ int main() {
   torture(64, 172 / 8 * 8, 17, 200);
   torture(1000, 64, 300, 200);
   torture(uint64_t{1} << 16, 64, 8, 150);
-  torture(64, 4096, 3, 200, 5 * (shared_from / 4096) + 1);
-  torture(3, 65536, 1, 200, 3 * (shared_from / 65536));
+  torture(64, 4096, 3, 100, 2 * (shared_from / 4096) + 1);
+  torture(3, 65536, 1, 100, 2 * (shared_from / 65536));
   ranges({1, 16, 1}, 1, 50);
   ranges({7, 64, 1}, 1, 100);
   ranges({64, 168, 17}, 1, 100);

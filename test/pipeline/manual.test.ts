@@ -163,6 +163,8 @@ describe('the manifest', () => {
       supportsAsyncSubmit: true,
       supportsTimingEvents: true,
       h2dSubmitter: 'host_stream',
+      rowsKept: 'host',
+      rowsReason: 'as asked',
       ringDepth: 4,
       placement: '[pack submit] [poll replay]',
       placementReason: 'as asked',

@@ -6,6 +6,7 @@ import { expect } from 'chai';
 import { type PipelineOptions, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import { placementOf } from '../../src/pipeline/options.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
 
@@ -57,7 +58,7 @@ describe('opening a pipeline', () => {
     expect(await refused({ buffer })).to.be.instanceOf(RangeError);
   });
 
-  it('ends when the signal says so, before it began or meanwhile, and closes what it had', async () => {
+  itAll('ends when the signal says so, before it began or meanwhile, and closes what it had', async () => {
     const buffer = filled();
     const reason = new Error('enough');
     const open = (signal: AbortSignal) =>
@@ -166,7 +167,7 @@ describe('opening a pipeline', () => {
     await pipeline({ buffer, placement: 'inline' });
   });
 
-  it('does not hold the process while it is idle, and an error nobody receives throws', () => {
+  itAll('does not hold the process while it is idle, and an error nobody receives throws', () => {
     const run = (script: string) =>
       execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
         encoding: 'utf8',

@@ -8,7 +8,7 @@ import { emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } fro
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import {
   bufferOf,
   closeAll,
@@ -173,7 +173,7 @@ describe('remote collectors and bad input', function () {
     expect((buffer as ReplayBuffer).ptr).to.equal(520);
   });
 
-  it('takes what was recorded and is sent again once', async () => {
+  itLonger('takes what was recorded and is sent again once', async () => {
     const { message, send, held, remote, buffer } = await attacked('rows');
     const numbered = (first: number, rows: number, base = 0) =>
       message({ session: 90, first, rows, base }, (view) => {
@@ -191,7 +191,7 @@ describe('remote collectors and bad input', function () {
     expect(numbers).to.deep.equal(Array.from({ length: 16 }, (_, i) => i));
   });
 
-  it('is not filled by sessions that nobody has', async () => {
+  itLonger('is not filled by sessions that nobody has', async () => {
     const many = setting({ short: 2000, all: 70_000 });
     const { message, send, held, whole, remote } = await attacked('rows');
     const flood = Array.from({ length: many }, (_, i) => message({ session: 1000 + i, layout: 9 }));

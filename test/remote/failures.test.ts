@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { keysOf } from '../../src/remote/keys.ts';
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import type { ChildOptions } from './run-child.ts';
 import {
   bufferOf,
@@ -38,7 +38,7 @@ describe('remote collectors and faults', function () {
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? it : itAll)(`replaces a thread that ends again and again while ${kind} come`, async () => {
+    (kind === 'rows' ? itLonger : itAll)(`replaces a thread that ends again and again while ${kind} come`, async () => {
       const run = newRun();
       const buffer = bufferOf(kind, 2);
       const remote = await learn({ url, run, buffer });
@@ -118,7 +118,7 @@ describe('remote collectors and faults', function () {
   });
 
   for (const ms of setting<number[]>({ short: [], all: [500, 13_000] }))
-    it(`takes each row once of a host that stood still for ${ms} ms`, async () => {
+    itLonger(`takes each row once of a host that stood still for ${ms} ms`, async () => {
       const run = newRun();
       const buffer = bufferOf('rows');
       const remote = await learn({ url, run, buffer });

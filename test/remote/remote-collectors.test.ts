@@ -4,7 +4,7 @@ import { RateLimiter, ReplayBuffer, type TrajectoryBuffer, WeightMailbox } from 
 import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { keysOf } from '../../src/remote/keys.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { type RunOptions, Word } from './run-collector.ts';
 import {
   bufferOf,
@@ -39,7 +39,7 @@ describe('remote collectors', function () {
 
   const ROWS = setting({ short: 2000, all: 50_000 });
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? it : itAll)(
+    (kind === 'rows' ? itLonger : itAll)(
       `brings ${kind} of two hosts in, each once and in order, and both sides tell of them`,
       async () => {
         const run = newRun();
@@ -74,7 +74,7 @@ describe('remote collectors', function () {
       },
     );
 
-  it('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
+  itLonger('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     const mailbox = WeightMailbox.create({ length: 300_000 });

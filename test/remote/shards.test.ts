@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { itAll } from '../rig/setting.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm } from './swarm.ts';
 
@@ -21,7 +22,7 @@ describe('remote/shards', function () {
   afterEach(() => swarm?.close());
   after(() => server?.stop());
 
-  it('a thread that takes over has the sessions of its own stream alone', async () => {
+  itAll('a thread that takes over has the sessions of its own stream alone', async () => {
     swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: 2 * ROWS, shards: 2 });
     swarm.offer(ROWS);
     await swarm.check();

@@ -2,6 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { emptyHeader, HEADER_BYTES, readMessage } from '../../src/remote/message.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryServer } from './memory-link.ts';
 import { numbersIn, wrongIn } from './numbered.ts';
@@ -41,7 +42,7 @@ describe('remote/uplink', function () {
     }
   });
 
-  it('says hello to a server that is full as seldom as it offers rows', async () => {
+  itAll('says hello to a server that is full as seldom as it offers rows', async () => {
     const server = new MemoryServer();
     const at: number[] = [];
     const put = server.put.bind(server);
@@ -65,52 +66,55 @@ describe('remote/uplink', function () {
     }
   });
 
-  it('says of rows that were acted by another learner’s weights that they are older than any of this one', async () => {
-    const server = new MemoryServer();
-    let first: MemoryLearner | null = new MemoryLearner(server, { epoch: 1, capacity: 100 });
-    let second: MemoryLearner | null = null;
-    const known = new Map([[1, 50]]);
-    const host = new MemoryHost(server, 0, { flushBytes: 8, version: (epoch) => known.get(epoch) ?? 0 });
-    /** First row and version of all messages that lie there. */
-    const lying = () =>
-      server
-        .messages(keys.stream(0), '0-0', 100)
-        .map(({ bytes }) => {
-          const header = emptyHeader();
-          expect(readMessage(bytes, header)).to.equal(null);
-          return bytes.length > HEADER_BYTES ? [header.first, header.version] : null;
-        })
-        .filter((each) => each !== null);
-    try {
-      host.outbox.make(1);
-      await until('the first is in', () => host.done);
-      first.receiver.hold();
-      for (let i = 0; i < 20; i++) await turn();
-      host.outbox.make(2);
-      await until('two lie there', () => lying().length === 2);
-      expect(lying()).to.deep.equal([
-        [1, 50],
-        [2, 50],
-      ]);
-      await first.end();
-      first = null;
-      server.free(keys.learner);
-      server.free(keys.stream(0));
-      known.set(2, 3);
-      second = new MemoryLearner(server, { epoch: 2, capacity: 100 });
-      second.receiver.hold();
-      await until('both lie there again', () => lying().length === 2);
-      host.outbox.make(1);
-      await until('and another one', () => lying().length === 3);
-      expect(lying()).to.deep.equal([
-        [1, 0],
-        [2, 0],
-        [3, 3],
-      ]);
-    } finally {
-      await host.close();
-      await first?.end();
-      await second?.end();
-    }
-  });
+  itAll(
+    'says of rows that were acted by another learner’s weights that they are older than any of this one',
+    async () => {
+      const server = new MemoryServer();
+      let first: MemoryLearner | null = new MemoryLearner(server, { epoch: 1, capacity: 100 });
+      let second: MemoryLearner | null = null;
+      const known = new Map([[1, 50]]);
+      const host = new MemoryHost(server, 0, { flushBytes: 8, version: (epoch) => known.get(epoch) ?? 0 });
+      /** First row and version of all messages that lie there. */
+      const lying = () =>
+        server
+          .messages(keys.stream(0), '0-0', 100)
+          .map(({ bytes }) => {
+            const header = emptyHeader();
+            expect(readMessage(bytes, header)).to.equal(null);
+            return bytes.length > HEADER_BYTES ? [header.first, header.version] : null;
+          })
+          .filter((each) => each !== null);
+      try {
+        host.outbox.make(1);
+        await until('the first is in', () => host.done);
+        first.receiver.hold();
+        for (let i = 0; i < 20; i++) await turn();
+        host.outbox.make(2);
+        await until('two lie there', () => lying().length === 2);
+        expect(lying()).to.deep.equal([
+          [1, 50],
+          [2, 50],
+        ]);
+        await first.end();
+        first = null;
+        server.free(keys.learner);
+        server.free(keys.stream(0));
+        known.set(2, 3);
+        second = new MemoryLearner(server, { epoch: 2, capacity: 100 });
+        second.receiver.hold();
+        await until('both lie there again', () => lying().length === 2);
+        host.outbox.make(1);
+        await until('and another one', () => lying().length === 3);
+        expect(lying()).to.deep.equal([
+          [1, 0],
+          [2, 0],
+          [3, 3],
+        ]);
+      } finally {
+        await host.close();
+        await first?.end();
+        await second?.end();
+      }
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { listening, parsed, served, endAll as unlook } from '../monitor/serving.ts';
 import { closeAll, pipeline } from '../pipeline/fixture.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 
@@ -33,7 +34,7 @@ describe('remote/watched', function () {
   });
   after(() => server?.stop());
 
-  it('a run says what it waits for, shows its hosts, and traces how rows came in', async () => {
+  itAll('a run says what it waits for, shows its hosts, and traces how rows came in', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 64, errorBuffer: 5000 });
     const buffer = ReplayBuffer.create({ capacity: 4096, fields: { value: { shape: [2] } }, limiter });
     const reach = { url: `${server.url.replace('://', '://ann@')}`, password: SECRET, run: 'watched' };

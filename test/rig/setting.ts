@@ -17,25 +17,37 @@ export function setting<T>(values: { short: T; all: T; long?: T }): T {
   return values[SETTING];
 }
 
+type Body = ((this: Mocha.Context) => void) | Mocha.AsyncFunc;
+
+/** Tests and suites that are longer in `all` than in `short`. */
+const longer = new WeakSet<object>();
+export const isLonger = (made: object): boolean => longer.has(made);
+
 /** A suite that a short run leaves out; the run then names it in one line. */
 export function describeAll(title: string, body: (this: Mocha.Suite) => void): void {
   if (SETTING === 'short') it.skip(`${title} (npm run test:all)`);
-  else describe(title, body);
+  else longer.add(describe(title, body));
 }
 
 /** A test that is the same in every setting: `npm test` has run it, and `test:all` has no more to show by it. */
-export function itShort(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
+export function itShort(title: string, body: Body): void {
   if (SETTING !== 'all') it(title, body as Mocha.AsyncFunc);
 }
 
 /** A test of minutes, for the longest runs alone; the others name it. */
-export function itLong(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
+export function itLong(title: string, body: Body): void {
   if (SETTING === 'long') it(title, body as Mocha.AsyncFunc);
   else it.skip(`${title} (npm run test:long)`);
 }
 
 /** A test that a short run leaves out; the run then names it. */
-export function itAll(title: string, body: ((this: Mocha.Context) => void) | Mocha.AsyncFunc): void {
-  if (SETTING === 'short') it.skip(`${title} (npm run test:all)`);
-  else it(title, body as Mocha.AsyncFunc);
+export function itAll(title: string, body: Body): Mocha.Test {
+  return SETTING === 'short' ? it.skip(`${title} (npm run test:all)`) : itLonger(title, body);
+}
+
+/** A test that goes on for longer in longer settings. In a file that has such ones, `test:all` leaves the others out. */
+export function itLonger(title: string, body: Body): Mocha.Test {
+  const made = it(title, body as Mocha.AsyncFunc);
+  longer.add(made);
+  return made;
 }

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { type PrioritizedSampler, prioritized, prioritizedIndices, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { Dice } from './history.ts';
 
 /** A plain binary tree's sum, built from scratch. */
@@ -57,7 +57,7 @@ const tooFar = (df: number): number => df + 6 * Math.sqrt(2 * df);
 describe('trajectories: priorities', function () {
   this.timeout(setting({ short: 30_000, all: 600_000 }));
 
-  it('random updates give the tree that is built from scratch', () => {
+  itLonger('random updates give the tree that is built from scratch', () => {
     using steps = new Steps(3, 501);
     const dice = new Dice(1);
     const sampler = prioritized({ alpha: 1, epsilon: 0.3 });
@@ -107,7 +107,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  it('the order of updates leaves no trace', () => {
+  itLonger('the order of updates leaves no trace', () => {
     const totals = [1, 2, 3].map((seed) => {
       using steps = new Steps(2, 300);
       const sampler = prioritized({ alpha: 0.6 });
@@ -200,7 +200,7 @@ describe('trajectories: priorities', function () {
     expect(sampler.inspect()).to.deep.equal(before);
   });
 
-  it('steps of priority zero are not drawn, count as leaves that are zero, and come back', () => {
+  itLonger('steps of priority zero are not drawn, count as leaves that are zero, and come back', () => {
     using steps = new Steps(2, 8);
     const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalise: 'none' });
     steps.add(6);
@@ -241,7 +241,7 @@ describe('trajectories: priorities', function () {
     expect([...new Set(steps.sample(sampler, 1, 30).weights)]).to.deep.equal([1]);
   });
 
-  it('the sum stays finite, however large priorities are, and a zero is no missing leaf', () => {
+  itLonger('the sum stays finite, however large priorities are, and a zero is no missing leaf', () => {
     using steps = new Steps(2, 8);
     const sampler = prioritized({ alpha: 2, epsilon: 0 });
     steps.add(6);
@@ -266,7 +266,7 @@ describe('trajectories: priorities', function () {
     ]);
   });
 
-  it('no leaf of zero is ever landed on', () => {
+  itLonger('no leaf of zero is ever landed on', () => {
     for (const size of [1, 2, 7, 8, 9, 63, 64, 65, 513]) {
       const dice = new Dice(size);
       for (let only = 0; only < size; only += 1 + dice.below(size)) {
@@ -289,7 +289,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  it('leaves are drawn as often as they weigh', () => {
+  itLonger('leaves are drawn as often as they weigh', () => {
     const dice = new Dice(3);
     const count = setting({ short: 200_000, all: 10_000_000 });
     for (const size of [10, 1000]) {
@@ -307,7 +307,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  it('without priorities all drawable steps are drawn alike', () => {
+  itLonger('without priorities all drawable steps are drawn alike', () => {
     using steps = new Steps(5, 40);
     steps.add(70);
     const count = setting({ short: 200_000, all: 10_000_000 });

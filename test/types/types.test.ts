@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { itAll } from '../rig/setting.ts';
 import { compiled, root, strict } from './rig.ts';
 
 const consumer = Object.fromEntries(
@@ -17,7 +18,7 @@ describe('types', function () {
     expect(compiled(consumer)).to.equal('');
   });
 
-  it('refuse by themselves: a line that is no mistake is told', () => {
+  itAll('refuse by themselves: a line that is no mistake is told', () => {
     const main = consumer['main.ts'] ?? '';
     const repaired = main.replace('batch.imge;', 'batch.image;');
     expect(repaired).to.not.equal(main);

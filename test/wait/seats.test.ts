@@ -1,7 +1,7 @@
 /** A thread's place on a board of bells: taken once, and given back however the thread ends. */
 import { expect } from 'chai';
 import { BELL_WORDS, type Bell, BellBoard } from '../../src/wait/bell.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { Seat } from './seat-worker.ts';
 
@@ -17,7 +17,7 @@ describe('wait/seats', () => {
   const boardOf = (count: number) =>
     new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
 
-  it('of a thread that ends by force is free again, however often (test:all: more often)', async () => {
+  itLonger('of a thread that ends by force is free again, however often (test:all: more often)', async () => {
     const board = boardOf(1);
     for (let death = 0; death < deaths; death++) {
       const thread = seated(board);
