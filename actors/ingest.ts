@@ -39,17 +39,15 @@ export class Ingest {
       if (words.submitted === 0) this.until = committed;
       // What writers have gone over, or the device has no place for, is not copied: the copy begins behind it, when nothing else is on
       // the way. A quarter of the buffer further on where the last one was gone over in its turn.
-      const oldest = Math.max(
-        this.#rows.lost + (this.#lapped ? Math.ceil(capacity / 4) : 0),
-        committed - shared.places,
-      );
+      const oldest = Math.max(this.#rows.lost, committed - shared.places);
       const lapped = from < oldest;
       if (lapped && words.underWay > 0) break;
-      if (lapped) from = Math.min(oldest, committed);
-      this.#lapped = lapped && words.submitted > 0;
+      if (lapped) from = Math.min(oldest + (this.#lapped ? Math.ceil(capacity / 4) : 0), committed);
       const room = Math.min(this.#leastHead() + shared.places, lapped ? committed : visible + shared.guard);
       const to = Math.min(committed, from + shared.rowsPerSpan, room);
       if (to <= from) break;
+      // The first one begins where rows are, and has missed none.
+      this.#lapped = lapped && words.submitted !== 0;
       this.#order(from, to);
       ordered++;
     }
@@ -57,10 +55,10 @@ export class Ingest {
     return ordered;
   }
 
-  /** D5: whether a tick may draw what is visible now, while the spans on the way are copied. */
-  get mayDraw(): boolean {
+  /** D5: whether a tick may draw what was visible when it looked, while the spans on the way are copied. */
+  mayDraw(visible: number): boolean {
     const { words, shared } = this.#rows;
-    return words.begun <= words.reach.visible + shared.guard;
+    return words.begun <= visible + shared.guard;
   }
 
   /** The oldest row that a tick under way may draw. */

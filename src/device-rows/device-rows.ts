@@ -28,7 +28,7 @@ export interface RingStatistics {
   /** rows that were ever copied and came whole, and their bytes with what fills their strides up */
   readonly ingestedRows: number;
   readonly ingestedBytes: number;
-  /** rows that writers overwrote before they were copied */
+  /** rows that were added since and never copied whole: writers overwrote them before, or went on for more than the ring has */
   readonly droppedRows: number;
 }
 
@@ -41,7 +41,8 @@ export class DeviceRows extends Owner {
   readonly checked: CheckedRing;
   readonly #ring: Tensor<'uint32'>;
   readonly #stream: Stream;
-  readonly #events: readonly DeviceEvent[];
+  // Closing asks for them, also where making this failed.
+  readonly #events: readonly DeviceEvent[] = [];
   readonly #host: HostMemory;
   readonly #words: DeviceRowsWords;
   readonly #buffer: ReplayBuffer;

@@ -31,6 +31,7 @@ export interface CheckedRing {
   readonly headroom: number;
 }
 
+export const RING_OPTIONS = ['capacity', 'guard', 'chunkBytes', 'headroom'] as const;
 const ways = ['host', 'device', 'auto'] as const;
 
 export function checkRows(rows: unknown = 'host'): RowsKept {
@@ -46,14 +47,14 @@ export function rowStride(rowBytes: number): number {
 }
 
 export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: DeviceRingOptions = {}): CheckedRing {
-  checkKeys('deviceRing', options, ['capacity', 'guard', 'chunkBytes', 'headroom']);
+  checkKeys('deviceRing', options, RING_OPTIONS);
   const stride = rowStride(buffer.rowBytes);
   const places = checkCount('deviceRing.capacity', options.capacity ?? buffer.capacity, 2);
   if (places > buffer.capacity)
     throw rangeError(
       `deviceRing.capacity must be at most the buffer's ${buffer.capacity} rows, got ${places}: rows come from there`,
     );
-  const chunkBytes = checkCount('deviceRing.chunkBytes', options.chunkBytes ?? 4 << 20, stride);
+  const chunkBytes = checkCount('deviceRing.chunkBytes', options.chunkBytes ?? Math.max(4 << 20, stride), stride);
   const guard = checkCount('deviceRing.guard', options.guard ?? Math.ceil(places / 16), 1);
   if (guard >= places) throw rangeError(`deviceRing.guard must be below the capacity ${places}, got ${guard}`);
   const { headroom = 0.8 } = options;

@@ -43,7 +43,7 @@ export interface Reach {
   readonly visible: number;
   /** the oldest row that is there */
   readonly low: number;
-  /** rows that were overwritten before they were copied, of all so far */
+  /** rows that were never copied, or not whole: overwritten before, or too many for the device; of all so far */
   readonly dropped: number;
   /** rows that came whole, of all so far */
   readonly whole: number;
@@ -101,7 +101,7 @@ export class DeviceRowsWords {
 
   /** Pack's thread: before the copies of rows up to this one are ordered. A successor reads it too. */
   begin(to: number): void {
-    this.#spans[BEGUN] = to;
+    this.#spans[BEGUN] = Math.max(this.begun, to);
   }
   get begun(): number {
     return this.#spans[BEGUN] as number;

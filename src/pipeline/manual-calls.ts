@@ -1,6 +1,7 @@
 /** The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out its batch. */
 import { checkCount, checkKeys } from '../checks.ts';
 import type { Stream } from '../device/device.ts';
+import { Param } from '../ring/slot.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
 import type { ManualTicks } from './manual.ts';
 import type { PipelineParts } from './parts.ts';
@@ -31,10 +32,18 @@ export class ManualCalls {
 
   start(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     this.#check(tickId, sampleCount);
-    const least =
-      minSnapshotPtr === undefined ? this.#source.buffer.ptr : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    const least = minSnapshotPtr === undefined ? this.#newest : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
     if (this.#manual.pending === null) this.#source.checkFilled(least);
     return this.#manual.start(tickId, Math.max(1, least));
+  }
+
+  /** What is there now; of rows on the device, what can come there while a tick is hot, whose rows stay. */
+  get #newest(): number {
+    const { ptr } = this.#source.buffer;
+    const { deviceRows, host } = this.#parts.slots;
+    const { hot } = this.#manual;
+    if (deviceRows === null || hot === null) return ptr;
+    return Math.min(ptr, (host.params(hot.slot)[Param.low] as number) + deviceRows.checked.places);
   }
 
   ready(tickId: number, sampleCount: number): boolean {

@@ -138,14 +138,19 @@ export class ManualTicks {
     const hot = this.#hot ?? this.#sampled();
     if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
     this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
-    if (this.#drawn !== hot.sequence) this.#draw(hot, stream);
+    const { drawn } = this.#slots;
+    if (drawn !== null) {
+      if (this.#drawn !== hot.sequence) this.#draw(hot, stream, drawn);
+      else stream.wait(drawn);
+    }
     this.#sampledOn = stream;
     return this.#slots.batches[hot.slot] as Batch;
   }
   /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
-  #draw(hot: Asked, stream: Stream): void {
+  #draw(hot: Asked, stream: Stream, drawn: DeviceEvent): void {
     if (this.#spentLast) stream.wait(this.#spentLast);
     this.#slots.beginUpdate(hot.slot, stream);
+    stream.record(drawn);
     this.#drawn = hot.sequence;
   }
   #sampled(): Asked {

@@ -9,6 +9,7 @@ import {
   checkRing,
   checkRows,
   type DeviceRingOptions,
+  RING_OPTIONS,
   type RowsKept,
 } from '../device-rows/options.ts';
 import { rangeError, typeError } from '../errors.ts';
@@ -155,6 +156,7 @@ const known = [
 /** Why rows cannot live on a device, whatever device it is; empty where they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferMode): string {
   if (!(buffer instanceof ReplayBuffer)) return 'steps of a TrajectoryBuffer are packed on the host';
+  if (buffer.capacity < 2) return 'a buffer of one row has none to guard';
   return transfer === 'immediate' ? '' : `transfer: '${transfer}' is about batches that are packed on the host`;
 }
 
@@ -184,6 +186,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   const rows = checkRows(options.rows);
   if (options.deviceRing !== undefined && rows === 'host')
     throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
+  if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
   const { transfer = 'immediate' } = options;
   const noRing = noRingOf(buffer, transfer);
   const ring =

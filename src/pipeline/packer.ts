@@ -5,7 +5,6 @@ import { insideOfBuffer, ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { nowMs } from '../clock.ts';
 import type { AttachedDeviceRows } from '../device-rows/attached.ts';
 import { writeHead } from '../device-rows/head.ts';
-import { stateError } from '../errors.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
 import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
@@ -63,7 +62,7 @@ export function attachPacker(source: SharedSource, halves: HostHalves, depth: nu
 
 /** Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first ticks wait for. */
 interface Orders {
-  readonly mayDraw: boolean;
+  mayDraw(visible: number): boolean;
   readonly until: number;
 }
 
@@ -80,16 +79,14 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
     pack: (slot, record) => {
       const params = halves.params(slot);
       const { visible, low } = words.reach;
-      const kept = record[Field.leastPtr] === PACKED;
+      // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
+      const oldestKept = params[Param.low] as number;
+      const kept = record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
       const until = kept ? (params[Param.snapshotPtr] as number) : visible;
       if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number))) return Packing.waits;
-      const oldest = kept ? (params[Param.low] as number) : Math.max(low, visible - (places - guard));
-      if (kept && oldest < low)
-        throw stateError(
-          'TICK',
-          `tick ${record[Field.tick]} was prepared on rows that the device does not hold any more`,
-        );
-      if (until <= oldest || !ingest.mayDraw) return Packing.waits;
+      const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
+      // By the `visible` that the head is of: poll may have moved it on since.
+      if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;
       writeHead(halves.head(slot), { seed: baseSeed, tick: record[Field.tick] as number, low: oldest, span, places });

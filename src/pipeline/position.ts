@@ -48,9 +48,16 @@ export class Positions {
     return {
       ...{ sampleCount, baseSeed, draws: source.prioritized ? 'by priorities' : 'uniformly' },
       columns: Object.fromEntries(columns),
+      ...this.#ring,
       // Priorities are taken up so many ticks later.
       ...(source.prioritized ? { depth } : {}),
     };
+  }
+
+  /** Of rows on the device: how many it keeps decides what a tick draws. */
+  get #ring(): object {
+    const ring = this.#parts.slots.deviceRows?.checked;
+    return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
   /** Of a pipeline that stands still. */

@@ -85,6 +85,8 @@ export class Slots extends Owner {
   readonly rowsKept: RowsChoice;
   /** null where rows travel with each batch */
   readonly deviceRows: DeviceRows | null;
+  /** recorded behind a manual tick's draw on the device */
+  readonly drawn: DeviceEvent | null;
   /** of rows on the device: what the tick draws, per slot; an int32 view of its parameters */
   readonly #heads: readonly Tensor<'int32'>[];
   #index: Tensor<'int32'> | undefined;
@@ -149,10 +151,12 @@ export class Slots extends Owner {
       this.#index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
       // One batch for all slots: it is drawn by the graph that reads it.
       const columns = stridedColumns(buffer as ReplayBuffer, kept.checked.stride);
+      this.drawn = own(this, this.device.createEvent({ timing: false }));
       const batch = batchOf(lend(kept.batch.storage, shown), { columns, rows }, 0);
       this.batches = lent.map(() => batch);
     } else {
       this.deviceRows = null;
+      this.drawn = null;
       this.#heads = [];
       this.batches = lent.map((storage) => batchOf(storage, source, ROWS_AT));
     }

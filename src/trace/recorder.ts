@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
 import type { JournalEntry } from '../ring/journal.ts';
-import { Field } from '../ring/slot.ts';
+import { Field, PARAMS_BYTES } from '../ring/slot.ts';
 import type { Span } from './spans.ts';
 
 /** What a trace says of the transfer. */
@@ -13,6 +13,7 @@ export interface TraceFacts {
   hostPinned: boolean;
   directPinnedShared: boolean;
   h2dSubmitter: string;
+  rowsKept: 'host' | 'device';
 }
 /** What it says of the rows. */
 export interface TraceShape {
@@ -87,6 +88,8 @@ export class TraceWriter {
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
+    // Of rows on the device a head moves, beside the parameters.
+    const moved = facts.rowsKept === 'device' ? PARAMS_BYTES : shape.source.bytes;
     this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
     this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
       ...tick,
@@ -99,7 +102,7 @@ export class TraceWriter {
       snapshot_size: at(Field.snapshotSize),
       seed: shape.baseSeed + tick.tick,
       sample_count: rows,
-      bytes: shape.source.bytes,
+      bytes: moved,
       pinned: facts.hostPinned,
       shared: facts.directPinnedShared,
       layout: shape.source.names.join(' '),
@@ -107,8 +110,7 @@ export class TraceWriter {
       submitter: facts.h2dSubmitter,
     });
     if (this.#deviceEvents) {
-      const bytes = shape.source.bytes;
-      const copy = { ...tick, bytes, pinned: facts.hostPinned };
+      const copy = { ...tick, bytes: moved, pinned: facts.hostPinned };
       // A slot that was passed on before its copy was done began it when it was submitted.
       const copied = Math.max(at(Field.readyAt), at(Field.submitEnd) + at(Field.copyMs));
       this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), copied, copy);

@@ -180,10 +180,10 @@ describe('collect/gymnasium', function () {
   });
 
   it('one that says nothing is asked where it was, and ended', async () => {
-    const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 0.5 });
+    const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 3 });
     await failing(
       evaluate({ environments: set, policy: zero }),
-      /was busy with a step for 0.5 s and was ended; the option timeout allows more; it printed at last:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
+      /was busy with a step for 3 s and was ended; the option timeout allows more; it printed at last:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
     );
     await set.close();
     expect(() => set.play({ nextSeed: () => 1 }).begin()).to.throw('is closed');

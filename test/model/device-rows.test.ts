@@ -1,6 +1,6 @@
 /** Every interleaving of small cases of rows on their way to a device, and each of its rules broken in turn. */
 import { expect } from 'chai';
-import { setting } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { explore } from './checker.ts';
 import { type DeviceRowsMutation, type DeviceRowsSetup, deviceRowsProtocol } from './device-rows.ts';
 
@@ -30,6 +30,7 @@ const broken: readonly [DeviceRowsMutation, Partial<DeviceRowsSetup>][] = [
   ['low left behind a gap', { rows: 7 }],
   ['a head while a span goes over it', { rows: 7 }],
   ['where copies go known by what is published', { rows: 7, ticks: 3, death: true }],
+  ['a head checked by what is visible later', { rows: 7 }],
   ['a head written anew before it is spent', { capacity: 5, rows: 6, ticks: 3 }],
   ['a successor behind what was only ordered', { death: true }],
   ['done before what was found', {}],
@@ -49,7 +50,7 @@ describe('rows on their way to a device', function () {
   }
 
   for (const [mutation, more] of broken)
-    it(`${mutation} → found`, () => {
+    (mutation === 'where copies go known by what is published' ? itAll : it)(`${mutation} → found`, () => {
       const { violation } = explore(deviceRowsProtocol({ ...small, ...more, broken: mutation }));
       expect(violation?.rule, 'nothing was found').to.be.oneOf(['D1', 'deadlock']);
     });

@@ -32,6 +32,7 @@ export type DeviceRowsMutation =
   | 'low left behind a gap'
   | 'a head while a span goes over it'
   | 'where copies go known by what is published'
+  | 'a head checked by what is visible later'
   | 'a head written anew before it is spent'
   | 'a successor behind what was only ordered'
   | 'done before what was found';
@@ -130,14 +131,25 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       return true;
     }
     const slot = at(state, TICKS) % SLOTS;
-    if (at(state, PACK) !== 0 || at(state, TICKS) === ticks) return false;
+    if ((at(state, PACK) !== 0 && at(state, PACK) !== 4) || at(state, TICKS) === ticks) return false;
     const anew = is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
     if (at(state, head(slot)) !== HeadState.free && !anew) return false;
-    const { visible, low } = reach(state);
+    // What was read first, and the look at what is under way, by that.
+    const looked = at(state, PACK) === 4;
+    const later = is('a head checked by what is visible later');
+    const { visible, low } = looked ? { visible: at(state, FROM), low: at(state, TO) } : reach(state);
     const until = is('where copies go known by what is published') ? next(state) : at(state, BEGUN);
-    if (until > visible + guard && !is('a head while a span goes over it')) return false;
+    const by = later ? reach(state).visible : visible;
+    if (until > by + guard && !is('a head while a span goes over it') && (looked || !later)) return false;
     const least = Math.max(low, visible - (places - guard));
     if (visible <= least) return false;
+    if (!looked) {
+      state[FROM] = visible;
+      state[TO] = low;
+      state[PACK] = 4;
+      return true;
+    }
+    state[FROM] = state[TO] = 0;
     state.set([HeadState.written, least, visible, least], head(slot));
     state[SLOT] = slot;
     state[TICKS]!++;
