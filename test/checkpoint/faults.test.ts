@@ -31,7 +31,7 @@ const DEATHS = setting<[mode: string, at: number | null][]>({
 /** The same in the first save of a folder, of which every so manyth call is struck. */
 const FIRST_DEATHS = setting({
   short: ['kill-bytes'],
-  all: ['kill-bytes', 'kill-others'],
+  all: ['kill-others'],
   long: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'],
 });
 const FIRST_AT = setting({ short: 16, all: 0 });
