@@ -78,7 +78,7 @@ function sums(made: Awaited<ReturnType<typeof open>>) {
 }
 
 describe('device-rows/pipeline', function () {
-  this.timeout(60_000);
+  this.timeout(setting({ short: 60_000, all: 300_000, long: 1_200_000 }));
 
   for (const placement of placements)
     it(`draws what philoxIndices() says, in manual ticks and in runs (${JSON.stringify(placement)})`, async () => {
@@ -220,8 +220,8 @@ describe('device-rows/pipeline', function () {
     const numbers = new Random(3);
     let over = false;
     await beside(buffer, 3, async () => {
-      const run = captured.run({ ticks: setting({ short: 2000, all: 30_000 }) }).finally(() => (over = true));
-      for (let death = 0; !over && death < setting({ short: 5, all: 100 }); death++) {
+      const run = captured.run({ ticks: setting({ short: 2000, all: 10_000 }) }).finally(() => (over = true));
+      for (let death = 0; !over && death < setting({ short: 5, all: 40 }); death++) {
         const before = seen.length;
         await workersOf(made)[numbers.below(4)]?.terminate();
         // The next one when ticks go on.

@@ -42,7 +42,7 @@ export function describeMode(
   // One code stands behind CUDA's table of calls and HIP's.
   const same = newest && mode.driver === 'cuda' ? itShort : itAll;
   describe(`${mode.name} (software driver)`, function () {
-    this.timeout(setting({ short: 120_000, all: 300_000, long: 1_200_000 }));
+    this.timeout(setting({ short: 120_000, all: 600_000, long: 1_200_000 }));
     before(function () {
       need(this, mode);
       libraryOf(mode);
@@ -95,6 +95,11 @@ export function describeMode(
         }
       },
     );
+
+    (newest ? itAll : itLong)('keeps rows on the device', async () => {
+      const files = folders('device-rows');
+      expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
+    });
 
     same('is listed as a software driver, and never chosen by auto', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);

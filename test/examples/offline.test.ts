@@ -13,7 +13,7 @@ import { itAll, itShort } from '../rig/setting.ts';
 const offline = (...args: string[]) => run('examples/offline/main.js', args);
 
 describe('examples/offline', function () {
-  this.timeout(100_000);
+  this.timeout(300_000);
 
   itShort("learns from D4RL's columns, and says what the file and the policy are worth", () =>
     inFolder(
