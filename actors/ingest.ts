@@ -34,7 +34,7 @@ export class Ingest {
       const { committed } = this.#rows;
       let from = words.next;
       if (committed <= from) break;
-      const { visible } = words.reach;
+      const { visible } = words;
       const { capacity } = this.#rows.buffer;
       if (words.submitted === 0) this.until = committed;
       // What writers have gone over, or the device has no place for, is not copied: the copy begins behind it, when nothing else is on

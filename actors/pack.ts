@@ -1,7 +1,8 @@
 /**
  * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot: waits until the buffer
- * holds what the request asks for, then draws and gathers from what is there. Hosts the requester, and the ingest where rows live on the device. By priorities it owns the
- * tree: before it draws sequence s it takes up what the learner wrote for s − depth, whose slot this was.
+ * holds what the request asks for, then draws and gathers from what is there. Hosts the requester, and the ingest where rows
+ * live on the device. By priorities it owns the tree: before it draws sequence s it takes up what the learner wrote for
+ * s − depth, whose slot this was.
  */
 import { nowMs } from '../src/clock.ts';
 import { type Packer, Packing } from '../src/pipeline/packer.ts';

@@ -23,29 +23,38 @@ export interface SharedDeviceRows {
   readonly baseSeed: number;
 }
 
-/** Where the buffer's header says how far writers are; native/rows/rows.hpp draws it. */
-const Counter = { reserved: 8, committed: 16 } as const;
+/** Where the buffer's header says how far writers are, in words of 32 bits; native/rows/rows.hpp draws it. */
+const Counter = { reserved: 16, committed: 32 } as const;
 
 export class AttachedDeviceRows {
   readonly shared: SharedDeviceRows;
   readonly words: DeviceRowsWords;
   readonly buffer: ReplayBuffer;
-  readonly #counters: BigUint64Array;
+  readonly #counters: Int32Array;
 
   constructor(shared: SharedDeviceRows) {
     this.shared = shared;
     this.words = new DeviceRowsWords(shared.words);
     this.buffer = ReplayBuffer.attach(shared.buffer);
     const { memory } = insideOfBuffer(this.buffer);
-    this.#counters = new BigUint64Array(memory.buffer, memory.byteOffset, Counter.committed + 1);
+    this.#counters = new Int32Array(memory.buffer, memory.byteOffset, Counter.committed + 2);
   }
 
   /** Rows that were ever committed. */
   get committed(): number {
-    return Number(Atomics.load(this.#counters, Counter.committed));
+    return this.#counted(Counter.committed);
   }
   /** Rows before it may be under a writer's pen, or overwritten. */
   get lost(): number {
-    return Number(Atomics.load(this.#counters, Counter.reserved)) - this.buffer.capacity;
+    return this.#counted(Counter.reserved) - this.buffer.capacity;
+  }
+
+  /** A count of 64 bits that only grows, in two halves: a big integer would be allocated in every look. */
+  #counted(at: number): number {
+    for (;;) {
+      const upper = Atomics.load(this.#counters, at + 1);
+      const lower = Atomics.load(this.#counters, at) >>> 0;
+      if (Atomics.load(this.#counters, at + 1) === upper) return (upper >>> 0) * 2 ** 32 + lower;
+    }
   }
 }

@@ -77,9 +77,15 @@ export class DeviceRowsWords {
     return (this.submitted - this.done) | 0;
   }
 
-  /** Pack's thread: the records of what is done do not change under it. */
-  get reach(): Reach {
-    return this.#reachOf(this.done);
+  /**
+   * Pack's thread, under which no record of what is done changes. Read `visible` first: a `low` that poll stored behind that is higher,
+   * which leaves rows out and lets none in.
+   */
+  get visible(): number {
+    return this.#spans[this.#at(this.done - 1) + Field.to] as number;
+  }
+  get low(): number {
+    return this.#spans[this.#at(this.done - 1) + Field.low] as number;
   }
   #reachOf(done: number): Reach {
     const at = this.#at(done - 1);

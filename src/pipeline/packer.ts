@@ -73,12 +73,14 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
     packsAgain: true,
     limiter: buffer.limiter,
     filled: () => {
-      const { visible, low } = words.reach;
-      return visible > low && visible >= ingest.until;
+      const { visible } = words;
+      return visible > words.low && visible >= ingest.until;
     },
     pack: (slot, record) => {
       const params = halves.params(slot);
-      const { visible, low } = words.reach;
+      // In this order.
+      const { visible } = words;
+      const { low } = words;
       // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
       const oldestKept = params[Param.low] as number;
       const kept = record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);

@@ -27,6 +27,7 @@ export class HostHalves {
   readonly prioritiesAt: number;
   readonly #share: HostHalvesShare;
   readonly #params: Float64Array[] = [];
+  readonly #heads: Int32Array[] = [];
   readonly #marks: Float64Array[] = [];
   readonly #scalars: Float32Array[] = [];
 
@@ -40,6 +41,7 @@ export class HostHalves {
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
       this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));
+      this.#heads.push(new Int32Array(buffer, at + HEAD_AT, HEAD_WORDS));
       this.#marks.push(new Float64Array(buffer, at + this.out, 1));
       this.#scalars.push(new Float32Array(buffer, at + this.out + OUT_SCALARS, MOST_SCALARS));
     }
@@ -68,8 +70,7 @@ export class HostHalves {
   }
   /** Where rows live on the device: the words that say what the tick draws, beside the parameters (src/device-rows/head.ts). */
   head(slot: number): Int32Array {
-    const { buffer, byteOffset } = this.params(slot);
-    return new Int32Array(buffer, byteOffset + HEAD_AT, HEAD_WORDS);
+    return this.#heads[slot] as Int32Array;
   }
   /** Params and rows: what moves to the device. */
   batchBytes(slot: number): Uint8Array {
