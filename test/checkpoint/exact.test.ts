@@ -22,8 +22,8 @@ import {
 } from './rig.ts';
 
 /** Runs, and ticks of each. */
-const PIECES = setting({ short: 1, all: 30 });
-const TICKS = setting({ short: 60, all: 400 });
+const PIECES = setting({ short: 1, all: 8, long: 30 });
+const TICKS = setting({ short: 60, all: 200, long: 400 });
 const ADDED = 60;
 
 interface Told {
@@ -46,7 +46,8 @@ async function ended(run: Run): Promise<string> {
 const SHORT = 'trajectories, by priorities';
 const placements: Record<string, Options['pipeline']> = setting({
   short: { inline: {}, threads: { placement: 'auto' } },
-  all: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD }, deep: { depth: 7 } },
+  all: { inline: {}, spread: { placement: SPREAD } },
+  long: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD }, deep: { depth: 7 } },
 });
 const kinds: [name: string, kind: Kind, options?: Options][] = [
   ['rows', 'rows'],

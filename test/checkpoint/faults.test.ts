@@ -17,7 +17,7 @@ const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', im
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
 const KINDS = setting<Kind[]>({ short: ['steps'], all: ['rows', 'steps'] });
 /** Of the calls of a save that can fail, every so manyth, from one on. */
-const STRIDE = setting({ short: 17, all: 1 });
+const STRIDE = setting({ short: 17, all: 5, long: 1 });
 const FIRST = setting({ short: '6', all: '0' });
 /** How a process dies, and at which call; at each in turn where none is named. */
 const DEATHS = setting<[mode: string, at: number | null][]>({
@@ -27,6 +27,8 @@ const DEATHS = setting<[mode: string, at: number | null][]>({
   ],
   all: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'].map((mode) => [mode, null]),
 });
+/** Of the calls at which a process may die, every so manyth. */
+const DEATH_STRIDE = setting({ short: 1, all: 4, long: 1 });
 
 /** The same in the first save of a folder, of which every so manyth call is struck. */
 const FIRST_DEATHS = setting({
@@ -35,7 +37,7 @@ const FIRST_DEATHS = setting({
   long: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'],
 });
 const FIRST_AT = setting({ short: 16, all: 0 });
-const FIRST_STRIDE = setting({ short: 1, all: 5, long: 1 });
+const FIRST_STRIDE = setting({ short: 1, all: 11, long: 1 });
 
 interface Ended {
   signal: string | null;
@@ -105,7 +107,7 @@ describe('checkpoint: faults', function () {
     for (const [mode, only] of DEATHS) {
       it(`${kind}: a process that dies (${mode}) leaves a whole checkpoint`, async () => {
         const found: number[] = [];
-        for (let at = only ?? 0, over = false; !over; at++) {
+        for (let at = only ?? 0, over = false; !over; at += DEATH_STRIDE) {
           await inFolder(async (folder) => {
             const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`);
             over = signal === null;
@@ -115,7 +117,7 @@ describe('checkpoint: faults', function () {
             over = only !== null;
           });
         }
-        expect(found.length).to.be.at.least(setting({ short: 1, all: mode === 'kill-half' ? 5 : 20 }));
+        expect(found.length).to.be.at.least(only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1);
         // The new one is there from one call on.
         expect(found, mode).to.deep.equal([...found].sort());
         if (only === null && mode !== 'kill-half') expect(new Set(found)).to.deep.equal(new Set([1, 2]));
@@ -145,7 +147,7 @@ describe('checkpoint: faults', function () {
             over = FIRST_AT > 0;
           });
         }
-        expect(found.length).to.be.at.least(setting({ short: 1, all: 5 }));
+        expect(found.length).to.be.at.least(setting({ short: 1, all: 2, long: 5 }));
         expect(found, mode).to.deep.equal([...found].sort());
         if (FIRST_AT === 0) expect(found[0], mode).to.equal(0);
       });
@@ -157,7 +159,7 @@ describe('checkpoint: faults', function () {
       );
       expect(code, errors).to.equal(0);
       const all = JSON.parse(output) as Failed[];
-      expect(all.length).to.be.at.least(setting({ short: 3, all: 50 }));
+      expect(all.length).to.be.at.least(setting({ short: 3, all: 10, long: 50 }));
       for (const { mode, at, error, restored: print, later } of all) {
         const what = `${mode} at call ${at}`;
         if (error) {
@@ -185,7 +187,7 @@ describe('checkpoint: faults', function () {
       expect(code, errors).to.equal(0);
       const all = JSON.parse(output) as Failed[];
       expect(new Set(all.map(({ mode }) => mode)).size).to.equal(3);
-      expect(all.length).to.be.at.least(setting({ short: 4, all: 50 }));
+      expect(all.length).to.be.at.least(setting({ short: 4, all: 10, long: 50 }));
       let doubts = 0;
       const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC', 'fail-read-only': 'EROFS' };
       for (const { mode, at, error, untouched, left, restored: print, later } of all) {

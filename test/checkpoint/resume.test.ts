@@ -15,7 +15,7 @@ const ways = {
 const exact = ({ weights, ticks, steps, episodes }: Ran) => ({ weights, ticks, steps, episodes });
 
 describe('checkpoint/resume', () => {
-  const kills = setting({ short: 1, all: 4, long: 30 });
+  const kills = setting({ short: 1, all: 2, long: 30 });
   const more = setting({ short: 60, all: 200 });
   for (const [way, args] of Object.entries(ways))
     itLonger(`a killed lock-step run ends with the bits of one that was left alone (${way})`, async function () {

@@ -1,6 +1,6 @@
 /** CUDA over its software driver. */
 import { expect } from 'chai';
-import { itAll, setting } from '../rig/setting.ts';
+import { itLong, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
@@ -32,7 +32,7 @@ describeMode(modes.cuda13, { newest: true }, () => {
     const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
     expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
   });
-  itAll(
+  itLong(
     'keeps the contract where a failing kernel takes the whole device, each such test in a process of its own',
     async () => {
       const script = ['dist/test/gpu/run.js', 'cuda:0', '--only', 'contract,lost', '--json'];

@@ -8,7 +8,7 @@ import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { refusal } from '../rig/refusal.ts';
-import { itAll, itShort } from '../rig/setting.ts';
+import { itAll, itLong, itShort } from '../rig/setting.ts';
 
 const offline = (...args: string[]) => run('examples/offline/main.js', args);
 
@@ -68,7 +68,7 @@ describe('examples/offline', function () {
     }),
   );
 
-  itAll('makes the file by SAC, solves the task from it, and uses it again', () =>
+  itLong('makes the file by SAC, solves the task from it, and uses it again', () =>
     inFolder(async (folder) => {
       const data = join(folder, 'sac.npz');
       const first = await offline('--data', data, '--json', '--quiet', '--device', 'host:0');

@@ -46,7 +46,7 @@ describe('the halo exchange protocol', function () {
 
   describe('holds when every ring and every park is a step', () => {
     for (const faults of [[], ['close'], ['failure'], ['rest'], ['death']] as const)
-      holds({ pairs: CYCLE, exchanges: setting({ short: 2, all: 3 }), faults, grain: 'hand-over' });
+      holds({ pairs: CYCLE, exchanges: setting({ short: 2, all: 2, long: 3 }), faults, grain: 'hand-over' });
     holds({ pairs: CHAIN, exchanges: 2, faults: ALL, grain: 'hand-over' }, itAll);
   });
 });
