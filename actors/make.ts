@@ -30,8 +30,8 @@ export interface ActorSetup {
   slots: SharedSlots;
   /** null where rows travel with each batch */
   deviceRows: SharedDeviceRows | null;
-  /** loads of the bell before parking; 0 where threads share cores */
-  spins: number;
+  /** how long a thread looks at its bell before it parks */
+  lookMs: number;
   /** there are more cores than busy threads: one may look at the device again and again */
   coresFree: boolean;
 }

@@ -85,7 +85,7 @@ export class ActorThread {
         if (poll?.pending) poll.wait(seen, LONGEST_PARK_MS);
         else {
           poll?.away();
-          bell.park(seen, LONGEST_PARK_MS, setup.spins);
+          bell.park(seen, LONGEST_PARK_MS, setup.lookMs);
           poll?.back();
         }
       }

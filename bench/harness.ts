@@ -21,6 +21,8 @@ export type Report = (figure: Omit<Figure, 'bench'>) => void;
 export interface Options {
   device: string;
   quick: boolean;
+  /** where the time goes, in place of how much it is; of `tick` */
+  explained: boolean;
 }
 
 export type Benchmark = (report: Report, options: Options) => Promise<void>;

@@ -14,7 +14,7 @@ const { how, rounds, side, words, times } = workerData as Exchange;
 const turn = 2 * BELL_WORDS;
 const mine = new Bell(words, side);
 const other = new Bell(words, 1 - side);
-const spins = how === 'spinning' ? 100_000_000 : 0;
+const lookMs = how === 'spinning' ? 1000 : 0;
 
 /** Waits until the turn word has this value. */
 function waitFor(value: number): void {
@@ -28,7 +28,7 @@ function waitFor(value: number): void {
   for (;;) {
     const seen = mine.read();
     if (Atomics.load(words, turn) === value) return;
-    mine.park(seen, 1000, spins);
+    mine.park(seen, 1000, lookMs);
   }
 }
 

@@ -75,13 +75,14 @@ const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
 const named: readonly Name[] = ['torch', 'checkpoint', 'remote', 'long'];
 
-const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record]
+const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
 by default, what the device has to do with, but not 'torch' (it needs python3-torch), not 'remote' (it needs
 redis-server or valkey-server), not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
+--explain: of 'tick', where each microsecond of a small tick goes.
 --record writes the figures to bench/results/<device>.json.
 Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the
 same run; > 1 is better than the baseline.`;
@@ -102,6 +103,7 @@ function options(): CommandLine {
         quick: { type: 'boolean', default: false },
         device: { type: 'string', default: 'auto' },
         record: { type: 'boolean', default: false },
+        explain: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });
@@ -117,8 +119,15 @@ function options(): CommandLine {
     const no = values.record ? refusal(device) : null;
     if (no !== null) throw new Error(no);
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
+    if (values.explain && (positionals.join() !== 'tick' || values.record))
+      throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
     const chosen = positionals.length > 0 ? positionals : usual;
-    return { chosen, json: values.json, recorded: values.record, options: { device, quick: values.quick } };
+    return {
+      chosen,
+      json: values.json,
+      recorded: values.record,
+      options: { device, quick: values.quick, explained: values.explain },
+    };
   } catch (error) {
     console.error(`${(error as Error).message}\n${usage}`);
     process.exit(2);

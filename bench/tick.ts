@@ -1,37 +1,24 @@
 /** Whole ticks through the four actors: small ones per second, large ones against one thread that gathers and copies. */
 import { native } from '../src/device/native.ts';
-import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
+import { openDevice, uniformIndices } from '../src/index.ts';
 import { allocateShared } from '../src/shared-memory.ts';
 import { type Benchmark, beside, filledRows, middle } from './harness.ts';
+import { explain } from './tick-explain.ts';
+import { manualRate, type Placed, rate } from './tick-rates.ts';
 
-/** An update of one operation: what remains is Hotslot's own. */
-function idle(pipeline: ReplayPipeline): void {
-  pipeline.capture((batch, { stream, out }) => {
-    stream.copy(out.view({ shape: [1] }), (batch.row as NonNullable<typeof batch.row>).view({ shape: [1] }));
-  });
-}
-
-async function rate(
-  buffer: ReplayBuffer,
-  options: object,
-  sampleCount: number,
-  ticks: number,
-  device: string,
-): Promise<number> {
-  await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount, ...options });
-  idle(pipeline);
-  await pipeline.run({ ticks: Math.ceil(ticks / 10) });
-  return (await pipeline.run({ ticks })).ticksPerSecond;
-}
-
-export const run: Benchmark = async (report, { device, quick }) => {
+export const run: Benchmark = async (report, { device, quick, explained }) => {
   const small = filledRows(100_000, 43);
   const ticks = quick ? 5000 : 50_000;
-  const placements = {
+  const placements: Record<string, Placed> = {
     "placement 'auto'": 'auto',
     "placement 'inline'": 'inline',
+    'one thread': [['pack', 'submit', 'poll', 'replay']],
     'a thread per role': [['pack'], ['submit'], ['poll'], ['replay']],
   };
+  if (explained) {
+    await explain(report, small, 256, ticks, device, placements);
+    return void small.close();
+  }
 
   const rates: Record<string, number[]> = Object.fromEntries(Object.keys(placements).map((name) => [name, []]));
   for (let round = 0; round < (quick ? 1 : 5); round++) {
@@ -42,6 +29,18 @@ export const run: Benchmark = async (report, { device, quick }) => {
   for (const [name, values] of Object.entries(rates)) {
     report({ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', ...middle(values), unit: '1/s' });
   }
+  const manual: Record<string, number[]> = {};
+  for (let round = 0; round < (quick ? 1 : 5); round++) {
+    for (const [name, placement] of Object.entries(placements)) {
+      for (const thread of ['main', 'worker'] as const) {
+        const way = `manual in ${thread}, ${name}`;
+        manual[way] ??= [];
+        manual[way].push(await manualRate(thread, { device, placement, rows: 256, ticks }, small));
+      }
+    }
+  }
+  for (const [name, values] of Object.entries(manual))
+    report({ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', ...middle(values), unit: '1/s' });
   small.close();
 
   const rows = 32_768;

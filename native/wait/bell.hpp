@@ -1,6 +1,7 @@
 // A thread's bell as native code sees it (src/wait/bell.ts draws the same words): anyone rings, only the owner sleeps.
 #pragma once
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,6 +38,30 @@ inline void sleep_exactly() {
 inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {
   timespec t{time_t(ns / 1000000000u), long(ns % 1000000000u)};
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &t, nullptr, 0);
+}
+
+// A moment in which the core's other thread, or the next look, has the core's means.
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// Looks at *word for at most `ns`; true as soon as it differs from `seen`. A thread that is ready and has no core gets
+// this one: it may be the one that is waited for.
+inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
+  constexpr int looks = 16;
+  const uint64_t deadline = now_ns() + ns;
+  do {
+    for (int i = 0; i < looks; ++i) {
+      if (word_at(word).load() != seen) return true;
+      pause_core();
+    }
+    sched_yield();
+  } while (now_ns() < deadline);
+  return false;
 }
 
 struct Bell {

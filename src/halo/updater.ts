@@ -10,8 +10,8 @@ import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/** loads before a thread sleeps */
-const SPINS = 200;
+/** how long a thread looks before it sleeps */
+const LOOK_MS = 0.001;
 
 /** How a rank takes part. */
 export interface HaloUpdaterOptions {
@@ -113,7 +113,7 @@ export class HaloUpdater implements Disposable {
       const packing = packingRank();
       if (!this.#inside.sent) carrier.awaitPackedSync(left);
       else if (packing) packing.carrier.awaitPackedSync(Math.min(left, OTHERS_SLICE_MS));
-      else bell.park(seen, Math.min(left, LONGEST_PARK_MS), SPINS);
+      else bell.park(seen, Math.min(left, LONGEST_PARK_MS), LOOK_MS);
     };
     return waitForSync(bell, () => this.#inside.look(caller), { ...options, instead: 'wait()', park });
   }

@@ -52,31 +52,31 @@ export class ManualCalls {
   }
 
   async wait(tickId: number, sampleCount: number, options: WaitOptions): Promise<boolean> {
-    checkKeys('waitUntilReady', options, ['timeoutMs', 'signal']);
-    checkTimeout(options.timeoutMs);
-    checkSignal(options.signal);
-    if (this.#readyOrStart(tickId, sampleCount)) return true;
-    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+    checkWait('waitUntilReady', options);
+    return this.#wait(tickId, sampleCount, options);
   }
 
   waitSync(tickId: number, sampleCount: number, options: { timeoutMs?: number }): boolean {
-    checkKeys('waitUntilReady', options, ['timeoutMs']);
+    checkKeys('waitUntilReadySync', options, ['timeoutMs']);
     checkTimeout(options.timeoutMs);
-    if (this.#readyOrStart(tickId, sampleCount)) return true;
+    if (this.ready(tickId, sampleCount)) return true;
     this.#standstill.refuse();
+    if (this.#soon(tickId, sampleCount, options)) return true;
     return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
   }
 
   async sample(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null> {
+    checkWait('sampleLargeBatch', options);
     this.#check(tickId, sampleCount);
     this.#manual.checkSample(tickId);
     const stream = this.#stream;
-    // Nothing becomes hot while the pipeline is saved.
-    do {
-      const ready = await this.wait(tickId, sampleCount, options);
-      if (!ready || !(await this.#standstill.passed(options))) return null;
-    } while (this.#standstill.standing && this.#manual.hot === null);
-    return this.#manual.sample(tickId, stream);
+    for (;;) {
+      const waiting = this.#wait(tickId, sampleCount, options);
+      if (waiting !== true && !(await waiting)) return null;
+      // Nothing becomes hot while the pipeline is saved.
+      if (!this.#standstill.standing || this.#manual.hot !== null) return this.#manual.sample(tickId, stream);
+      if (!(await this.#standstill.passed(options))) return null;
+    }
   }
 
   sampleSync(tickId: number, sampleCount: number): Batch {
@@ -96,9 +96,22 @@ export class ManualCalls {
     this.#checkNotRunning();
   }
 
-  #readyOrStart(tickId: number, sampleCount: number): boolean {
+  /** No promise where the batch is there, or nearly. */
+  #wait(tickId: number, sampleCount: number, options: WaitOptions): true | Promise<boolean> {
+    if (this.#soon(tickId, sampleCount, options)) return true;
+    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+  }
+
+  /** Begins the tick unless that was done; true when its batch is there, or comes within microseconds. */
+  #soon(tickId: number, sampleCount: number, { timeoutMs, signal }: WaitOptions): boolean {
     if (this.ready(tickId, sampleCount)) return true;
     if (this.#manual.pending?.tick !== tickId) this.start(tickId, sampleCount);
-    return false;
+    return !signal?.aborted && this.#parts.soon(() => this.#manual.batchReady(tickId), timeoutMs);
   }
+}
+
+function checkWait(name: string, options: WaitOptions): void {
+  checkKeys(name, options, ['timeoutMs', 'signal']);
+  checkTimeout(options.timeoutMs);
+  checkSignal(options.signal);
 }

@@ -25,6 +25,7 @@ import { ActorThreads } from './actor-threads.ts';
 import type { CheckedOptions } from './options.ts';
 import { Slots } from './slots.ts';
 
+const SOON_MS = 0.05;
 /** How often a waiting opener looks up from its bell. */
 const LOOK_MS = 50;
 /** Device work has this long to end when a pipeline closes. */
@@ -118,7 +119,7 @@ export class PipelineParts {
       mailboxHome: this.#home?.handle ?? 0,
       slots: this.slots.share(),
       deviceRows: this.slots.deviceRows?.share() ?? null,
-      spins: 200,
+      lookMs: 0.001,
       coresFree: availableParallelism() > placement.threads.length + 1,
     };
   }
@@ -170,6 +171,23 @@ export class PipelineParts {
     queueMicrotask(() => {
       throw failure;
     });
+  }
+
+  /**
+   * Looks for a few microseconds without leaving the thread: what is nearly there costs neither a promise nor a sleep, of which
+   * either takes longer than this.
+   */
+  soon(done: () => boolean, timeoutMs = Number.POSITIVE_INFINITY): boolean {
+    const { client } = this.ring.bells;
+    const due = new Deadline(Math.min(SOON_MS, timeoutMs));
+    for (;;) {
+      const seen = client.read();
+      this.checkRunning();
+      const stepped = this.step();
+      if (done()) return true;
+      const { left } = due;
+      if (left <= 0 || (this.inline ? stepped === 0 : !client.look(seen, left))) return false;
+    }
   }
 
   /** Waits without blocking: true when `done`, false when the time is over. `look` runs now and then meanwhile. */

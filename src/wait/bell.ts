@@ -25,6 +25,8 @@ export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 interface NativeBells {
   /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
   wakeNative(words: Int32Array, index: number): void;
+  /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
+  lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }
 
 let addon: NativeBells | undefined;
@@ -60,12 +62,18 @@ export class Bell {
     else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
   }
 
+  /** Looks at the count for so long, and does not sleep; true as soon as it differs from `seen`. */
+  look(seen: number, ms: number): boolean {
+    if (Atomics.load(this.words, COUNT) !== seen) return true;
+    return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
+  }
+
   /**
-   * Sleeps until the count differs from `seen` or `timeoutMs` is over; spins `spins` loads first. Owner only.
+   * Sleeps until the count differs from `seen` or `timeoutMs` is over; looks for `lookMs` first. Owner only.
    * Returns true when the bell rang.
    */
-  park(seen: number, timeoutMs: number, spins = 0): boolean {
-    for (let i = 0; i < spins; i++) if (Atomics.load(this.words, COUNT) !== seen) return true;
+  park(seen: number, timeoutMs: number, lookMs = 0): boolean {
+    if (this.look(seen, lookMs)) return true;
     // Put back rather than cleared: an asynchronous waiter of the same thread may still be there.
     const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
     const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);

@@ -67,7 +67,7 @@ export class Bench {
         mailbox: null,
         slots: this.slots.share(),
         deviceRows: this.slots.deviceRows?.share() ?? null,
-        spins: 0,
+        lookMs: 0,
         coresFree: false,
         mailboxHome: 0,
       },

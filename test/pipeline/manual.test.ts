@@ -34,6 +34,17 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
+    it('a batch that is there is handed out at once, with no turn of the event loop', async () => {
+      const made = await pipeline({ placement });
+      await made.waitUntilReady(3, SAMPLE);
+      const seen: string[] = [];
+      const waited = made.waitUntilReady(3, SAMPLE).then(() => seen.push('waited'));
+      const sampled = made.sampleLargeBatch(3, SAMPLE).then(() => seen.push('sampled'));
+      await null;
+      expect(seen).to.deep.equal(['waited', 'sampled']);
+      await Promise.all([waited, sampled]);
+    });
+
     it('answers about other ticks without starting anything', async () => {
       const made = await pipeline({ placement });
       expect(made.batchReady(3, SAMPLE)).to.equal(false);

@@ -21,6 +21,18 @@ describe('a bell', () => {
     expect(bell.park(bell.read(), 1)).to.equal(false);
   });
 
+  it('is looked at without sleeping: nobody has to wake who looks', () => {
+    const bell = board(1).at(0);
+    const seen = bell.read();
+    const begin = performance.now();
+    expect(bell.look(seen, 2)).to.equal(false);
+    expect(performance.now() - begin).to.be.at.least(2);
+    expect(bell.look(seen, 0)).to.equal(false);
+    bell.ring();
+    expect(bell.look(seen, 0)).to.equal(true);
+    expect(bell.look(seen, 1e9)).to.equal(true);
+  });
+
   it('lies on a cache line of its own', () => {
     const bells = board(2);
     expect(bells.at(1).words.byteOffset - bells.at(0).words.byteOffset).to.equal(64);
@@ -45,8 +57,13 @@ describe('a bell', () => {
     expect((bells.claim() as Bell).index).to.equal(0);
   });
 
-  for (const sleeper of ['javascript', 'native'] as const) {
-    it(`loses no wake between two threads, the other one sleeping in ${sleeper}`, async () => {
+  for (const [sleeper, looks] of [
+    ['javascript', false],
+    ['native', false],
+    ['javascript', true],
+  ] as const) {
+    const title = looks ? 'shows each ring to who only looks' : 'loses no wake between two threads';
+    it(`${title}, the other one sleeping in ${sleeper}`, async () => {
       const rounds = 3000;
       const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
       const other = new TestThread<Answering>(new URL('./bell-worker.js', import.meta.url), { words, rounds, sleeper });
@@ -58,8 +75,9 @@ describe('a bell', () => {
         for (;;) {
           const seen = mine.read();
           if (Atomics.load(words, turn) === 2 * round) break;
-          // A lost wake would cost the whole time and fail the expectation.
-          expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
+          // A lost wake would cost the whole time, and fail the expectation or, a second each, the test.
+          if (looks) mine.look(seen, 1000);
+          else expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
         }
       }
       clearInterval(hold);

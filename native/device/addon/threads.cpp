@@ -19,6 +19,17 @@ Napi::Value wake_native(Info info) {
   return info.Env().Undefined();
 }
 
+// lookNative(words, index, seen, ms): looks at the word for so long; true as soon as it differs from `seen`.
+Napi::Value look_native(Info info) {
+  const Bytes words = bytes_of(info[0], "the bell");
+  const size_t index = size_t(whole(info, 1));
+  const double ms = number(info, 3);
+  const bool moved = index < words.size / 4 && ms > 0 &&
+                     look_until(reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(),
+                                uint64_t(std::min(ms, 1000.0) * 1e6));
+  return Napi::Boolean::New(info.Env(), moved);
+}
+
 // watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
 // thread's environment ends, however it ends; a thread that said goodbye has another word there then, which stays. In
 // one call, for a thread can be terminated between two of them. Answers what the word was.
@@ -109,6 +120,7 @@ void add_thread_functions(Napi::Env env, Napi::Object exports) {
   add_functions(env, exports,
                 {
                     {"wakeNative", wake_native},
+                    {"lookNative", look_native},
                     {"watchThread", watch_thread},
                     {"unwatchThread", unwatch_thread},
                     {"endWithParent", end_with_parent},
