@@ -67,6 +67,7 @@ export interface IngestOptions {
   readonly maxVersionLag: number;
   /** the learner's newest version */
   readonly version: () => number;
+  /** ms since 1970, which messages' times are held against; nothing is decided by it */
   readonly now: () => number;
 }
 
@@ -77,7 +78,10 @@ export class Ingest {
   readonly sessions = new Map<number, Session>();
   /** sessions whose acknowledgement says something new since it was taken from here */
   readonly changed = new Set<Session>();
-  /** and sessions that are refused, with the reason: those that are to be told, and all of them as far as they were told ever */
+  /**
+   * and sessions that are refused, with the reason: those that are to be told, and all of them as far as they were told ever, since
+   * when by performance.now()
+   */
   readonly refusals = new Map<number, string>();
   readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
   /** ms from sending to commit, and versions behind, of the last messages; the newest overwrites the oldest */
@@ -113,7 +117,7 @@ export class Ingest {
         this.counts.refused++;
         return true;
       }
-      session.heardMs = this.#given.now();
+      session.heardMs = performance.now();
       this.changed.add(session);
       const needed = this.#needed(session, header);
       // What it says last still moves its mark.
@@ -183,7 +187,7 @@ export class Ingest {
 
   #refuse(id: number, why: string): null {
     if (!this.refused.has(id) && this.refused.size < MOST_REFUSALS) {
-      this.refused.set(id, { why, atMs: this.#given.now() });
+      this.refused.set(id, { why, atMs: performance.now() });
       this.refusals.set(id, why);
     }
     return null;

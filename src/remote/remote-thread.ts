@@ -169,7 +169,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     told.begin(parts);
     const hosts = new WatchedHosts({ link, keys, ingest });
     const look = () =>
-      hosts.read(Date.now()).then(
+      hosts.read().then(
         (live) => receiver.share(live),
         () => {}, // the next look comes soon
       );
@@ -195,13 +195,12 @@ async function perform(task: RemoteThreadTask): Promise<void> {
 
 function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): RemoteThreadSays {
   const { counts, lags, behind, measured } = ingest;
-  const now = Date.now();
   const { gatedMs, connected } = receiver;
   const seen = Math.min(measured, lags.length);
-  const sums = hosts.sums(now);
+  const sums = hosts.sums();
   return {
     report: {
-      ...{ counts: { ...counts }, gatedMs, connected, sums, hosts: hosts.status(now) },
+      ...{ counts: { ...counts }, gatedMs, connected, sums, hosts: hosts.status() },
       ...{ lags: lags.slice(0, seen), behind: behind.slice(0, seen) },
     },
   };

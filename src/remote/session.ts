@@ -20,7 +20,7 @@ export class Session {
   rows = 0;
   /** oldest version that its last rows were acted by */
   version = 0;
-  /** by the clock of who looks: when something came */
+  /** when something came, by performance.now(): the wall clock may jump */
   heardMs = 0;
 
   constructor(marks: Marks, line: number) {

@@ -1,4 +1,7 @@
-/** Hosts as the learner knows them: what each says of itself, read once a second, and what came of it. */
+/**
+ * Hosts as the learner knows them: what each says of itself, read once a second, and what came of it. Who is there is judged by
+ * performance.now(): a wall clock that jumps would end hosts that live, and keep dead ones.
+ */
 import { type HostStat, readStat, SAID, STAT_LIFE_MS } from './host-stat.ts';
 import type { Ingest } from './ingest.ts';
 import type { Keys } from './keys.ts';
@@ -8,7 +11,6 @@ import type { RemoteHostState, RemoteHostStatus } from './status.ts';
 
 interface Watched {
   stat: HostStat | null;
-  /** ms since 1970 */
   readonly since: number;
   saidMs: number;
 }
@@ -33,13 +35,14 @@ export class WatchedHosts {
   }
 
   /** Reads what they say. How many are there now. */
-  async read(now: number): Promise<number> {
+  async read(): Promise<number> {
+    const now = performance.now();
     const sessions = [...this.#ingest.sessions.values()].filter(({ ended }) => !ended);
     const there = sessions.filter((session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS);
     const refused = this.#refused().filter(({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS);
     const asked = [...there, ...refused];
     for (const { id } of [...sessions, ...refused])
-      if (!this.#known.has(id)) this.#known.set(id, { stat: null, since: now, saidMs: 0 });
+      if (!this.#known.has(id)) this.#known.set(id, { stat: null, since: now, saidMs: Number.NEGATIVE_INFINITY });
     if (!this.#reading) {
       this.#reading = true;
       try {
@@ -62,7 +65,8 @@ export class WatchedHosts {
   }
 
   /** The newest first; refused ones behind the others. */
-  status(now: number): RemoteHostStatus[] {
+  status(): RemoteHostStatus[] {
+    const now = performance.now();
     const all = [...this.#ingest.sessions.values()].reverse().filter(({ id }) => !this.#ingest.refused.has(id));
     let ended = 0;
     const taken = all
@@ -77,7 +81,8 @@ export class WatchedHosts {
       const { rows = 0, version = 0 } = this.#ingest.sessions.get(id) ?? {};
       return { ...this.#told(id), since, silentMs: now - since, version, rows, state: 'refused' as const, why };
     });
-    return [...taken, ...refused].map((host) => ({ ...host, silentMs: Math.max(0, host.silentMs) }));
+    const calendar = Date.now() - now;
+    return [...taken, ...refused].map((host) => ({ ...host, since: Math.round(calendar + host.since) }));
   }
 
   #told(id: number) {
@@ -96,7 +101,8 @@ export class WatchedHosts {
   }
 
   /** Sums of what living hosts say. */
-  sums(now: number) {
+  sums() {
+    const now = performance.now();
     const sum = {
       episodes: 0,
       steps: 0,

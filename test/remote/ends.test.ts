@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { writeAcknowledgement, writeHeartbeat } from '../../src/remote/acknowledgement.ts';
 import { Heard } from '../../src/remote/heard.ts';
 import { KeptMessages } from '../../src/remote/kept.ts';
-import { keysOf, sessionName } from '../../src/remote/keys.ts';
+import { keysOf, LEASE_MS, sessionName } from '../../src/remote/keys.ts';
 import { LinkError } from '../../src/remote/link.ts';
 import { emptyHeader, type MessageHeader, readMessage } from '../../src/remote/message.ts';
 import { until } from '../rig/until.ts';
@@ -137,6 +137,35 @@ describe('remote/ends', () => {
     expect(messages.count).to.equal(1);
     await hear(8, { row: 2 });
     expect(messages.count).to.equal(0);
+  });
+
+  it('a smaller epoch is believed when it outlives the lease and its heart beats: its machine’s clock was set back', async () => {
+    const { server, listening, messages, appends, lease } = await heard();
+    const { now } = performance;
+    let later = 0;
+    performance.now = () => now.call(performance) + later;
+    try {
+      const beat = async (count: number) => {
+        server.set(keys.acks, { '*0': writeHeartbeat({ epoch: 6, beat: count, count: 0 }) }, undefined);
+        listening.hurry();
+        listening.poll();
+        for (let i = 0; i < 8; i++) await turn();
+        return listening.epoch;
+      };
+      lease(6);
+      expect([await beat(1), await beat(2)]).to.deep.equal([7, 7]);
+      // What a server that came back shows of a learner that is gone does not beat.
+      later = 2 * LEASE_MS + 1;
+      expect(await beat(1)).to.equal(7);
+      later = 2 * LEASE_MS - 1000;
+      expect(await beat(3)).to.equal(7);
+      later = 2 * LEASE_MS + 1;
+      expect(await beat(4)).to.equal(6);
+      messages.resend();
+      expect(appends.firsts).to.deep.equal([0, 0]);
+    } finally {
+      performance.now = now;
+    }
   });
 
   it('another learner is believed once it has told of its run, and one that is none for this host ends it', async () => {

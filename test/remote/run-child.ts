@@ -13,15 +13,25 @@ export interface ChildOptions {
   readonly options?: unknown;
   /** of a learner of rows: where its checkpoints lie, the newest of which it goes on from */
   readonly folder?: string;
+  /** ms that its wall clock is ahead; it jumps when it is told `ahead` */
+  readonly ahead?: number;
+}
+
+export interface ChildIsTold {
+  readonly ask?: string;
+  readonly limit?: number;
+  readonly ahead?: number;
 }
 
 const [role, json] = process.argv.slice(2) as [string, string];
-const { url, run, kind = 'rows', name, limit = 0, options, folder } = JSON.parse(json) as ChildOptions;
+const { url, run, kind = 'rows', name, limit = 0, options, folder, ahead } = JSON.parse(json) as ChildOptions;
 const say = (said: object) => void process.send?.(said);
 const { entry, to } = leash();
 to(limit);
 
 try {
+  const clock = ahead === undefined ? null : await import('./wall-clock.ts');
+  clock?.jump(ahead as number);
   const buffer = bufferOf(kind);
   const restored = folder && (await Checkpoint.restore(folder, { buffer: buffer as ReplayBuffer }));
   const resume = restored ? restored.collectors : undefined;
@@ -42,8 +52,9 @@ try {
     statistics: () => made.statistics(),
     numbers: () => numbersIn(buffer),
   };
-  process.on('message', async ({ ask, limit: further }: { ask?: string; limit?: number }) => {
+  process.on('message', async ({ ask, limit: further, ahead: jumped }: ChildIsTold) => {
     if (further !== undefined) to(further);
+    if (jumped !== undefined) clock?.jump(jumped);
     if (ask !== undefined) say({ [ask]: await answers[ask]!() });
   });
   say({ open: true });

@@ -13,7 +13,9 @@ import {
   type RemoteCollectorsOptions,
 } from '../../src/remote/index.ts';
 import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
+import type { ChildIsTold } from './run-child.ts';
 import { rowFields, stepFields, WORDS, Word } from './run-collector.ts';
+import { needServer, startServer, type TestServer } from './server.ts';
 
 export type Kind = 'rows' | 'steps';
 type Buffers = ReplayBuffer | TrajectoryBuffer;
@@ -36,6 +38,20 @@ export function keep<T extends { close(): unknown }>(made: T): T {
 /** For afterEach: closes what a test made, the last one first. */
 export async function closeAll(): Promise<void> {
   for (const each of open.splice(0).reverse()) await each.close();
+}
+
+/** Of a suite: a server of all its tests, and a client to meddle with it; without a server they are left out. Closes what each made. */
+export function sharedServer() {
+  const shared = {} as { server: TestServer; url: string; client: Awaited<ReturnType<TestServer['client']>> };
+  before(async function () {
+    needServer(this);
+    shared.server = await startServer();
+    shared.url = shared.server.url;
+    shared.client = await shared.server.client();
+  });
+  afterEach(closeAll);
+  after(() => shared.server?.stop());
+  return shared;
 }
 
 /** Collectors of this process on a leash. `name` tells pools that are driven apart. */
@@ -155,9 +171,12 @@ export class RunChild {
     expect(child.said.open, `${child.said.ended}`).to.equal(true);
     return child;
   }
+  tell(told: ChildIsTold): void {
+    this.process.send(told);
+  }
   async ask<T>(what: string): Promise<T> {
     delete this.said[what];
-    this.process.send({ ask: what });
+    this.tell({ ask: what });
     await untilAsked(`${what} is said`, () => what in this.said);
     return this.said[what] as T;
   }
