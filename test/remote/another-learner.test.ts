@@ -7,30 +7,21 @@ import { layoutText } from '../../src/remote/layout.ts';
 import type { RemoteStatistics } from '../../src/remote/reports.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
-import { bufferOf, closeAll, host, learn, leash, newRun, RunChild, untilAsked } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
+import { bufferOf, host, learn, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.ts';
 
 describe('the next learner of a run', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let url: string;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    url = server.url;
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   it('goes on from the checkpoint of one that was killed: no row comes twice, and those that are lost are counted', () =>
     withFastFolder(async (folder) => {
       const run = newRun();
-      const first = await RunChild.open('learner', { url, run, folder });
+      const first = await RunChild.open('learner', { url: shared.url, run, folder });
       const { entry, to } = leash();
       to(1000);
       const names = ['ann', 'bob'];
       const machines = await Promise.all(
-        names.map((name) => host({ url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
+        names.map((name) => host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
       );
       const told = () => machines.map((machine) => machine.statistics());
       const reached = (rows: number) =>
@@ -44,9 +35,8 @@ describe('the next learner of a run', function () {
       first.signal('SIGKILL');
       await untilAsked('it is gone', () => first.process.signalCode !== null);
       // As if its lease had run out.
-      const client = await server.client();
-      await client.del(keysOf(run).learner);
-      const second = await RunChild.open('learner', { url, run, folder });
+      await shared.client.del(keysOf(run).learner);
+      const second = await RunChild.open('learner', { url: shared.url, run, folder });
       await reached(20_000);
       const numbers = await second.ask<Map<string, number[]>>('numbers');
       expect(numbers.size).to.equal(2);
@@ -68,13 +58,13 @@ describe('the next learner of a run', function () {
   it('ends a host that was opened for other weights, in one sentence', async () => {
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
-    const first = await learn({ url, run, buffer, mailbox: WeightMailbox.create({ length: 4 }) });
+    const first = await learn({ url: shared.url, run, buffer, mailbox: WeightMailbox.create({ length: 4 }) });
     const { entry, to } = leash();
     to(10);
-    const machine = await host({ url, run, entry });
+    const machine = await host({ url: shared.url, run, entry });
     await untilAsked('its rows are in', () => machine.statistics().acknowledged === 10);
     await first.close();
-    await learn({ url, run, buffer, mailbox: WeightMailbox.create({ length: 5 }) });
+    await learn({ url: shared.url, run, buffer, mailbox: WeightMailbox.create({ length: 5 }) });
     to(20);
     const error = await rejection(machine.done);
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
@@ -97,9 +87,9 @@ describe('the next learner of a run', function () {
   it('goes on with as many shards as the one before', async () => {
     const buffer = bufferOf('rows');
     const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
-    const error = await rejection(learn({ url, run: newRun(), buffer, resume, shards: 3 }));
+    const error = await rejection(learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }));
     expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
     expect(error.message).to.match(/^shards must be 2, as they were .* got 3$/);
-    await learn({ url, run: newRun(), buffer, resume, shards: 2 });
+    await learn({ url: shared.url, run: newRun(), buffer, resume, shards: 2 });
   });
 });

@@ -11,7 +11,6 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import {
   bufferOf,
-  closeAll,
   expectWhole,
   host,
   type Kind,
@@ -19,32 +18,24 @@ import {
   leash,
   newRun,
   numbersIn,
+  sharedServer,
   untilAsked,
 } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
 
 describe('remote collectors and bad input', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let client: Awaited<ReturnType<TestServer['client']>>;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    client = await server.client();
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   /** A learner with a good host, and the pen of a bad one. */
   async function attacked(kind: Kind, lanes = 3) {
     const run = newRun();
     const keys = keysOf(run);
     const buffer = bufferOf(kind, lanes);
-    const remote = await learn({ url: server.url, run, buffer });
+    const remote = await learn({ url: shared.url, run, buffer });
     const threads = [...remoteThreadsOf(remote)];
     const { entry, to } = leash();
     to(20);
-    const good = await host({ url: server.url, run, entry, name: 'good' });
+    const good = await host({ url: shared.url, run, entry, name: 'good' });
     await untilAsked('the good one is in', () => good.statistics().acknowledged >= 20);
     const layout = layoutSum(layoutText(buffer));
     const rowBytes =
@@ -69,7 +60,9 @@ describe('remote collectors and bad input', function () {
     const send = async (...all: Uint8Array[]) => {
       for (let from = 0; from < all.length; from += 500)
         await Promise.all(
-          all.slice(from, from + 500).map((bytes) => client.xAdd(keys.stream(0), '*', { m: Buffer.from(bytes) })),
+          all
+            .slice(from, from + 500)
+            .map((bytes) => shared.client.xAdd(keys.stream(0), '*', { m: Buffer.from(bytes) })),
         );
     };
     let rows = 20;
@@ -153,22 +146,22 @@ describe('remote collectors and bad input', function () {
     );
     await held(4);
     whole();
-    const said = await client.hGet(keys.acks, sessionName(77));
+    const said = await shared.client.hGet(keys.acks, sessionName(77));
     expect(said).to.match(/^\d+:0:0:0:its rows have another layout than the learner’s/);
     expect(said).to.include('value float64[4]');
 
     // A host that read what was told of an earlier learner.
     const other = ReplayBuffer.create({ capacity: 10, fields: { value: { shape: [3], dtype: 'float64' } } });
     const layout = layoutText(other as never);
-    const info = await client.hGetAll(keys.info);
-    await client.hSet(keys.info, { layout, sum: `${layoutSum(layout)}` });
+    const info = await shared.client.hGetAll(keys.info);
+    await shared.client.hSet(keys.info, { layout, sum: `${layoutSum(layout)}` });
     const { entry, to } = leash('other');
     to(0);
-    const odd = await host({ url: server.url, run, entry, name: 'odd' });
+    const odd = await host({ url: shared.url, run, entry, name: 'odd' });
     const error = await rejection(odd.done);
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
     expect(error.message).to.include('the learner refuses this host').and.include('value float64[4]');
-    await client.hSet(keys.info, info);
+    await shared.client.hSet(keys.info, info);
     other.close();
     expect((buffer as ReplayBuffer).ptr).to.equal(520);
   });
@@ -226,14 +219,14 @@ describe('remote collectors and bad input', function () {
     const { keys, message, send, held, whole, remote } = await attacked('rows');
     const odd = ['{', '[]', '{"host":5}', `{"host":"${'x'.repeat(9000)}"}`, 'null', '\u0000'];
     for (const [i, garbage] of odd.entries()) {
-      await client.hSet(keys.stat(120 + i), 'said', garbage);
+      await shared.client.hSet(keys.stat(120 + i), 'said', garbage);
       await send(message({ session: 120 + i, rows: 0, flags: HELLO }));
     }
     await held(0);
     // Neither is the good one kept from being read.
     await untilAsked('all were looked at', () => remote.statistics().hosts === 7 && remote.statistics().steps === 520);
     expect(remote.statistics()).to.include({ hosts: 7, connected: true });
-    await client.set(keys.stat(119), 'of another kind');
+    await shared.client.set(keys.stat(119), 'of another kind');
     await send(message({ session: 119, rows: 0, flags: HELLO }));
     await held(0);
     await untilAsked('it is there', () => remote.statistics().steps === 1020);
@@ -243,8 +236,8 @@ describe('remote collectors and bad input', function () {
   it('takes no run from a server that tells odd things of it', async () => {
     const run = newRun();
     const keys = keysOf(run);
-    const remote = await learn({ url: server.url, run, buffer: bufferOf('rows') });
-    const info = await client.hGetAll(keys.info);
+    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });
+    const info = await shared.client.hGetAll(keys.info);
     const { entry } = leash();
     const odd: [Record<string, string>, RegExp][] = [
       [{ protocol: '2' }, /the learner speaks protocol 2, this host 1/],
@@ -258,11 +251,11 @@ describe('remote collectors and bad input', function () {
       [forgedLayout(info.layout!, (told) => ({ ...told, of: 'x' })), /./],
     ];
     for (const [change, text] of odd) {
-      await client.hSet(keys.info, change);
-      const error = await rejection(host({ url: server.url, run, entry }));
+      await shared.client.hSet(keys.info, change);
+      const error = await rejection(host({ url: shared.url, run, entry }));
       expect(error, `${text}: ${error.message}`).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
       expect(error.message).to.match(text);
-      await client.hSet(keys.info, info);
+      await shared.client.hSet(keys.info, info);
     }
     expect(remote.statistics().refused).to.equal(0);
   });

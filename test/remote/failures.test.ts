@@ -17,23 +17,14 @@ import {
   numbersIn,
   RunChild,
   seedOf,
+  sharedServer,
   untilAsked,
 } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
+import { startServer } from './server.ts';
 
 describe('remote collectors and faults', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let url: string;
-  let client: Awaited<ReturnType<TestServer['client']>>;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    url = server.url;
-    client = await server.client();
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
 
@@ -41,9 +32,9 @@ describe('remote collectors and faults', function () {
     (kind === 'rows' ? itLonger : itAll)(`replaces a thread that ends again and again while ${kind} come`, async () => {
       const run = newRun();
       const buffer = bufferOf(kind, 2);
-      const remote = await learn({ url, run, buffer });
+      const remote = await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
-      const machine = await host({ url, run, entry, name: 'ann', workers: 2, flushBytes: 1024 });
+      const machine = await host({ url: shared.url, run, entry, name: 'ann', workers: 2, flushBytes: 1024 });
       const [KILLS, MORE] = [5, setting({ short: 4000, all: 30_000 })];
       for (let kill = 1; kill <= KILLS; kill++) {
         const { acknowledged } = machine.statistics();
@@ -70,19 +61,19 @@ describe('remote collectors and faults', function () {
       `lets another learner take the run of one that was killed while ${kind} come, and takes none twice`,
       async () => {
         const run = newRun();
-        const first = await child('learner', { url, run, kind });
+        const first = await child('learner', { url: shared.url, run, kind });
         const { entry, to } = leash();
         to(5000);
-        const machine = await host({ url, run, entry, name: 'ann', flushBytes: 1024 });
+        const machine = await host({ url: shared.url, run, entry, name: 'ann', flushBytes: 1024 });
         await untilAsked('rows are there', () => machine.statistics().acknowledged > 2000);
         first.signal('SIGKILL');
         const { acknowledged } = machine.statistics();
-        const busy = await rejection(learn({ url, run, buffer: bufferOf(kind, 2) }));
+        const busy = await rejection(learn({ url: shared.url, run, buffer: bufferOf(kind, 2) }));
         expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
         to(9000);
-        await untilAsked('its lease has run out', async () => (await client.exists(keysOf(run).learner)) === 0);
+        await untilAsked('its lease has run out', async () => (await shared.client.exists(keysOf(run).learner)) === 0);
         const buffer = bufferOf(kind, 2);
-        const second = await learn({ url, run, buffer });
+        const second = await learn({ url: shared.url, run, buffer });
         await untilAsked('all is there', () => {
           const { sent, waiting, steps, acknowledged: now } = machine.statistics();
           return steps === 9000 && waiting === 0 && now === sent;
@@ -100,14 +91,14 @@ describe('remote collectors and faults', function () {
 
   itAll('ends a learner that stood still for so long that another has the run', async () => {
     const run = newRun();
-    const first = await child('learner', { url, run });
+    const first = await child('learner', { url: shared.url, run });
     first.signal('SIGSTOP');
-    await untilAsked('its lease has run out', async () => (await client.exists(keysOf(run).learner)) === 0);
+    await untilAsked('its lease has run out', async () => (await shared.client.exists(keysOf(run).learner)) === 0);
     const buffer = bufferOf('rows');
-    await learn({ url, run, buffer });
+    await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
     to(1000);
-    const machine = await host({ url, run, entry, name: 'ann' });
+    const machine = await host({ url: shared.url, run, entry, name: 'ann' });
     first.signal('SIGCONT');
     await untilAsked('it has ended', () => first.said.ended);
     expect(first.said.ended).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
@@ -121,13 +112,13 @@ describe('remote collectors and faults', function () {
     itLonger(`takes each row once of a host that stood still for ${ms} ms`, async () => {
       const run = newRun();
       const buffer = bufferOf('rows');
-      const remote = await learn({ url, run, buffer });
-      const machine = await child('host', { url, run, name: 'ann', limit: 300_000 });
+      const remote = await learn({ url: shared.url, run, buffer });
+      const machine = await child('host', { url: shared.url, run, name: 'ann', limit: 300_000 });
       await untilAsked('rows come', () => (buffer as unknown as { ptr: number }).ptr > 1000);
       machine.signal('SIGSTOP');
       const { entry, to } = leash();
       to(1000);
-      await host({ url, run, entry, name: 'bob' });
+      await host({ url: shared.url, run, entry, name: 'bob' });
       if (ms > 10_000) await untilAsked('it is silent', () => remote.statistics().silent === 1);
       await wait(ms > 10_000 ? 1000 : ms); // that is what is tested
       machine.signal('SIGCONT');
@@ -142,15 +133,15 @@ describe('remote collectors and faults', function () {
 
   itAll('shows a host that was killed as silent, and gives its window to the others', async () => {
     const run = newRun();
-    const remote = await learn({ url, run, buffer: bufferOf('rows'), transitBytes: 2 ** 22 });
+    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows'), transitBytes: 2 ** 22 });
     const { entry, to } = leash();
     to(100);
-    const machine = await host({ url, run, entry, name: 'ann' });
+    const machine = await host({ url: shared.url, run, entry, name: 'ann' });
     await untilAsked('it is in', () => machine.statistics().acknowledged === 100);
-    const [session = ''] = (await client.hKeys(keysOf(run).acks)).filter((name) => !name.startsWith('*'));
-    const window = async () => Number((await client.hGet(keysOf(run).acks, session))?.split(':')[2]);
+    const [session = ''] = (await shared.client.hKeys(keysOf(run).acks)).filter((name) => !name.startsWith('*'));
+    const window = async () => Number((await shared.client.hGet(keysOf(run).acks, session))?.split(':')[2]);
     await untilAsked('it has all of it', async () => (await window()) === 2 ** 22);
-    const other = await child('host', { url, run, name: 'bob', limit: 100 });
+    const other = await child('host', { url: shared.url, run, name: 'bob', limit: 100 });
     await untilAsked('it has half of it', async () => (await window()) === 2 ** 21);
     other.signal('SIGKILL');
     const gone = performance.now();

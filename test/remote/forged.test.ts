@@ -4,33 +4,24 @@ import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
 import { keysOf } from '../../src/remote/keys.ts';
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { itLonger, setting } from '../rig/setting.ts';
-import { bufferOf, closeAll, expectWhole, host, learn, leash, newRun, untilAsked } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
+import { bufferOf, expectWhole, host, learn, leash, newRun, sharedServer, untilAsked } from './runs.ts';
 
 const LAST = `${2n ** 64n - 1n}`;
 
 describe('remote collectors and a stream that is tampered with', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let client: Awaited<ReturnType<TestServer['client']>>;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    client = await server.client();
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   /** A run with a host in the midst of its rows, and all of it whole in the end. */
   async function tampered(tamper: (stream: string) => Promise<unknown>, refused: number): Promise<void> {
     const rows = setting({ short: 6000, all: 20_000 });
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
-    const remote = await learn({ url: server.url, run, buffer });
+    const remote = await learn({ url: shared.url, run, buffer });
     const threads = [...remoteThreadsOf(remote)];
     const { entry, to } = leash();
     to(1000);
-    const machine = await host({ url: server.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 14 });
+    const machine = await host({ url: shared.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 14 });
     const reached = (row: number) =>
       untilAsked(`${row} rows are in`, () => machine.statistics().acknowledged >= row, {
         tell: () => JSON.stringify({ ...machine.statistics(), refused: remote.statistics().refused }),
@@ -47,11 +38,11 @@ describe('remote collectors and a stream that is tampered with', function () {
 
   for (const id of [`${LAST}-${LAST}`, `${LAST}-${BigInt(LAST) - 1n}`])
     itLonger(`goes on behind a message of id ${id}`, () =>
-      tampered((stream) => client.xAdd(stream, id, { m: 'forged' }), 1),
+      tampered((stream) => shared.client.xAdd(stream, id, { m: 'forged' }), 1),
     );
 
   itLonger('reads a message of 40 MB as none', () =>
-    tampered((stream) => client.xAdd(stream, '*', { m: Buffer.alloc(40_000_000) }), 1),
+    tampered((stream) => shared.client.xAdd(stream, '*', { m: Buffer.alloc(40_000_000) }), 1),
   );
 
   itLonger('has rows again that somebody threw away', async () => {
@@ -59,17 +50,17 @@ describe('remote collectors and a stream that is tampered with', function () {
     const stream = keysOf(run).stream(0);
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 500, gateAdd: true });
     const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
-    await learn({ url: server.url, run, buffer });
+    await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
     to(2000);
-    const machine = await host({ url: server.url, run, entry, flushBytes: 1024 });
+    const machine = await host({ url: shared.url, run, entry, flushBytes: 1024 });
     await untilAsked('the learner takes no more', () => buffer.ptr >= 400 && machine.statistics().sent === 2000, {
       tell: () => JSON.stringify({ rows: buffer.ptr, ...machine.statistics() }),
     });
-    expect(await client.xLen(stream), 'messages that lie there').to.be.above(10);
+    expect(await shared.client.xLen(stream), 'messages that lie there').to.be.above(10);
     // As the rules of access let a collector do.
-    await client.sendCommand(['XADD', stream, 'MAXLEN', '0', '*', 'm', 'forged']);
-    expect(await client.xLen(stream)).to.equal(0);
+    await shared.client.sendCommand(['XADD', stream, 'MAXLEN', '0', '*', 'm', 'forged']);
+    expect(await shared.client.xLen(stream)).to.equal(0);
     limiter.countSamples(10_000);
     await untilAsked('all is in', () => machine.statistics().acknowledged === 2000);
     expectWhole(buffer, 2000, 1);

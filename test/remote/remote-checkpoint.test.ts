@@ -5,20 +5,11 @@ import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, setting } from '../rig/setting.ts';
-import { bufferOf, closeAll, host, learn, leash, newRun, numbersIn, untilAsked } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
+import { bufferOf, host, learn, leash, newRun, numbersIn, sharedServer, untilAsked } from './runs.ts';
 
 describe('remote collectors and checkpoints', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let url: string;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    url = server.url;
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   /** A buffer that a checkpoint takes, with room for all. */
   const fresh = (kind: 'rows' | 'steps') => bufferOf(kind, 2) as ReplayBuffer;
@@ -30,11 +21,13 @@ describe('remote collectors and checkpoints', function () {
         withFastFolder(async (folder) => {
           const run = newRun();
           const before = fresh(kind);
-          const first = await learn({ url, run, buffer: before });
+          const first = await learn({ url: shared.url, run, buffer: before });
           const { entry, to } = leash();
           const MORE = setting({ short: 3000, all: 6000 });
           const machines = await Promise.all(
-            ['ann', 'bob'].map((name) => host({ url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 16 })),
+            ['ann', 'bob'].map((name) =>
+              host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 16 }),
+            ),
           );
           const told = () => machines.map((machine) => machine.statistics());
           const reached = (rows: number) =>
@@ -63,7 +56,7 @@ describe('remote collectors and checkpoints', function () {
           const restored = await Checkpoint.restore(folder, { buffer });
           const had = new Map([...numbersIn(buffer)].map(([who, numbers]) => [who, numbers.length]));
           to(MORE * (SAVES + 3));
-          const second = await learn({ url, run, buffer, resume: restored?.collectors });
+          const second = await learn({ url: shared.url, run, buffer, resume: restored?.collectors });
           await untilAsked('all is collected', () => told().every(({ steps }) => steps === MORE * (SAVES + 3)));
           await all();
 
@@ -96,10 +89,10 @@ describe('remote collectors and checkpoints', function () {
     withFastFolder(async (folder) => {
       const run = newRun();
       const buffer = fresh('rows');
-      const remote = await learn({ url, run, buffer });
+      const remote = await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
       to(500);
-      const machine = await host({ url, run, entry });
+      const machine = await host({ url: shared.url, run, entry });
       await untilAsked('rows come', () => machine.statistics().acknowledged === 500);
       const checkpoint = await Checkpoint.open(folder, { buffer, collectors: remote });
       const [one, other] = await Promise.all([checkpoint.save(), checkpoint.save()]);
@@ -113,7 +106,7 @@ describe('remote collectors and checkpoints', function () {
       expect(again.ptr).to.equal(500);
       await remote.close();
       // A learner of its own takes none of what is there already.
-      const second = await learn({ url, run, buffer: again, resume: restored?.collectors });
+      const second = await learn({ url: shared.url, run, buffer: again, resume: restored?.collectors });
       to(1600);
       await untilAsked('it goes on', () => machine.statistics().acknowledged === 1600);
       await untilAsked('it is told', () => second.statistics().lost === 1000);
@@ -127,10 +120,10 @@ describe('remote collectors and checkpoints', function () {
     withFastFolder(async (folder) => {
       const run = newRun();
       const buffer = fresh('rows');
-      const remote = await learn({ url, run, buffer });
+      const remote = await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
       to(20_000);
-      const machine = await host({ url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 16 });
+      const machine = await host({ url: shared.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 16 });
       const checkpoint = await Checkpoint.open(folder, { buffer, collectors: remote });
       await untilAsked('rows come', () => machine.statistics().acknowledged > 100);
       const saving = checkpoint.save();
@@ -145,7 +138,7 @@ describe('remote collectors and checkpoints', function () {
   it('refuses what is no state of it, and marks of another kind of collectors', async () => {
     const buffer = fresh('steps') as unknown as TrajectoryBuffer;
     for (const resume of [{}, { kind: 'hotslot.RemoteCollectors.state', marks: 5 }, [], 'x'])
-      expect(await rejection(learn({ url, run: newRun(), buffer, resume }))).to.include({
+      expect(await rejection(learn({ url: shared.url, run: newRun(), buffer, resume }))).to.include({
         code: 'ERR_HOTSLOT_ARGUMENT',
       });
   });

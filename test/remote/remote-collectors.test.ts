@@ -8,7 +8,6 @@ import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { type RunOptions, Word } from './run-collector.ts';
 import {
   bufferOf,
-  closeAll,
   expectWhole,
   host,
   keep,
@@ -17,25 +16,17 @@ import {
   newRun,
   numbersIn,
   seedOf,
+  sharedServer,
   untilAsked,
   valuesIn,
 } from './runs.ts';
-import { needServer, startServer, type TestServer } from './server.ts';
 
 const rowsOnly = () => bufferOf('rows') as ReplayBuffer;
 const filled = (length: number, value: number) => new Float32Array(length).fill(value);
 
 describe('remote collectors', function () {
   this.timeout(60_000);
-  let server: TestServer;
-  let url: string;
-  before(async function () {
-    needServer(this);
-    server = await startServer();
-    url = server.url;
-  });
-  afterEach(closeAll);
-  after(() => server?.stop());
+  const shared = sharedServer();
 
   const ROWS = setting({ short: 2000, all: 50_000 });
   for (const kind of ['rows', 'steps'] as const)
@@ -44,13 +35,13 @@ describe('remote collectors', function () {
       async () => {
         const run = newRun();
         const buffer = bufferOf(kind, 4);
-        const remote = await learn({ url, run, buffer });
+        const remote = await learn({ url: shared.url, run, buffer });
         await untilAsked('it is told', () => remote.waitingFor() === 'rows: no collector host has come yet');
         const { entry, to } = leash();
         to(ROWS);
         const hosts = await Promise.all(
           ['ann', 'bob'].map((name) =>
-            host({ url, run, entry, name, workers: 2, outboxBytes: 2 ** 18, flushBytes: 4096 }),
+            host({ url: shared.url, run, entry, name, workers: 2, outboxBytes: 2 ** 18, flushBytes: 4096 }),
           ),
         );
         await untilAsked('all is collected', () => hosts.every((each) => each.statistics().steps === 2 * ROWS));
@@ -79,9 +70,9 @@ describe('remote collectors', function () {
     const buffer = rowsOnly();
     const mailbox = WeightMailbox.create({ length: 300_000 });
     mailbox.write(filled(300_000, 1));
-    const remote = await learn({ url, run, buffer, mailbox, weightsEveryMs: 20 });
+    const remote = await learn({ url: shared.url, run, buffer, mailbox, weightsEveryMs: 20 });
     const { entry, to } = leash();
-    const machine = await host({ url, run, entry });
+    const machine = await host({ url: shared.url, run, entry });
     const VERSIONS = setting({ short: 20, all: 400 });
     let seen = 0;
     let skipped = 0;
@@ -117,9 +108,9 @@ describe('remote collectors', function () {
     const run = newRun();
     const length = 9_500_000; // 38 MB
     const mailbox = WeightMailbox.create({ length });
-    const remote = await learn({ url, run, buffer: bufferOf('rows'), mailbox });
+    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows'), mailbox });
     const { entry } = leash();
-    const machine = await host({ url, run, entry });
+    const machine = await host({ url: shared.url, run, entry });
     for (const version of [1, 2]) {
       mailbox.write(filled(length, version));
       await untilAsked('it is there', () => machine.statistics().version === version, { ms: 30_000 });
@@ -136,9 +127,16 @@ describe('remote collectors', function () {
         const mailbox = WeightMailbox.create({ length: 1 });
         mailbox.write(filled(1, 1));
         // What comes later stays with the learner.
-        const remote = await learn({ url, run, buffer, mailbox, weightsEveryMs: 600_000, maxVersionLag: 1 });
+        const remote = await learn({
+          url: shared.url,
+          run,
+          buffer,
+          mailbox,
+          weightsEveryMs: 600_000,
+          maxVersionLag: 1,
+        });
         const { entry, to } = leash();
-        const machine = await host({ url, run, entry, name: 'ann' });
+        const machine = await host({ url: shared.url, run, entry, name: 'ann' });
         await untilAsked('weights are there', () => machine.statistics().version === 1);
         const acknowledged = () => machine.statistics().acknowledged;
         const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
@@ -167,11 +165,19 @@ describe('remote collectors', function () {
         const run = newRun();
         const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
         const buffer = bufferOf(kind, 2, limiter);
-        const remote = await learn({ url, run, buffer, transitBytes: 2 ** 16 });
+        const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
         const { entry, to } = leash();
         to(8000);
         // So little room that collectors feel it.
-        const machine = await host({ url, run, entry, name: 'ann', workers: 2, outboxBytes: 4096, flushBytes: 1024 });
+        const machine = await host({
+          url: shared.url,
+          run,
+          entry,
+          name: 'ann',
+          workers: 2,
+          outboxBytes: 4096,
+          flushBytes: 1024,
+        });
         await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
         const full = 'the learner takes no more rows for now';
         await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
@@ -194,7 +200,7 @@ describe('remote collectors', function () {
     const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
     const mailbox = WeightMailbox.create({ length: 1 });
     const remote = await learn({
-      url,
+      url: shared.url,
       run,
       buffer,
       mailbox,
@@ -203,7 +209,7 @@ describe('remote collectors', function () {
       maxVersionLag: 6,
     });
     const { entry, to } = leash();
-    const machine = await host({ url, run, entry, name: 'ann', outboxBytes: 2 ** 18, flushBytes: 1024 });
+    const machine = await host({ url: shared.url, run, entry, name: 'ann', outboxBytes: 2 ** 18, flushBytes: 1024 });
     mailbox.write(filled(1, 1));
     await untilAsked('it is there', () => machine.statistics().version === 1);
     to(100_000);
@@ -228,10 +234,10 @@ describe('remote collectors', function () {
     const run = newRun();
     const buffer = rowsOnly();
     const options: RunOptions = { band: 3 };
-    await learn({ url, run, buffer, options, seed: 7 });
+    await learn({ url: shared.url, run, buffer, options, seed: 7 });
     const { entry, to } = leash();
     to(10);
-    for (const name of ['ann', 'bob']) await host({ url, run, entry, name });
+    for (const name of ['ann', 'bob']) await host({ url: shared.url, run, entry, name });
     // Of whole bands, the first that reaches it is the last one.
     await untilAsked('all is there', () => buffer.ptr === 24);
     expect([...numbersIn(buffer).keys()].sort()).to.deep.equal(
@@ -242,10 +248,10 @@ describe('remote collectors', function () {
   itAll('takes transitions off policy, of a buffer of that kind on both sides', async () => {
     const run = newRun();
     const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
-    await learn({ url, run, buffer: buffer as never });
+    await learn({ url: shared.url, run, buffer: buffer as never });
     const { entry, to } = leash();
     to(300);
-    await host({ url, run, entry });
+    await host({ url: shared.url, run, entry });
     await untilAsked('all is there', () => buffer.ptr === 300);
     const { obs, next_obs: next } = buffer.layout.fields as Record<string, { offset: number }>;
     const all = Uint32Array.from({ length: 300 }, (_, i) => i);
@@ -260,18 +266,17 @@ describe('remote collectors', function () {
   itAll('spreads hosts over streams', async () => {
     const run = newRun();
     const buffer = rowsOnly();
-    const remote = await learn({ url, run, buffer, shards: 2 });
+    const remote = await learn({ url: shared.url, run, buffer, shards: 2 });
     const { entry, to } = leash();
     to(500);
-    const client = await server.client();
     const shards = async () => {
-      const fields = await client.hKeys(keysOf(run).acks);
+      const fields = await shared.client.hKeys(keysOf(run).acks);
       return new Set(fields.filter((name) => !name.startsWith('*')).map((name) => Number.parseInt(name, 16) % 2));
     };
     let hosts = 0;
     // One of the two gets none, once in 2³⁰.
     for (; (await shards()).size < 2 && hosts < 30; hosts++) {
-      const machine = await host({ url, run, entry, name: `host ${hosts}` });
+      const machine = await host({ url: shared.url, run, entry, name: `host ${hosts}` });
       await untilAsked('it is heard', () => machine.statistics().acknowledged === 500);
     }
     expect((await shards()).size).to.equal(2);
@@ -280,7 +285,7 @@ describe('remote collectors', function () {
     expect(remote.statistics()).to.include({ hosts, connected: true });
     // Each thread beats for its own.
     await untilAsked('both beat', async () => {
-      const fields = await client.hKeys(keysOf(run).acks);
+      const fields = await shared.client.hKeys(keysOf(run).acks);
       return fields.includes('*0') && fields.includes('*1');
     });
   });
@@ -288,10 +293,10 @@ describe('remote collectors', function () {
   itAll('takes two hosts of one name for two', async () => {
     const run = newRun();
     const buffer = rowsOnly();
-    const remote = await learn({ url, run, buffer });
+    const remote = await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
     to(400);
-    await Promise.all([1, 2].map(() => host({ url, run, entry, name: 'ann' })));
+    await Promise.all([1, 2].map(() => host({ url: shared.url, run, entry, name: 'ann' })));
     await untilAsked('all is there', () => buffer.ptr === 800);
     const [numbers] = [...numbersIn(buffer).values()];
     numbers?.sort((one, other) => one - other);
@@ -302,19 +307,19 @@ describe('remote collectors', function () {
   itAll('refuses a host for which no lanes are left, and says how many are', async () => {
     const run = newRun();
     const buffer = bufferOf('steps', 3);
-    await learn({ url, run, buffer });
+    await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
     to(50);
-    const first = await host({ url, run, entry, name: 'ann', lanes: 2 });
+    const first = await host({ url: shared.url, run, entry, name: 'ann', lanes: 2 });
     await untilAsked('it is in', () => first.statistics().acknowledged === 120);
-    const second = await host({ url, run, entry, lanes: 2 });
+    const second = await host({ url: shared.url, run, entry, lanes: 2 });
     expect(await rejection(second.done)).to.include({
       code: 'ERR_HOTSLOT_UNAVAILABLE',
       message: 'the learner refuses this host: it asks for 2 lanes side by side, and of the learner’s 3 are 1 free',
     });
     // Whoever leaves makes room.
     await first.close();
-    const third = await host({ url, run, entry, name: 'cid', lanes: 3 });
+    const third = await host({ url: shared.url, run, entry, name: 'cid', lanes: 3 });
     await untilAsked('it is in', () => third.statistics().acknowledged === 180);
     expect([...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length)).to.deep.equal([
       50, 50, 50, 50, 50,
@@ -323,18 +328,17 @@ describe('remote collectors', function () {
 
   it('ends a host whose collector throws, and the learner sees why', async () => {
     const run = newRun();
-    const remote = await learn({ url, run, buffer: bufferOf('rows') });
+    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });
     const [good, bad] = [leash(), leash('bad')];
     good.to(100);
     bad.to(100);
-    await host({ url, run, entry: good.entry, name: 'ann' });
-    const machine = await host({ url, run, entry: bad.entry, name: 'bob' });
+    await host({ url: shared.url, run, entry: good.entry, name: 'ann' });
+    const machine = await host({ url: shared.url, run, entry: bad.entry, name: 'bob' });
     await untilAsked('both are there', () => remote.statistics().hosts === 2);
     Atomics.store(bad.words, Word.throws, 1);
     expect((await rejection(machine.done)).message).to.include('the environment broke');
-    const client = await server.client();
     const told = async () =>
-      JSON.parse((await client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as { host: string }[];
+      JSON.parse((await shared.client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as { host: string }[];
     await untilAsked('the learner knows', () => remote.statistics().hosts === 1);
     await untilAsked('it says so', async () => (await told()).some((each) => 'why' in each && each.why !== ''));
     const bob = (await told()).find((each) => each.host === 'bob') as unknown as { state: string; why: string };
@@ -343,7 +347,7 @@ describe('remote collectors', function () {
     await machine.close();
 
     Atomics.store(bad.words, Word.factory, 1);
-    const error = await rejection(CollectorHost.open({ url, run, entry: bad.entry }));
+    const error = await rejection(CollectorHost.open({ url: shared.url, run, entry: bad.entry }));
     expect(error.message).to.include('no environment today');
   });
 
@@ -366,10 +370,10 @@ describe('remote collectors', function () {
     const { entry, to } = leash();
     to(100);
     const words: string[] = [];
-    const coming = host({ url, run, entry, name: 'ann', onWait: (said) => void words.push(said) });
+    const coming = host({ url: shared.url, run, entry, name: 'ann', onWait: (said) => void words.push(said) });
     const ends = new AbortController();
     const ended = CollectorHost.open({
-      url,
+      url: shared.url,
       run,
       entry,
       signal: ends.signal,
@@ -379,7 +383,7 @@ describe('remote collectors', function () {
     await untilAsked('it says that it waits', () => words.length > 0);
     expect(words).to.deep.equal([`the learner of the run '${run}' has not come yet`]);
     const buffer = bufferOf('rows');
-    await learn({ url, run, buffer });
+    await learn({ url: shared.url, run, buffer });
     await coming;
     await untilAsked('rows come', () => (buffer as ReplayBuffer).ptr === 100);
     expect(words).to.have.length(1);
@@ -391,8 +395,8 @@ describe('remote collectors', function () {
     for (const first of ['host', 'learner']) {
       const run = newRun();
       const buffer = rowsOnly();
-      const remote = await learn({ url, run, buffer });
-      const machine = await host({ url, run, entry });
+      const remote = await learn({ url: shared.url, run, buffer });
+      const machine = await host({ url: shared.url, run, entry });
       await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
       const both = [machine, remote];
       for (const each of first === 'host' ? both : both.reverse()) await Promise.all([each.close(), each.close()]);
@@ -407,13 +411,13 @@ describe('remote collectors', function () {
     const { entry, to } = leash();
     to(200);
     const before = rowsOnly();
-    const first = await learn({ url, run, buffer: before });
-    const machine = await host({ url, run, entry, name: 'ann' });
+    const first = await learn({ url: shared.url, run, buffer: before });
+    const machine = await host({ url: shared.url, run, entry, name: 'ann' });
     await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
     await first.close();
     to(500);
     const buffer = rowsOnly();
-    await learn({ url, run, buffer });
+    await learn({ url: shared.url, run, buffer });
     await untilAsked('the rest is there', () => machine.statistics().acknowledged === 500);
     expect(before.ptr).to.equal(200);
     expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 300 }, (_, i) => 200 + i)]);
@@ -421,7 +425,7 @@ describe('remote collectors', function () {
 
   it('refuses options at the door', async () => {
     const buffer = bufferOf('rows');
-    const good = { url, run: 'a', buffer };
+    const good = { url: shared.url, run: 'a', buffer };
     const steps = bufferOf('steps');
     const learners: [object, string, RegExp][] = [
       [{ ...good, url: 5 }, 'ERR_HOTSLOT_ARGUMENT', /url/],
@@ -457,7 +461,7 @@ describe('remote collectors', function () {
       expect([error.code, error.message], `${text}`).to.satisfy(([c, m]: string[]) => c === code && text.test(m!));
     }
     const { entry } = leash();
-    const fine = { url, run: 'a', entry };
+    const fine = { url: shared.url, run: 'a', entry };
     const hosts: [object, string, RegExp][] = [
       [{ ...fine, url: null }, 'ERR_HOTSLOT_ARGUMENT', /url/],
       [{ ...fine, run: '' }, 'ERR_HOTSLOT_RANGE', /run must be/],
@@ -487,14 +491,16 @@ describe('remote collectors', function () {
   });
 
   it('refuses a server that drops values when its memory is full', async () => {
-    const admin = await server.client();
+    const admin = await shared.server.client();
     const set = (name: string, value: string) => admin.sendCommand(['CONFIG', 'SET', name, value]);
     await set('maxmemory-policy', 'allkeys-lru');
     try {
       // Without a bound it drops nothing.
-      await (await learn({ url, run: newRun(), buffer: bufferOf('rows') })).close();
+      await (await learn({ url: shared.url, run: newRun(), buffer: bufferOf('rows') })).close();
       await set('maxmemory', '1gb');
-      const error = await rejection(RemoteCollectors.open({ url, run: newRun(), buffer: bufferOf('rows') }));
+      const error = await rejection(
+        RemoteCollectors.open({ url: shared.url, run: newRun(), buffer: bufferOf('rows') }),
+      );
       expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
       expect(error.message).to.match(/drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/);
     } finally {
@@ -507,13 +513,13 @@ describe('remote collectors', function () {
   itAll('refuses a second learner while the first has the run', async () => {
     const run = newRun();
     const buffer = rowsOnly();
-    await learn({ url, run, buffer });
-    const error = await rejection(RemoteCollectors.open({ url, run, buffer: bufferOf('rows') }));
+    await learn({ url: shared.url, run, buffer });
+    const error = await rejection(RemoteCollectors.open({ url: shared.url, run, buffer: bufferOf('rows') }));
     expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
     expect(error.message).to.include(`another learner has the run '${run}'`);
     const { entry, to } = leash();
     to(100);
-    await host({ url, run, entry });
+    await host({ url: shared.url, run, entry });
     await untilAsked('the first goes on', () => buffer.ptr === 100);
   });
 });
