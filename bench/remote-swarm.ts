@@ -55,7 +55,7 @@ const keys = keysOf(task.run);
 const say = (said: SwarmSays) => process.send!(said);
 
 async function openHost(session: number) {
-  const link = await openRedisLink({ url: task.url, name: `host ${session}` });
+  const link = await openRedisLink({ url: task.url, name: `host ${session}`, facts: false });
   let uplink: Uplink | null = null;
   let fetching = false;
   const fetch = () => {

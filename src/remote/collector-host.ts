@@ -67,7 +67,8 @@ export class CollectorHost implements AsyncDisposable {
     const { url, insecure, password, ca, run, entry, workers, signal } = given;
     const keys = keysOf(run);
     const session = randomInt(1, 2 ** 48 - 1);
-    const link = await openRedisLink({ url, insecure, password, ca, name: `hotslot host ${given.name}` });
+    const reach = { url, insecure, password, ca };
+    const link = await openRedisLink({ ...reach, name: `hotslot host ${given.name}`, facts: false });
     const closers: (() => unknown)[] = [() => link.close()];
     const close = async () => {
       for (const each of closers.splice(0).reverse()) await each();

@@ -26,6 +26,8 @@ export interface RedisLinkOptions extends AddressOptions {
   readonly silenceMs?: number;
   /** of a row, where messages are read: one that is longer than a row, and than any of more rows, is read as an empty one */
   readonly rowBytes?: number;
+  /** false: the server is not asked what it is. A thousand hosts that come back at once have no use for it, and may not ask. */
+  readonly facts?: boolean;
 }
 
 /** Not connected yet. */
@@ -33,7 +35,8 @@ export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLin
   const address = checkAddress(options);
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS);
   const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, options.rowBytes ?? 0);
-  return new RedisLink(OURS, { library: await loadLibrary(), address, name: options.name, silenceMs, messageBytes });
+  const { name, facts = true } = options;
+  return new RedisLink(OURS, { library: await loadLibrary(), address, name, silenceMs, messageBytes, facts });
 }
 
 /** What the link has while it is connected. */
@@ -46,8 +49,10 @@ interface Lines {
   readonly lost: (cause: LinkError) => void;
 }
 
+type Options = ConnectionOptions & ReaderOptions & { readonly facts: boolean };
+
 export class RedisLink implements Link {
-  readonly #options: ConnectionOptions & ReaderOptions;
+  readonly #options: Options;
   readonly #closing = new AbortController();
   #lines: Lines | null = null;
   /** connections that are there, or about to be */
@@ -57,7 +62,7 @@ export class RedisLink implements Link {
   /** beyond what a read waits; grows while replies take longer, so that a slow line gets them at last */
   #patienceMs: number;
 
-  constructor(key: typeof OURS, options: ConnectionOptions & ReaderOptions) {
+  constructor(key: typeof OURS, options: Options) {
     checkOurs(key, 'RedisLink', 'openRedisLink()');
     this.#options = options;
     this.#patienceMs = options.silenceMs;
@@ -145,16 +150,15 @@ export class RedisLink implements Link {
   async #factsOf(calls: RedisConnection): Promise<ServerFacts> {
     const { server, version } = await calls.send<Record<string, unknown>>(['HELLO']);
     checkVersion(`${server}`, `${version}`, this.#options.address);
-    const told = async (section: string) =>
-      calls.send<string>(['INFO', section]).catch((error: LinkError) => {
-        // Collectors may not ask, and need not know.
-        if (error.how === 'denied') return '';
-        throw error;
-      });
-    const run = /^run_id:(\w+)/m.exec(await told('server'))?.[1] ?? '';
-    const memory = await told('memory');
-    const policy = /^maxmemory_policy:([\w-]+)/m.exec(memory)?.[1] ?? 'noeviction';
-    const isBounded = /^maxmemory:[1-9]/m.test(memory);
+    if (!this.#options.facts) return { run: '', evicts: '' };
+    const told = await calls.send<string>(['INFO']).catch((error: LinkError) => {
+      // A user may come in that may not ask.
+      if (error.how === 'denied') return '';
+      throw error;
+    });
+    const run = /^run_id:(\w+)/m.exec(told)?.[1] ?? '';
+    const policy = /^maxmemory_policy:([\w-]+)/m.exec(told)?.[1] ?? 'noeviction';
+    const isBounded = /^maxmemory:[1-9]/m.test(told);
     return { run, evicts: isBounded && policy !== 'noeviction' ? policy : '' };
   }
 

@@ -221,7 +221,10 @@ export class Swarm {
   /** Another host. Resolves when it is connected. */
   async join(): Promise<void> {
     const { url, hostUrl = url, silenceMs } = this.#options;
-    const link = await openRedisLink({ url: hostUrl, name: 'host of a swarm', ...(silenceMs && { silenceMs }) });
+    const link = await openRedisLink({
+      ...{ url: hostUrl, name: 'host of a swarm', facts: false },
+      ...(silenceMs && { silenceMs }),
+    });
     const { keys } = this;
     const host = new SwarmHost({ link, keys, host: this.hosts.length, learner: this, options: this.#options });
     this.hosts.push(host);
