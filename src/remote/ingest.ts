@@ -91,8 +91,9 @@ export class Ingest {
   measured = 0;
   readonly #given: IngestOptions;
   readonly #header: MessageHeader = emptyHeader();
-  /** the message that the limiter did not let in, whose header is read */
+  /** the message that the limiter did not let in, whose header is read; and its rows, of which no other view is made where all are needed */
   #held: Uint8Array | null = null;
+  #rows: Uint8Array = new Uint8Array();
 
   constructor(given: IngestOptions) {
     this.#given = given;
@@ -111,7 +112,8 @@ export class Ingest {
     if (this.#held !== bytes) {
       this.#held = null;
       this.counts.messages++;
-      const odd = readMessage(bytes, header);
+      this.#rows = bytes.subarray(HEADER_BYTES);
+      const odd = readMessage(bytes, header, this.#rows);
       const session = odd === null ? this.#sessionOf(header) : null;
       if (session === null) {
         this.counts.refused++;
@@ -126,7 +128,7 @@ export class Ingest {
       this.#held = bytes;
     }
     const session = this.sessions.get(header.session) as Session;
-    if (!this.#commit(session, header, bytes)) return false;
+    if (!this.#commit(session, header)) return false;
     this.#held = null;
     return true;
   }
@@ -214,7 +216,7 @@ export class Ingest {
     return true;
   }
 
-  #commit(session: Session, { first, rows, version, sent }: MessageHeader, bytes: Uint8Array): boolean {
+  #commit(session: Session, { first, version, sent, rows }: MessageHeader): boolean {
     const { sink, maxVersionLag } = this.#given;
     const { mark } = session;
     const end = first + rows;
@@ -227,8 +229,8 @@ export class Ingest {
     const { rowBytes } = sink;
     while (mark.value < end) {
       const done = mark.value;
-      const from = HEADER_BYTES + (done - first) * rowBytes;
-      const added = sink.add(session, bytes.subarray(from, HEADER_BYTES + rows * rowBytes), end - done);
+      const left = done > first ? this.#rows.subarray((done - first) * rowBytes) : this.#rows;
+      const added = sink.add(session, left, end - done);
       if (typeof added === 'string') {
         this.#expel(session, added);
         return true;

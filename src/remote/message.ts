@@ -94,14 +94,23 @@ export function resealMessage(
   view.setUint32(SUM, sumOf(bytes), true);
 }
 
+/** The header that is read, and views of it: a message leaves none to be collected. */
+const head = new Uint8Array(HEADER_BYTES);
+const view = viewOf(head);
+const [beforeSum, behindSum] = [head.subarray(0, SUM), head.subarray(SUM + 4)];
+
 /**
  * Reads a header into `into`. Null, or why this is no message of this protocol; `session` is 0 then unless it is known. Looks at
- * lengths before it believes in them, and at the sum last.
+ * lengths before it believes in them, and at the sum last. `rows`: what lies behind the header.
  */
-export function readMessage(bytes: Uint8Array, into: MessageHeader): string | null {
+export function readMessage(
+  bytes: Uint8Array,
+  into: MessageHeader,
+  rows: Uint8Array = bytes.subarray(HEADER_BYTES),
+): string | null {
   into.session = 0;
   if (bytes.length < HEADER_BYTES) return `${bytes.length} bytes are no message`;
-  const view = viewOf(bytes);
+  for (let i = 0; i < HEADER_BYTES; i++) head[i] = bytes[i] as number;
   if (view.getUint32(0, true) !== MAGIC) return 'these bytes are no message';
   const version = view.getUint16(4, true);
   if (version !== PROTOCOL) return `protocol ${version}, this is ${PROTOCOL}`;
@@ -115,15 +124,15 @@ export function readMessage(bytes: Uint8Array, into: MessageHeader): string | nu
   into.version = view.getUint32(44, true);
   into.sent = view.getFloat64(48, true);
   into.lanes = view.getUint32(60, true);
-  const { rows, rowBytes, first, base } = into;
-  if (bytes.length !== HEADER_BYTES + rows * rowBytes)
-    return `${rows} rows of ${rowBytes} bytes in ${bytes.length - HEADER_BYTES}`;
-  if (bytes.length > HEADER_BYTES + MOST_BYTES && rows > 1) return `${bytes.length} bytes are more than a message has`;
+  const { rows: count, rowBytes, first, base } = into;
+  if (rows.length !== count * rowBytes) return `${count} rows of ${rowBytes} bytes in ${rows.length}`;
+  if (rows.length > MOST_BYTES && count > 1) return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
-  if (into.flags & BYE && rows > 0) return `a goodbye with ${rows} rows`;
+  if (into.flags & BYE && count > 0) return `a goodbye with ${count} rows`;
   if (!Number.isFinite(into.sent)) return 'a time that is none';
-  if (!Number.isSafeInteger(first + rows) || base > first) return `rows from ${first} on of a host that keeps ${base}`;
-  if (view.getUint32(SUM, true) !== sumOf(bytes)) return 'the sum of its bytes is another one';
+  if (!Number.isSafeInteger(first + count) || base > first) return `rows from ${first} on of a host that keeps ${base}`;
+  const sum = crc32(rows, crc32(behindSum, crc32(beforeSum)));
+  if (view.getUint32(SUM, true) !== sum) return 'the sum of its bytes is another one';
   into.session = session;
   return null;
 }

@@ -19,6 +19,8 @@ export interface OpenSink extends Sink {
 const MOST_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();
+/** Mostly it is all of them, and no other view is left to be collected. */
+const firstOf = (bytes: Uint8Array, length: number) => (length < bytes.length ? bytes.subarray(0, length) : bytes);
 
 export function sinkOf(shared: SharedReplayBuffer | SharedTrajectoryBuffer): OpenSink {
   return shared.kind === 'hotslot.ReplayBuffer' ? rowsSink(shared) : stepsSink(shared);
@@ -43,7 +45,7 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
       mark.value = before + some;
       let added = 0;
       try {
-        added = buffer.addPacked(bytes.subarray(0, some * rowBytes), some, mark);
+        added = buffer.addPacked(firstOf(bytes, some * rowBytes), some, mark);
       } finally {
         mark.value = before + added;
       }
@@ -127,7 +129,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       mark.value = before + some;
       let added = 0;
       try {
-        added = writerOf(session).addPacked(bytes.subarray(0, some * rowBytes), some, mark);
+        added = writerOf(session).addPacked(firstOf(bytes, some * rowBytes), some, mark);
         return added;
       } catch (error) {
         if ('row' in (error as object)) return (error as Error).message;
