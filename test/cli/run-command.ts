@@ -14,6 +14,8 @@ export interface RunOptions {
   env?: NodeJS.ProcessEnv;
   /** sent SIGINT when its stdout matches */
   interruptAt?: RegExp;
+  /** sent SIGINT with it */
+  signal?: AbortSignal;
   /** told all of its stdout so far, whenever there is more */
   onStdout?: (stdout: string) => void;
   /** the same of its stderr; the function sends SIGINT */
@@ -24,7 +26,7 @@ export interface RunOptions {
 export function run(
   file: string,
   args: readonly string[],
-  { env = {}, interruptAt, onStdout, onStderr }: RunOptions = {},
+  { env = {}, interruptAt, signal, onStdout, onStderr }: RunOptions = {},
 ): Promise<Ran> {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url));
   return new Promise((resolve, reject) => {
@@ -32,6 +34,7 @@ export function run(
     let stdout = '';
     let stderr = '';
     let interrupted = false;
+    signal?.addEventListener('abort', () => child.kill('SIGINT'));
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
       onStdout?.(stdout);

@@ -8,9 +8,10 @@ export class BadNetwork {
   delayMs = 0;
   /** of each direction */
   bytesPerSecond = Infinity;
+  /** port of the server that new connections go to */
+  target: number;
   readonly #server = createServer((client) => this.#join(client));
   readonly #sockets = new Set<Socket>();
-  readonly #target: number;
   #left = Infinity;
   #leftBack = false;
   #muted = false;
@@ -18,7 +19,7 @@ export class BadNetwork {
   #thaw = () => {};
 
   private constructor(target: number) {
-    this.#target = target;
+    this.target = target;
   }
   static async open(target: number): Promise<BadNetwork> {
     const network = new BadNetwork(target);
@@ -63,7 +64,7 @@ export class BadNetwork {
   }
 
   #join(client: Socket): void {
-    const server = connect(this.#target, '127.0.0.1');
+    const server = connect(this.target, '127.0.0.1');
     for (const [from, to] of [
       [client, server],
       [server, client],

@@ -17,6 +17,8 @@ export interface RunOptions {
   band?: number;
   /** steps of an episode; 5 by default */
   episode?: number;
+  /** rows of each worker, where no test has it on a leash */
+  limit?: number;
 }
 
 /** Name of the words by which a test drives the collectors of a pool; the module's query names them. */
@@ -26,8 +28,9 @@ export const Word = { limit: 0, throws: 1, factory: 2 } as const;
 
 export default function runCollector(context: CollectorContext): Collector {
   const { worker, seed, report, writer, fields } = context;
-  const { band = 1, episode = 5 } = (context.options ?? {}) as RunOptions;
-  const words = getEnvironmentData(`${WORDS}${new URL(import.meta.url).search}`) as unknown as Int32Array;
+  const { band = 1, episode = 5, limit = 0 } = (context.options ?? {}) as RunOptions;
+  const leash = getEnvironmentData(`${WORDS}${new URL(import.meta.url).search}`) as unknown as Int32Array | undefined;
+  const words = leash ?? Int32Array.of(limit, 0, 0);
   let number = 0;
   let weight = 0;
   if (Atomics.load(words, Word.factory) === 1) throw new Error('no environment today');

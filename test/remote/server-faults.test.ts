@@ -82,15 +82,18 @@ describe('remote/server faults', function () {
     expect(Math.min(...said.map((text) => readAcknowledgement(text)?.nak ?? 0))).to.be.at.least(1);
   });
 
-  itAll('stands still', async () => {
-    const many = setting({ short: 1, all: 10 });
-    const swarm = await open(many, { silenceMs: 1000 });
-    await rounds(swarm, many, async () => {
-      server.freeze();
-      await wait(100 + below(setting({ short: 400, all: 1900 })));
-      server.thaw();
+  // For longer than hosts wait, and as long as they do by themselves.
+  for (const silenceMs of [1000, undefined])
+    itAll(`stands still while hosts give it ${silenceMs ?? 5000} ms`, async () => {
+      const times = silenceMs ? [5000, ...Array.from({ length: 5 }, () => 100 + below(1900))] : [5000];
+      const swarm = await open(times.length, silenceMs ? { silenceMs } : {});
+      await rounds(swarm, times.length, async () => {
+        server.freeze();
+        await wait(times.shift());
+        server.thaw();
+      });
+      if (silenceMs) expect(Math.min(...swarm.hosts.map(({ lost }) => lost))).to.be.at.least(1);
     });
-  });
 
   itAll('killed, and there again with all that it had', async () => {
     const many = setting({ short: 1, all: 10 });

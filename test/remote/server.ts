@@ -37,6 +37,8 @@ export interface ServerOptions {
   maxmemory?: string;
   appendonly?: boolean;
   port?: number;
+  /** port of the server that it is a replica of */
+  replicaOf?: number;
 }
 
 type Client = ReturnType<typeof createClient>;
@@ -74,10 +76,11 @@ export class TestServer {
   }
 
   async start(): Promise<void> {
-    const { tls, acl = [], maxmemory, appendonly } = this.#options;
+    const { tls, acl = [], maxmemory, appendonly, replicaOf } = this.#options;
     const lines = [
       ...['bind 127.0.0.1', 'save ""', `dir ${this.#folder}`, `appendonly ${appendonly ? 'yes' : 'no'}`],
-      `unixsocket ${this.path}`,
+      ...[`unixsocket ${this.path}`, 'repl-diskless-sync-delay 0'],
+      ...(replicaOf === undefined ? [] : [`replicaof 127.0.0.1 ${replicaOf}`]),
       ...(tls
         ? ['port 0', `tls-port ${this.port}`, 'tls-auth-clients no', `tls-ca-cert-file ${this.ca}`]
         : [`port ${this.port}`]),
