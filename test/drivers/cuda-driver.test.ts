@@ -57,6 +57,7 @@ const once: [string, string, NodeJS.ProcessEnv][] = [
     { HOTSLOT_SOFTWARE_CUDA: 'memory=67108864' },
   ],
   ['slow', 'can be slow, and shown on a screen', { HOTSLOT_SOFTWARE_CUDA: 'slow=50,exec_timeout=1' }],
+  ['order', 'finds operations that touch the same memory and have no order', { HOTSLOT_SOFTWARE_ORDER: '1' }],
   ['hangs', 'can keep one call for good', { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' }],
   ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
   ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
@@ -126,6 +127,8 @@ describe('software drivers', function () {
         it('has the calls of its time', () => passes(program, driver, group, two));
         it('has current devices instead of contexts', () => passes(program, driver, 'devices', two));
         it('loads code objects for its own architecture', () => passes(program, driver, 'kernels', two));
+        it('finds operations that have no order', () =>
+          passes(program, driver, 'order', { HOTSLOT_SOFTWARE_ORDER: '1' }));
         it('can have no device', () => passes(program, driver, 'no-device', { HOTSLOT_SOFTWARE_HIP: 'devices=0' }));
       });
   });

@@ -3,11 +3,17 @@
 #include "cuda_check_contexts.hpp"
 #include "cuda_check_graphs.hpp"
 #include "cuda_check_memory.hpp"
+#include "cuda_check_order.hpp"
 #include "cuda_check_streams.hpp"
 #include "cuda_check_told.hpp"
 #include "cuda_check_waits.hpp"
 
 namespace {
+
+void order() {
+  enter();
+  order_check::Orders(cu, ptx).all();
+}
 
 const Scenario groups[] = {
     {"lookups", lookups},
@@ -41,6 +47,7 @@ const Scenario groups[] = {
     {"injection", injection},
     {"strict", strict},
     {"threads", threads},
+    {"order", order},
 };
 
 }  // namespace

@@ -58,7 +58,10 @@ Status enter(Call& call, bool before_init, F&& f) {
   call.count.fetch_add(1);
   thread_state().call = &call;
   if (desk().gone.load()) return status::deinitialized;
-  if (const int injected = desk().injection.status(call.name)) return injected;
+  if (const int injected = desk().injection.status(call.name)) {
+    Detector::off();
+    return injected;
+  }
   std::lock_guard guard(driver().lock);
   if (!before_init && !driver().initialised) return status::not_initialized;
   if (driver().hang == call.name) {

@@ -148,6 +148,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
       launch.args.real[real] = double(single);
     }
   }
+  Contents::Node node{'k', 0, kernel->name};
   Reach reach[max_pointers];
   if (const char* wrong = kernel->need(launch.args, reach)) {
     desk().complaints.say(std::string("a launch of ") + kernel->name + ": " + wrong);
@@ -174,11 +175,20 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     launch.spans.push_back({view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
     touched.push_back(std::move(range));
   }
+  // Before it may run: it may say more then.
+  if (!fault && !unseen(*kernel)) {
+    node.late = LateKernels::all().watch(launch, stream->capturing());
+    const uint16_t late = told_late(kernel->name);
+    for (int i = 0; i < kernel->pointers; ++i)
+      if (!(late >> i & 1))
+        node.touches.push_back(
+            {reinterpret_cast<uintptr_t>(launch.args.pointer[i]), reach[i].bytes, (kernel->writes >> i & 1) != 0});
+  }
+  add_node(*stream, std::move(node), {});
   if (fault)
     enqueue_failure(*stream, fault);
   else
     asking(stream->fault, [&] { stream->host->launch(std::move(launch)); });
-  add_node(*stream, {'k', 0}, {});
   if (Capture* capture = stream->capturing()) {
     capture->contents->modules.push_back(function->module);
     for (auto& range : touched)
@@ -202,6 +212,7 @@ inline Status stream_begin_capture(StreamHandle handle, CaptureMode mode) {
   mark_before(*stream);
   asking(stream->fault, [&] { driver().relay.run([&] { stream->host->begin_capture(); }); });
   stream->capture = std::make_shared<Capture>(Capture{stream, thread_state().id, mode});
+  stream->last_nodes.clear();
   driver().captures.push_back(stream->capture);
   return 0;
 }
@@ -282,6 +293,7 @@ inline Status graph_launch(GraphExecHandle handle, StreamHandle on) {
     throw Refusal{status::illegal_address};
   }
   take_place(stream, Engine::compute, exec->contents->nodes.size());
+  order_launch(*stream, *exec);
   asking(stream->fault, [&] { stream->host->replay(exec->host); });
   if (exec->contents->illegal) stream->fault->status.store(status::illegal_address);
   driver().flights.remove_if(done);

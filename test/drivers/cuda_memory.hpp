@@ -25,8 +25,9 @@ auto asking(const Ref<Fault>& fault, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
-    if (error.status == status::launch_failed && fault) throw Refusal{fault->status.load()};
-    throw;
+    if (error.status != status::launch_failed || !fault) throw;
+    seen(fault->clock);  // who hears of it knows that nothing of the stream runs any more
+    throw Refusal{fault->status.load()};
   }
 }
 
@@ -163,6 +164,7 @@ inline bool in_use(Range& range) {
 
 inline void forget(const Ref<Range>& range, const char* call) {
   if (in_use(*range)) desk().complaints.say(std::string(call) + " of memory that queued work still uses");
+  if (Detector::on()) detector().gone(range->begin, range->bytes, call);
   if (driver().frees_wait) drain(range->owner);
   range->live.store(false);
   driver().ranges.erase(range->begin);

@@ -12,6 +12,7 @@
 #include "cuda_desk.hpp"
 #include "device/cuda/abi.hpp"
 #include "device/host/device.hpp"
+#include "order.hpp"
 
 namespace hotslot::software {
 
@@ -29,6 +30,7 @@ inline void demand(bool holds, Status otherwise) {
 }
 
 struct Stream;
+struct Event;
 struct Device;
 
 // A stretch of memory the driver knows: its own or registered.
@@ -115,6 +117,7 @@ class Snapshot final : public Memory {
 // How a stream failed, once it has: a kernel that found its work wrong, or one that was given a wrong address.
 struct Fault {
   std::atomic<Status> status{status::launch_failed};
+  Clock clock;  // for the detector: behind all that the stream was given
 };
 
 // A queue of the hardware, which several streams may share: what is given to it starts in order.
@@ -139,6 +142,13 @@ struct Contents {
   struct Node {
     char type;     // k kernel, m copy, s fill, e event record
     int memories;  // of a copy: which kinds, which an update may not change
+    // For the detector: what it is called, its bytes or under which number it will say them, and which nodes it has
+    // edges from.
+    const char* what = nullptr;
+    std::vector<Touch> touches;
+    uint64_t late = 0;
+    std::vector<uint32_t> after;
+    Ref<Event> event;  // of a record
   };
   std::vector<Node> nodes;
   std::vector<Ref<Range>> ranges;
@@ -166,6 +176,10 @@ struct Stream {
   // How much it was given, and marks that tell how much of it is done.
   uint64_t given = 0, passed = 0;
   std::deque<std::pair<uint64_t, Ref<hotslot::Event>>> marks;
+  // For the detector: its name, and in a capture which nodes its next work comes after.
+  uint64_t number = 0;
+  std::vector<uint32_t> last_nodes;
+  Clock& clock() { return fault->clock; }
   Capture* capturing() {
     if (capture && capture->ended) capture.reset();
     return capture.get();
@@ -178,6 +192,9 @@ struct Event {
   bool timing = true, recorded = false, in_graph = false;
   Ref<Capture> capture;  // last recorded inside this one
   Ref<Fault> fault;      // of the stream that recorded it last
+  // What it was recorded behind: outside captures, and in one.
+  Clock clock;
+  std::vector<uint32_t> last_nodes;
 };
 
 struct Graph {
@@ -190,6 +207,7 @@ struct Exec {
   Device& owner;
   Ref<hotslot::Exec> host;
   Ref<const Contents> contents;
+  Clock clock;  // behind its launches
 };
 
 // A piece of managed memory, and how much of it was given away.

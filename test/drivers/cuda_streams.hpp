@@ -27,6 +27,8 @@ inline Status stream_create(StreamHandle* out, unsigned flags, int priority) {
   auto& known = device.streams;
   known.erase(std::remove_if(known.begin(), known.end(), [](auto& weak) { return weak.expired(); }), known.end());
   stream->queue = next_queue(device);
+  static uint64_t numbers = 0;
+  stream->number = ++numbers;
   known.push_back(stream);
   *out = driver().streams.add(std::move(stream));
   return 0;
@@ -48,7 +50,8 @@ inline Status stream_destroy(StreamHandle handle) {
 inline Status stream_query(StreamHandle handle) {
   const Ref<Stream> stream = stream_of(handle);
   unsafe();
-  return asking(stream->fault, [&] { return stream->host->query(); }) ? 0 : status::not_ready;
+  const auto ask = [&] { return asking(stream->fault, [&] { return stream->host->query(); }); };
+  return looks(stream->clock(), ask) ? 0 : status::not_ready;
 }
 
 // Blocks until everything enqueued so far is done; with a reason, as part of a call that keeps the stream meanwhile.
@@ -73,7 +76,7 @@ inline Status stream_synchronize(StreamHandle handle) {
   const Ref<Stream> stream = stream_of(handle);
   unsafe();
   if (stream->capturing()) return stream->host->query(), status::capture_unsupported;
-  drain(stream);
+  looks(Clock(stream->clock()), [&] { return drain(stream), true; });
   return 0;
 }
 
@@ -102,7 +105,9 @@ inline Status event_record_with_flags(EventHandle handle, StreamHandle on, unsig
   if (flags == event_record_external) {
     demand(capture, status::invalid_value);
     asking(stream->fault, [&] { stream->host->record(event.host, true); });
-    capture->contents->nodes.push_back({'e', 0});
+    Contents::Node node{'e', 0};
+    node.event = driver().events.get(handle);
+    add_node(*stream, std::move(node), {});
     event.capture.reset();
     event.recorded = event.in_graph = true;
     return 0;
@@ -111,6 +116,8 @@ inline Status event_record_with_flags(EventHandle handle, StreamHandle on, unsig
   asking(stream->fault, [&] { stream->host->record(event.host, false); });
   event.in_graph = false;
   event.capture = stream->capture;
+  event.last_nodes = stream->last_nodes;
+  if (!capture) event.clock = stream->clock();
   event.recorded = capture == nullptr;
   event.fault = stream->fault;
   return 0;
@@ -126,7 +133,7 @@ inline Status event_query(EventHandle handle) {
 #else
   unsafe();
 #endif
-  const bool done = asking(event.fault, [&] { return event.host->query(); });
+  const bool done = looks(event.clock, [&] { return asking(event.fault, [&] { return event.host->query(); }); });
   return done || (event.in_graph && driver().late_graph_events) ? 0 : status::not_ready;
 }
 
@@ -134,11 +141,13 @@ inline Status event_synchronize(EventHandle handle) {
   event_of(handle);
   const Ref<Event> event = driver().events.get(handle);
   unsafe();
-  asking(event->fault, [&] {
-    if (event->host->query()) return;
+  const auto wait = [&] {
+    if (event->host->query()) return true;
     const Unlocked others;
     while (!event->owner.host->wait_event(*event->host, 1'000'000'000)) continue;
-  });
+    return true;
+  };
+  looks(Clock(event->clock), [&] { return asking(event->fault, wait); });
   return 0;
 }
 
@@ -149,6 +158,7 @@ inline Status event_elapsed_time(float* out, EventHandle from, EventHandle to) {
   demand(start.timing && end.timing && &start.owner == &end.owner, status::invalid_handle);
   demand((start.recorded || start.capture) && (end.recorded || end.capture), status::invalid_handle);
   *out = float(asking(end.fault, [&] { return end.host->elapsed_ms(*start.host); }));
+  seen(start.clock), seen(end.clock);
   return 0;
 }
 
@@ -164,7 +174,11 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
   else
     take_place(stream, Engine::compute);
   asking(stream->fault, [&] { stream->host->wait(event.host); });
-  if (joins) stream->capture = event.capture;
+  if (joins) stream->capture = event.capture, stream->last_nodes = event.last_nodes;
+  if (!stream->capturing())
+    stream->clock().join(event.clock);
+  else if (!joins)
+    stream->last_nodes.insert(stream->last_nodes.end(), event.last_nodes.begin(), event.last_nodes.end());
   return 0;
 }
 
@@ -173,14 +187,6 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
 inline Ref<Memory> view(const Ref<Stream>& stream, uintptr_t at, size_t bytes, const Ref<Range>& range) {
   return std::make_shared<View>(*stream->owner.host, range ? range->seen(at) : at, bytes, range,
                                 stream->capturing() ? nullptr : stream);
-}
-
-inline void add_node(Stream& stream, Contents::Node node, std::initializer_list<Ref<Range>> ranges) {
-  Capture* capture = stream.capturing();
-  if (!capture) return;
-  capture->contents->nodes.push_back(node);
-  for (auto& range : ranges)
-    if (range) capture->contents->ranges.push_back(range);
 }
 
 inline int memory_kind(const Ref<Range>& range) { return range ? range->kind == Range::device ? 2 : 1 : 0; }
@@ -202,8 +208,13 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
                         : std::make_shared<Snapshot>(*stream->owner.host, reinterpret_cast<void*>(from), bytes),
                     0, bytes};
   asking(stream->fault, [&] { stream->host->copy(target, source); });
-  add_node(*stream, {'m', memory_kind(to_range) * 3 + memory_kind(from_range)}, {to_range, from_range});
-  if (!to_range && !capturing) drain(stream, "a copy into pageable memory");
+  Contents::Node node{'m', memory_kind(to_range) * 3 + memory_kind(from_range), "a copy"};
+  // What is pageable no driver keeps an eye on.
+  if (to_range) node.touches.push_back({to, bytes, true});
+  if (from_range) node.touches.push_back({from, bytes, false});
+  add_node(*stream, std::move(node), {to_range, from_range});
+  if (!to_range && !capturing)
+    looks(Clock(stream->clock()), [&] { return drain(stream, "a copy into pageable memory"), true; });
   return 0;
 }
 
@@ -278,7 +289,7 @@ inline Status fill(DevicePtr to, const void* pattern, size_t width, size_t count
   const Ref<Range> target = on_device(to, bytes, stream->owner);
   same_device(*target, *stream);
   asking(stream->fault, [&] { stream->host->fill({view(stream, to, bytes, target), 0, bytes}, pattern, width); });
-  add_node(*stream, {'s', memory_kind(target)}, {target});
+  add_node(*stream, {'s', memory_kind(target), "a fill", {{to, bytes, true}}}, {target});
   return 0;
 }
 inline Status memset_d8_async(DevicePtr to, unsigned char value, size_t count, StreamHandle on) {

@@ -12,7 +12,7 @@
 
 #include <cstring>
 
-#include "cuda_state.hpp"
+#include "cuda_order.hpp"
 #include "wait/bell.hpp"
 
 namespace hotslot::software {

@@ -19,6 +19,10 @@ inline const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 // Nobody knows how much of its tensors such a kernel touches.
 inline bool brought(const Kernel& kernel) { return kernel.need == need_unknown; }
 
+// Kernels that the detector of order.hpp leaves out: nobody knows what a program's touches, and one that holds its
+// stream reads a word that another is to write meanwhile.
+inline bool unseen(const Kernel& kernel) { return brought(kernel) || kernel.may_hold; }
+
 inline const Kernel* brought_form(const std::string& name) {
   static std::mutex lock;
   static std::deque<Kernel> kernels;

@@ -1,6 +1,6 @@
 // Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME GROUP. What is CUDA
 // is the same code, and cuda_check shows it.
-#include "cuda_check.hpp"
+#include "cuda_check_order.hpp"
 #include "device/hip/abi.hpp"
 
 using namespace hotslot::hip;
@@ -132,7 +132,7 @@ void devices() {
 }
 
 // A code object's stand-in; and an ELF file that is one only by its head.
-const char object[] = "HOTSLOT-SOFTWARE-HSACO\naxpby\nadam_advance f64\nstranger\n";
+const char object[] = "HOTSLOT-SOFTWARE-HSACO\naxpby\nadam_advance f64\nstranger\ngather_places\n";
 const char for_other[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx1100\naxpby\n";
 const char for_this[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx90a\naxpby\n";
 
@@ -188,8 +188,13 @@ void kernels() {
   IS(1, live("execs")), IS(2, live("graphs")), IS(0, live("contexts_retained"));
 }
 
-const Scenario groups[] = {
-    {"old", old_runtime}, {"new", new_runtime}, {"no-device", no_device}, {"devices", devices}, {"kernels", kernels}};
+void order() {
+  OK(init(0));
+  order_check::Orders(same, object).all();
+}
+
+const Scenario groups[] = {{"old", old_runtime}, {"new", new_runtime}, {"no-device", no_device},
+                           {"devices", devices}, {"kernels", kernels}, {"order", order}};
 
 }  // namespace
 

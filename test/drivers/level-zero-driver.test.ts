@@ -31,6 +31,11 @@ const scenarios: [title: string, scenario: string, environment: Record<string, s
   ['the same in the newest', 'modern', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
   ['imports host memory in both ways', 'imports', { HOTSLOT_SOFTWARE_ZE: 'import=both' }],
   ['records graphs', 'graphs', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
+  [
+    'finds operations that touch the same memory and have no order',
+    'ordered',
+    { HOTSLOT_SOFTWARE_ZE: 'modern', HOTSLOT_SOFTWARE_ORDER: '1' },
+  ],
   ['lists an extension that its device lacks', 'listed_only', { HOTSLOT_SOFTWARE_ZE: 'graph=listed-only' }],
 ];
 

@@ -6,6 +6,7 @@
 #include "level_zero_check_memory.hpp"
 #include "level_zero_check_mistakes.hpp"
 #include "level_zero_check_newer.hpp"
+#include "level_zero_check_order.hpp"
 
 namespace {
 
@@ -15,7 +16,7 @@ const Scenario scenarios[] = {
     SCENARIO(basics),   SCENARIO(unordered),   SCENARIO(lists),  SCENARIO(kernels), SCENARIO(validation),
     SCENARIO(mistakes), SCENARIO(injection),   SCENARIO(peers),  SCENARIO(storm),   SCENARIO(image),
     SCENARIO(touch),    SCENARIO(strict),      SCENARIO(modern), SCENARIO(twice),   SCENARIO(imports),
-    SCENARIO(graphs),   SCENARIO(listed_only), SCENARIO(shared),
+    SCENARIO(graphs),   SCENARIO(listed_only), SCENARIO(shared), SCENARIO(ordered),
 };
 
 }  // namespace

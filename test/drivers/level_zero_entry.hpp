@@ -26,7 +26,10 @@ const Features& features() { return machine().features; }
 // Every entry point runs in here: counted, made to fail when a test wants it, one at a time, refusals become results.
 template <class F>
 ze_result_t enter(const char* name, F&& body) {
-  if (const uint32_t status = Calls::all().enter(name)) return ze_result_t(status);
+  if (const uint32_t status = Calls::all().enter(name)) {
+    Detector::off();
+    return ze_result_t(status);
+  }
   try {
     std::unique_lock held(machine().lock);
     if (!machine().initialised) return ZE_RESULT_ERROR_UNINITIALIZED;

@@ -94,10 +94,20 @@ bool done(const Event& event, bool& failed) {
   failed = event.point && event.point->failed;
   return !event.point || event.point->done;
 }
+// The host saw it done.
+void seen(const Event& event) {
+  if (!Detector::on()) return;
+  if (event.pool)
+    machine().detector.seen(event.clock);
+  else if (event.point)
+    machine().detector.seen(event.point->clock);
+}
 ze_result_t zeEventQueryStatus(ze_event_handle_t handle) {
   return enter("zeEventQueryStatus", [&](auto&) {
     bool failed;
-    if (!done(*host_event("zeEventQueryStatus", handle, true), failed)) return not_ready;
+    const auto event = host_event("zeEventQueryStatus", handle, true);
+    if (!done(*event, failed)) return not_ready;
+    seen(*event);
     return failed ? device_lost : ZE_RESULT_SUCCESS;
   });
 }
@@ -108,6 +118,7 @@ ze_result_t zeEventHostSynchronize(ze_event_handle_t handle, uint64_t ns) {
     event->in_use++;
     const bool over = machine().wait(held, ns, [&] { return done(*event, failed); });
     event->in_use--;
+    if (over) seen(*event);
     return !over ? not_ready : failed ? device_lost : ZE_RESULT_SUCCESS;
   });
 }
@@ -115,7 +126,7 @@ ze_result_t zeEventHostSignal(ze_event_handle_t handle) {
   return enter("zeEventHostSignal", [&](auto&) {
     const auto event = host_event("zeEventHostSignal", handle, false);
     require(event->pool != nullptr, invalid_argument, "a counter-based event is signalled by lists alone");
-    machine().signal(*event, false, {});
+    machine().signal(*event, false, {}, machine().detector.host());
   });
 }
 ze_result_t zeEventHostReset(ze_event_handle_t handle) {
@@ -132,6 +143,7 @@ ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t handle, ze_kernel_time
     require(event->timed(), invalid_argument, "the event keeps no timestamps");
     bool failed;
     if (!done(*event, failed)) return not_ready;
+    seen(*event);
     const Stamps stamps = event->pool ? event->stamps : event->point ? event->point->stamps : Stamps{};
     out->global = out->context = {stamps.begin, stamps.end};
     return failed ? device_lost : ZE_RESULT_SUCCESS;

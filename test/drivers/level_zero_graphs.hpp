@@ -27,7 +27,7 @@ ze_result_t zeCommandListImmediateAppendCommandListsExp(ze_command_list_handle_t
     const auto other = list_of(lists[0]);
     const auto previous = may_run(*other, list->lane, list->context, true);
     const Waits waits(*list, signal, wait_count, events);
-    other->latest = run_of(other);
+    other->latest = run_of(other, list->lane);
     run_on(held, list, other->latest, other->work, other->in_order, waits, previous);
   });
 }

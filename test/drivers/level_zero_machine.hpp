@@ -22,6 +22,7 @@ class Machine {
   std::mutex lock;
   std::condition_variable news;  // something ended
   const Features features{environment("HOTSLOT_SOFTWARE_ZE")};
+  Detector detector{[](const std::string& text) { Calls::all().complain("order", text); }};
   Ref<Driver> driver;
   std::vector<Ref<Device>> devices;
   bool initialised = false;
@@ -118,6 +119,7 @@ class Machine {
   void free(const Ref<Allocation>& allocation) {
     if (allocation->in_use)
       refuse(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, "the memory is freed while queued work uses it");
+    if (Detector::on()) detector.gone(allocation->base, allocation->bytes, "a free");
     if (allocation->device) allocation->device->used -= allocation->bytes;
     allocation->live = false;
     allocations_.erase(allocation->base);
@@ -187,6 +189,7 @@ class Machine {
       lane->pending.prune();
       return lane->pending.list.empty() || lane->pending.list.front()->number > target;
     });
+    if (done && Detector::on()) detector.seen(lane->done);
     if (lane->error) return ZE_RESULT_ERROR_DEVICE_LOST;
     return done ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY;
   }
@@ -199,8 +202,9 @@ class Machine {
     return news.wait_for(held, std::chrono::nanoseconds(ns), done);
   }
 
-  void signal(Event& event, bool failed, Stamps stamps) {
+  void signal(Event& event, bool failed, Stamps stamps, const Clock& clock) {
     event.signalled = true;
+    event.clock = clock;
     event.failed = failed;
     event.stamps = stamps;
     event_changed();
@@ -216,7 +220,8 @@ class Machine {
 
  private:
   static void follow(const Ref<Op>& op, const Ref<Op>& earlier) {
-    if (!earlier || earlier == op || earlier->state == Op::over) return;
+    if (!earlier || earlier == op) return;
+    if (earlier->state == Op::over) return op->clock.join(earlier->clock);
     earlier->next.push_back(op);
     op->missing++;
   }
@@ -231,8 +236,14 @@ class Machine {
       blocked_.push_back(op);
       return;
     }
-    for (auto& event : op->work->waits) op->failed = op->failed || (event->pool && event->failed);
-    for (auto& point : op->points) op->failed = op->failed || point->failed;
+    for (auto& event : op->work->waits) {
+      op->failed = op->failed || (event->pool && event->failed);
+      op->clock.join(event->clock);
+    }
+    for (auto& point : op->points) {
+      op->failed = op->failed || point->failed;
+      op->clock.join(point->clock);
+    }
     op->state = Op::ready;
     op->due = due;
     Lane& lane = *op->lane;
@@ -253,6 +264,7 @@ class Machine {
   Ref<Op> take(uint64_t& next_due);
   void work();
   void execute(std::unique_lock<std::mutex>& held, const Ref<Op>& op);
+  void touch(Op& op);
   void finish(const Ref<Op>& op);
 
   std::unordered_map<uintptr_t, Ref<Object>> objects_;

@@ -8,6 +8,7 @@
 #include "level_zero_newer.hpp"
 #include "level_zero_spirv.hpp"
 #include "level_zero_testing.hpp"
+#include "order_parts.hpp"
 
 namespace software {
 
@@ -103,6 +104,7 @@ struct Stamps {
 struct Point {
   bool done = false, failed = false;
   Stamps stamps;
+  Clock clock;  // for the detector, as are others: what it comes after
 };
 
 struct Recording;
@@ -118,6 +120,7 @@ struct Event : Object {
   uint32_t index = 0, signal_scope = 0, counter_flags = 0;
   bool signalled = false, failed = false;
   Stamps stamps;
+  Clock clock;
   Ref<Point> point;  // counter-based: the latest signal; null counts as done
   // Signalled inside a recording last: where in it.
   std::weak_ptr<Recording> recording;

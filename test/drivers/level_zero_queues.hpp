@@ -56,8 +56,10 @@ void alive(const Work& work) {
     require(!event || event->live, invalid_argument, "it signals or resets an event that is destroyed");
   require(!work.launched || work.launched->live, invalid_argument, "it launches a kernel that is destroyed");
 }
-Ref<Run> run_of(const Ref<List>& list) {
+Ref<Run> run_of(const Ref<List>& list, const Ref<Lane>& lane) {
   auto run = std::make_shared<Run>();
+  // Runs of one list on one queue come one after the other.
+  if (list->latest && list->latest->lane == lane.get()) run->clock = list->latest->clock;
   run->of = list;
   run->active = &list->active;
   run->pending = &list->pending;
@@ -99,12 +101,14 @@ ze_result_t zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t handle, 
     for (uint32_t i = 0; i < count; ++i) {
       const auto list = list_of(lists[i]);
       const auto previous = may_run(*list, lane, queue->context, false);
-      list->latest = run_of(list);
+      list->latest = run_of(list, lane);
       machine().submit_run(lane, list->latest, list->work, list->in_order, nothing, nothing, previous);
     }
     if (fence) {
       fence->submitted = true;
-      machine().submit(lane, lane->order, nothing, nullptr, std::vector<Ref<Op>>(lane->pending.list))->fence = fence;
+      const auto op = machine().submit(lane, lane->order, nothing, nullptr, std::vector<Ref<Op>>(lane->pending.list));
+      op->fence = fence;
+      op->clock.join(lane->done);
     }
     after_submit(held, lane);
   });
@@ -134,12 +138,14 @@ ze_result_t zeFenceHostSynchronize(ze_fence_handle_t handle, uint64_t ns) {
   return enter("zeFenceHostSynchronize", [&](auto& held) {
     const auto fence = fence_of(handle);
     if (!machine().wait(held, ns, [&] { return fence->signalled; })) return not_ready;
+    if (Detector::on()) machine().detector.seen(fence->clock);
     return fence->failed ? device_lost : ZE_RESULT_SUCCESS;
   });
 }
 ze_result_t zeFenceQueryStatus(ze_fence_handle_t handle) {
   return enter("zeFenceQueryStatus", [&](auto&) {
     const auto fence = fence_of(handle);
+    if (fence->signalled && Detector::on()) machine().detector.seen(fence->clock);
     return !fence->signalled ? not_ready : fence->failed ? device_lost : ZE_RESULT_SUCCESS;
   });
 }

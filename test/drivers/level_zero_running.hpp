@@ -1,5 +1,8 @@
-// How the machine inside the Level Zero software driver orders operations, and how its workers take and run them.
+// How the machine inside the Level Zero software driver orders operations, and how its workers take and run them. What
+// an operation comes after is known when all of that is over: an event may be waited for before anybody is to signal
+// it. So the detector (order.hpp) hears of operations as they begin.
 #pragma once
+#include "forms.hpp"
 #include "level_zero_machine.hpp"
 
 namespace software {
@@ -12,6 +15,7 @@ inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<co
   op->run = run;
   op->points = work->points;
   op->number = ++serial_;
+  if (Detector::on()) op->clock = detector.host();
   for (auto& range : work->ranges)
     if (range.allocation) range.allocation->in_use++;
   for (auto& event : work->waits) event->in_use++;
@@ -31,8 +35,10 @@ inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<co
     follow(op, order.barrier);
     if (work->type == Work::barrier) {
       // With events it waits for those alone; either way everything later waits for it.
-      if (!work->waits_for_events)
+      if (!work->waits_for_events) {
         for (auto& earlier : order.alive.list) follow(op, earlier);
+        op->clock.join(order.alive.dropped);
+      }
       order.barrier = op;
     }
     order.alive.add(op);
@@ -52,6 +58,7 @@ inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
   const bool graph = run->of->sort == Sort::graph || run->of->sort == Sort::executable;
   auto begin = submit(lane, lane->order, before, run, {previous});
   begin->begins = true;
+  begin->clock.join(run->clock);
   Order own;
   own.in_order = chained;
   own.last = begin;
@@ -63,6 +70,7 @@ inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
     if (graph)
       for (uint32_t need : work->needs) first.push_back(ops[need]);
     ops.push_back(submit(lane, order, work, run, first));
+    if (graph) ops.back()->node = int(ops.size()) - 1;
   }
   ops.push_back(begin);
   auto end = submit(lane, lane->order, behind, run, ops);
@@ -115,6 +123,32 @@ inline void Machine::work() {
   }
 }
 
+// Tells the detector what an operation that begins now reads and writes.
+inline void Machine::touch(Op& op) {
+  const Work& work = *op.work;
+  if (!Detector::on() || work.type < Work::copy) return;
+  const char* const name = work.type == Work::kernel ? work.form->name
+                           : work.type == Work::copy ? "a copy"
+                           : work.type == Work::fill ? "a fill"
+                                                     : "a timestamp";
+  std::vector<Touch> touches;
+  const bool kernel = work.type == Work::kernel;
+  // Nobody keeps an eye on pageable memory.
+  const uint16_t late = kernel ? told_late(name) : 0;
+  for (size_t i = 0; i < work.ranges.size(); ++i) {
+    const Range& range = work.ranges[i];
+    if (!range.allocation || late >> i & 1 || (kernel && unseen(*work.form))) continue;
+    touches.push_back({range.address, range.bytes, kernel ? (work.form->writes >> i & 1) != 0 : i == 0});
+  }
+  if (late) {
+    hotslot::KernelArgs at = work.args;
+    for (size_t i = 0; i < work.ranges.size(); ++i) at.pointer[i] = work.ranges[i].at();
+    for (auto& part : parts_of(name, at))
+      touches.push_back({work.ranges[size_t(part.pointer)].address + part.at, part.bytes, part.writes});
+  }
+  if (!touches.empty()) detector.step(op.clock, {name, op.lane->number, op.node}, touches);
+}
+
 inline void Machine::execute(std::unique_lock<std::mutex>& held, const Ref<Op>& op) {
   const Ref<Lane> keep_lane = op->lane;
   const Ref<const Work> keep_work = op->work;
@@ -133,6 +167,7 @@ inline void Machine::execute(std::unique_lock<std::mutex>& held, const Ref<Op>& 
       *op->run->active = op->run;
     }
   }
+  if (!failed) touch(*op);
   if (!failed && work.type >= Work::copy) {
     for (auto& other : lanes_)
       if (!other->running && !other->ready.empty()) {
@@ -157,6 +192,7 @@ inline void Machine::finish(const Ref<Op>& op) {
   const Work& work = *op->work;
   op->state = Op::over;
   lane.running = false;
+  lane.done.join(op->clock);
   const bool failed = lane.error != nullptr;
   const Stamps stamps{stamp(op->stamps.begin), stamp(op->stamps.end)};
   for (auto& range : work.ranges)
@@ -167,19 +203,22 @@ inline void Machine::finish(const Ref<Op>& op) {
   if (op->ends) {
     Run& run = *op->run;
     if (*run.active == op->run) run.active->reset();
+    run.clock = op->clock;
     --*run.pending;
     run.of->in_use--;
     run.of.reset();
   }
-  for (auto& later : op->next)
+  for (auto& later : op->next) {
+    later->clock.join(op->clock);
     if (--later->missing == 0) look_at_events(later, 0);
+  }
   op->next.clear();
-  if (op->point) *op->point = {true, failed, stamps};
+  if (op->point) *op->point = {true, failed, stamps, op->clock};
   if (auto& event = work.signal) {
     event->in_use--;
-    if (event->pool) signal(*event, failed, stamps);
+    if (event->pool) signal(*event, failed, stamps, op->clock);
   }
-  if (op->fence) op->fence->signalled = true, op->fence->failed = failed;
+  if (op->fence) op->fence->signalled = true, op->fence->failed = failed, op->fence->clock = op->clock;
   if (op->point) event_changed();
   news.notify_all();
   if (!lane.ready.empty()) work_.notify_one();

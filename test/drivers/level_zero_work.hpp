@@ -68,6 +68,7 @@ struct Run {
   Ref<Run>* active = nullptr;  // the run of the same list or graph that has begun and is not over, if any
   int* pending = nullptr;
   Ref<Op> end;
+  Clock clock;  // behind it
   Lane* lane = nullptr;
 };
 
@@ -85,12 +86,15 @@ struct Op {
   uint64_t due = 0, number = 0;
   Stamps stamps;
   Ref<Fence> fence;
+  Clock clock;    // what it comes after, as far as that is over
+  int node = -1;  // of a graph
 };
 
 // Operations of which some are over; those are dropped when there are many.
 struct Ops {
   std::vector<Ref<Op>> list;
   size_t most = 64;
+  Clock dropped;
   void add(const Ref<Op>& op) {
     if (list.size() >= most) {
       prune();
@@ -99,6 +103,8 @@ struct Ops {
     list.push_back(op);
   }
   void prune() {
+    for (auto& op : list)
+      if (op->state == Op::over) dropped.join(op->clock);
     list.erase(std::remove_if(list.begin(), list.end(), [](auto& op) { return op->state == Op::over; }), list.end());
   }
 };
@@ -110,6 +116,11 @@ struct Order {
   Ops alive;
 };
 
+inline uint64_t next_number() {
+  static std::atomic<uint64_t> numbers{0};
+  return ++numbers;
+}
+
 // Whatever takes operations: a queue, or an immediate list.
 struct Lane {
   Order order;
@@ -117,6 +128,8 @@ struct Lane {
   bool running = false, listed = false, synchronous = false;
   const char* error = nullptr;  // first failure, sticky
   Ops pending;
+  Clock done;  // behind what is over
+  const uint64_t number = next_number();
   Ref<Device> device;
   uint32_t ordinal = 0;
 };
@@ -131,6 +144,7 @@ struct Fence : Object {
   Fence() : Object(Sort::fence) {}
   Ref<Queue> queue;
   bool signalled = false, failed = false, submitted = false;
+  Clock clock;
 };
 
 // A graph while it is recorded and afterwards.
