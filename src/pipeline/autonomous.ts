@@ -1,6 +1,7 @@
 /** An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and reads the journal. */
 import { checkCount, checkKeys } from '../checks.ts';
 import { nowMs } from '../clock.ts';
+import { failed } from '../device/stream.ts';
 import { stateError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import type { PipelineParts } from './parts.ts';
@@ -81,10 +82,20 @@ export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell):
   }
 }
 
+/** What the thread's current stream was given so far comes before the run's updates: weights that were just written, say. */
+function followCurrent({ compute, device, last }: PipelineParts['slots']): void {
+  const { currentStream } = device;
+  if (currentStream.capturing || failed(currentStream) || failed(compute)) return;
+  currentStream.record(last);
+  compute.wait(last, { orderOnly: true });
+}
+
 async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
   const { ring } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
+  // At once: after the first await another stream may be the current one.
+  followCurrent(parts.slots);
   await tailOver(parts, first, signal);
   // What is told so far belongs to manual ticks.
   let thrown = tell(null);

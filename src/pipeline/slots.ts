@@ -71,7 +71,7 @@ export class Slots extends Owner {
   readonly params: readonly Tensor<'float64'>[];
   /** float32[MOST_SCALARS] per slot, for the learner's scalars */
   readonly scalars: readonly Tensor<'float32'>[];
-  /** for the last drain: made now, because closing must not fail for want of it */
+  /** for the last drain, and before a run: made now, because closing must not fail for want of it */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];

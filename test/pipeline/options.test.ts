@@ -104,6 +104,7 @@ describe('opening a pipeline', () => {
     using device = openDevice(TESTED);
     using total = device.allocate({ shape: [1] });
     using other = device.allocate({ shape: [1] });
+    using apart = device.allocate({ shape: [1] });
     using side = device.createStream();
     using forked = device.createEvent();
     using joined = device.createEvent();
@@ -111,7 +112,7 @@ describe('opening a pipeline', () => {
       ["'axpby'", () => side.launch('axpby', { tensors: [total, total], wholes: [1], reals: [1, 1] })],
       ['a fill', () => side.fill(total, 1)],
       ['a copy', () => side.copy(total, other)],
-      ['a write', () => total.write(new Float32Array(1), device.defaultStream)],
+      ['a write', () => apart.write(new Float32Array(1), device.defaultStream)],
     ];
     for (const [what, work] of beside) {
       const error = refusal(() => made.capture(() => void work()));
