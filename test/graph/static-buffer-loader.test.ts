@@ -88,10 +88,13 @@ describe('graph/static-buffer-loader', () => {
     using stream = device.createStream();
     using latch = new Latch(device);
     const buffers = device.withStream(stream, () => loader.load({ obs: word }, 'training', 0));
+    using loaded = device.createEvent();
+    stream.record(loaded);
     latch.hold(stream);
     // A stream that waits for the loader alone does not wait for the latch.
     using other = device.createStream();
-    expect(await valuesOf(buffers.obs as Tensor, other)).to.have.length(1);
+    other.wait(loaded);
+    expect(await valuesOf(buffers.obs as Tensor, other)).to.deep.equal([4]);
     latch.open();
     expect(await valuesOf(buffers.obs as Tensor, stream)).to.deep.equal([4]);
   });
