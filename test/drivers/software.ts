@@ -90,6 +90,8 @@ export function driverEnvironment(driver: SoftwareDriver | null, library: string
     HOTSLOT_HIP: 'none',
     HOTSLOT_LEVEL_ZERO: 'none',
     HOTSLOT_SOFTWARE_STRICT: 'abort',
+    // Operations that touch the same memory without an order end the process too: see order.hpp.
+    HOTSLOT_SOFTWARE_ORDER: '1',
     ...queues,
   };
   if (driver === 'level_zero') {
