@@ -246,8 +246,9 @@ export class Slots extends Owner {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const home = this.#homes[slot];
-      // Poll did so for every other one.
-      if (home && state >= SlotState.Ready) answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
+      // Poll did so for every other one, and a close() that was refused behind this for all.
+      if (home && !home.closed && state >= SlotState.Ready)
+        answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
       return { slot, sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth) };
     });

@@ -116,6 +116,35 @@ describe('device-rows/pipeline', function () {
       close();
     });
 
+  it('draws no batch over one that another stream still reads', async () => {
+    const buffer = bufferOf(100, 60);
+    await using made = await open(buffer);
+    using device = openDevice(TESTED);
+    using latch = new Latch(device);
+    const streams = [device.createStream(), device.createStream()] as const;
+    const kept = streams.map(() => device.allocate({ shape: [SAMPLE, 1] }));
+    for (const [tick, stream] of streams.entries()) {
+      const { x } = await device.withStream(stream, () => made.sampleLargeBatch(tick, SAMPLE));
+      if (tick === 0) latch.hold(stream);
+      stream.launch('copy2d', { tensors: [kept[tick]!, x], wholes: [SAMPLE, 1, 1, x.strides[0] as number] });
+      made.afterTick({ stream });
+    }
+    // A draw that waits for nothing is over by then.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    latch.open();
+    const { visible, drawable } = made.ring!.stats();
+    for (const [tick, stream] of streams.entries()) {
+      const range = { low: visible - drawable, span: drawable, capacity: 100 };
+      const want = buffer.gather(
+        philoxIndices({ seed: 9, tick, ...range, count: SAMPLE }),
+        new Float32Array(16 * SAMPLE),
+      );
+      const got = await kept[tick]!.toArray(stream);
+      expect([...got], `tick ${tick}`).to.deep.equal(Array.from({ length: SAMPLE }, (_, i) => want[16 * i]));
+    }
+    for (const part of [...kept, ...streams]) part.close();
+  });
+
   it('trains to the bits of a learner that is fed the same rows from the host', async () => {
     const ticks = setting({ short: 100, all: 1000 });
     const options = { obsDim: 3, actions: 2, hidden: [8], batchSize: SAMPLE, learningRate: 1e-3, seed: 4 };

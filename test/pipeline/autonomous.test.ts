@@ -4,6 +4,7 @@ import { getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/inde
 import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { closeAll, counter, failingActors, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
@@ -45,6 +46,25 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(await update.count.toArray()).to.deep.equal(Float32Array.of(17));
       await made.close();
       update.close();
+    });
+
+    it('begins behind what the current stream was given', async () => {
+      using device = openDevice(TESTED);
+      using weight = device.allocate({ shape: [1] });
+      using latch = new Latch(device);
+      using stream = device.createStream();
+      const made = await pipeline({ placement });
+      const captured = made.capture((_, { stream, out }) => stream.copy(out.view({ shape: [1] }), weight), {
+        scalars: ['weight'],
+      });
+      latch.hold(stream);
+      stream.fill(weight, 3);
+      const running = device.withStream(stream, () => captured.run({ ticks: 3 }));
+      const early = new Promise((resolve) => setTimeout(resolve, 50, 'not yet'));
+      expect(await Promise.race([running, early])).to.equal('not yet');
+      latch.open();
+      expect((await running).scalars.weight).to.equal(3);
+      await made.close();
     });
 
     it('two of them share the device’s capture stream and pool, and each gets its own numbers', async () => {
