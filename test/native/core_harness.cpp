@@ -90,7 +90,7 @@ void captures() {
     during(second_ns / 2, [&] {
       auto origin = device()->create_stream(0), side = device()->create_stream(0);
       auto fork = device()->create_event(false), join = device()->create_event(false);
-      Floats a, b;
+      Floats a, b, c;
       origin->begin_capture();
       fill(*origin, a, float(id));
       origin->record(fork, false);
@@ -99,7 +99,7 @@ void captures() {
         for (int i = 0; i < 10; ++i) side->copy(b.span(), a.span());
         side->record(join, false);
       });
-      for (int i = 0; i < 10; ++i) fill(*origin, a, float(id + i));
+      for (int i = 0; i < 10; ++i) fill(*origin, c, float(id + i));
       helper.join();
       const int how = int(progress % 3);
       if (how == 0) origin->wait(join);
