@@ -1,5 +1,6 @@
 /** What every benchmark shares: rounds taken in turn, medians, and one line per figure. */
 import { ReplayBuffer } from '../src/index.ts';
+import type { Spread } from './quiet.ts';
 
 export interface Figure {
   bench: string;
@@ -14,6 +15,8 @@ export interface Figure {
   baselineQuartiles?: readonly [number, number];
   /** how much better than the baseline: > 1 is better */
   ratio?: number;
+  /** how far the same short work before and after it lay apart; the runner looks */
+  spread?: Spread;
 }
 
 export type Report = (figure: Omit<Figure, 'bench'>) => void;

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { listDevices } from '../src/index.ts';
 import type { Figure } from './harness.ts';
+import type { Spread } from './quiet.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -25,6 +26,8 @@ interface Setting {
 export interface Entry {
   date: string;
   command: string;
+  /** of the machine, over all looks of the benchmark */
+  spread?: Spread;
   figures: readonly Omit<Figure, 'bench'>[];
 }
 
@@ -60,6 +63,12 @@ function driverVersion(): string | null {
   }
 }
 
+const slug = (name: string): string =>
+  name
+    .toLowerCase()
+    .replaceAll(/\(r\)|\(tm\)/g, '')
+    .replaceAll(/[^a-z0-9]+/g, '-');
+
 function setting(device: string): Setting {
   const { description = device, family } = listDevices().find(({ name }) => name === device) ?? {};
   const [title = device, ...rest] = description.split(', ');
@@ -73,20 +82,27 @@ function setting(device: string): Setting {
   };
 }
 
-/** Writes the figures of a run; the file's path. */
-export function record(device: string, command: string, figures: readonly Figure[]): string {
+/** Writes the figures of the benchmarks that have a spread here; the file's path. */
+export function record(
+  device: string,
+  command: string,
+  figures: readonly Figure[],
+  spreads: Readonly<Record<string, Spread>>,
+): string {
   const now = setting(device);
   const folder = join(root, 'bench/results');
-  const file = join(folder, `${now.device.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.json`);
+  // The processor itself is called by its cores alone.
+  const name = device.startsWith('host') ? now.cpu : now.device;
+  const file = join(folder, `${slug(name)}.json`);
   let benches: Record<string, Entry> = {};
   if (existsSync(file)) {
     const { benches: before, ...then } = JSON.parse(readFileSync(file, 'utf8')) as DeviceRecord;
     if (JSON.stringify(then) === JSON.stringify(now)) benches = before;
   }
   const date = new Date().toISOString();
-  for (const bench of new Set(figures.map((figure) => figure.bench))) {
+  for (const [bench, spread] of Object.entries(spreads)) {
     const own = figures.filter((figure) => figure.bench === bench).map(({ bench: _, ...figure }) => figure);
-    benches[bench] = { date, command, figures: own };
+    benches[bench] = { date, command, spread, figures: own };
   }
   mkdirSync(folder, { recursive: true });
   writeFileSync(file, `${JSON.stringify({ ...now, benches } satisfies DeviceRecord, null, 2)}\n`);

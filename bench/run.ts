@@ -3,6 +3,7 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
 import type { Benchmark, Figure, Options } from './harness.ts';
+import { isWide, Quiet, type Spread, told, unquiet } from './quiet.ts';
 import { record, refusal } from './record.ts';
 
 const names = [
@@ -83,7 +84,9 @@ by default, what the device has to do with, but not 'torch' (it needs python3-to
 redis-server or valkey-server), not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --explain: of 'tick', where each microsecond of a small tick goes.
---record writes the figures to bench/results/<device>.json.
+--record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
+quiet: before and after each figure the same short work is done, and how far its times lie apart stands behind it
+(numbers / memory, '!' where that is too far to be recorded).
 Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the
 same run; > 1 is better than the baseline.`;
 
@@ -144,27 +147,47 @@ async function warmUp(name: string): Promise<void> {
 
 const { chosen, json, recorded, options: settings } = options();
 const figures: Figure[] = [];
+const spreads: Record<string, Spread> = {};
 if (!json) console.log(`${cpus()[0]?.model.trim()}, ${cpus().length} cores, Node ${process.versions.node}\n`);
+const quiet = await Quiet.open();
 for (const bench of chosen) {
   const { run } = (await import(`./${bench}.js`)) as { run: Benchmark };
   if (!settings.quick && !settings.device.startsWith('host')) await warmUp(settings.device);
+  quiet.look();
+  const first = quiet.mark;
+  let before = first;
   await run((figure) => {
-    const full: Figure = { bench, ...figure };
+    const full: Figure = { bench, ...figure, spread: quiet.since(before) };
+    before = quiet.mark;
     figures.push(full);
-    if (json) return void console.log(JSON.stringify(full));
-    const ratio = full.ratio === undefined ? '' : `${full.ratio.toFixed(2)} ×`;
-    const baseline = full.baseline === undefined ? '' : `(${round(full.baseline)}${within(full.baselineQuartiles)})`;
-    const row = [bench.padEnd(14), full.case.padEnd(64), full.metric.padEnd(22), round(full.value).padStart(10)];
-    console.log(
-      `${row.join(' ')} ${full.unit.padEnd(5)} ${within(full.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline}`,
-    );
+    console.log(json ? JSON.stringify(full) : row(full));
   }, settings);
+  spreads[bench] = quiet.since(first);
+  if (!json) console.log(`${bench.padEnd(14)} the machine meanwhile: ${told(spreads[bench])}\n`);
 }
+await quiet.close();
 if (recorded) {
-  const file = record(settings.device, `npm run bench -- ${process.argv.slice(2).join(' ')}`, figures);
-  if (!json) console.log(`\nrecorded in ${file}`);
+  const no = unquiet(spreads);
+  for (const [bench, spread] of Object.entries(spreads)) if (isWide(spread)) delete spreads[bench];
+  if (Object.keys(spreads).length > 0) {
+    const file = record(settings.device, `npm run bench -- ${process.argv.slice(2).join(' ')}`, figures, spreads);
+    if (!json) console.log(`recorded in ${file}: ${Object.keys(spreads).join(', ')}`);
+  }
+  if (no !== null) {
+    console.error(no);
+    process.exitCode = 1;
+  }
 }
 if (json) console.log(JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }));
+
+function row({ bench, case: of, metric, unit, spread, ...figure }: Figure): string {
+  const ratio = figure.ratio === undefined ? '' : `${figure.ratio.toFixed(2)} ×`;
+  const baseline =
+    figure.baseline === undefined ? '' : `(${round(figure.baseline)}${within(figure.baselineQuartiles)})`;
+  const named = [bench.padEnd(14), of.padEnd(64), metric.padEnd(22), round(figure.value).padStart(10)].join(' ');
+  const still = spread ? `${spread.numbers.toFixed(2)}/${spread.memory.toFixed(2)}${isWide(spread) ? '!' : ''}` : '';
+  return `${named} ${unit.padEnd(5)} ${within(figure.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline.padEnd(20)} ${still}`;
+}
 
 /** The quartiles behind a median. */
 function within(quartiles: Figure['quartiles']): string {

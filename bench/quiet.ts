@@ -1,0 +1,116 @@
+/**
+ * How quiet the machine is: the same short work before and after each figure, on every core at once, and how far its times
+ * lie apart. A figure that was measured while others worked here says more about them than about what it is of.
+ */
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { percentile } from './harness.ts';
+import { ASKED, type Attending, DONE, memory, TIMES, work } from './quiet-worker.ts';
+
+/** Milliseconds of each look's two parts: numbers alone, and reads that no cache answers. */
+export interface Looks {
+  numbers: number[];
+  memory: number[];
+}
+
+/** How far the times lie apart: what the slow tenth takes at least, over what the fast tenth takes at most. 1 is perfect. */
+export interface Spread {
+  numbers: number;
+  memory: number;
+}
+
+/**
+ * What a record may have at most. Measured on two cores of a shared virtual machine: with nothing else running, numbers
+ * had 1.01 to 1.05 and memory 1.03 to 1.20; with one more busy thread they had 1.6 to 2.1 and 1.4 to 2.0. Memory is wider
+ * because a neighbour on the host that no one here can see takes its share of the last cache.
+ */
+export const WIDEST: Spread = { numbers: 1.15, memory: 1.35 };
+
+const apart = (times: number[]): number => percentile(times, 0.9) / percentile(times, 0.1);
+
+/** Of the looks from this one on; fewer than two lie nowhere apart. */
+export function spreadOf({ numbers, memory }: Looks, from = 0): Spread {
+  if (numbers.length - from < 2) return { numbers: 1, memory: 1 };
+  return { numbers: apart(numbers.slice(from)), memory: apart(memory.slice(from)) };
+}
+
+export const isWide = (spread: Spread): boolean => spread.numbers > WIDEST.numbers || spread.memory > WIDEST.memory;
+
+export const told = ({ numbers, memory }: Spread): string =>
+  `${numbers.toFixed(2)} × of numbers, ${memory.toFixed(2)} × of memory`;
+
+/** Why these must not be recorded, what was seen and what to do; null where all were measured in quiet. */
+export function unquiet(benches: Readonly<Record<string, Spread>>): string | null {
+  const wide = Object.entries(benches).filter(([, spread]) => isWide(spread));
+  if (wide.length === 0) return null;
+  const seen = wide.map(([bench, spread]) => `'${bench}' (${told(spread)})`).join(', ');
+  return (
+    `not recorded: the machine was not quiet during ${seen}. The same short work, done before and after each figure, ` +
+    `may differ by ${told(WIDEST)} between its fast and its slow tenth. End what else runs here, or wait until it is over ` +
+    `(the load average tells), and run ${wide.length === 1 ? 'it' : 'them'} again`
+  );
+}
+
+/** Looks at the machine; one for a process. Its threads sleep between two looks. */
+export class Quiet {
+  readonly looks: Looks = { numbers: [], memory: [] };
+  readonly #words = memory();
+  readonly #control = new Int32Array(new SharedArrayBuffer(8));
+  readonly #times: Float64Array[] = [];
+  readonly #workers: Worker[] = [];
+  #last = 0;
+
+  /** On so many cores at once. */
+  static async open(cores = Math.min(availableParallelism(), 8)): Promise<Quiet> {
+    const quiet = new Quiet();
+    for (let core = 0; core < cores; core++) {
+      const times = new Float64Array(new SharedArrayBuffer(8 * 2 * TIMES));
+      quiet.#times.push(times);
+      if (core === 0) continue;
+      const workerData: Attending = { control: quiet.#control, times };
+      const worker = new Worker(new URL('./quiet-worker.js', import.meta.url), { workerData });
+      worker.unref();
+      quiet.#workers.push(worker);
+      await new Promise((resolve) => worker.once('message', resolve));
+    }
+    // The first ones compile.
+    for (let i = 0; i < 3; i++) quiet.look();
+    quiet.looks.numbers.length = quiet.looks.memory.length = 0;
+    return quiet;
+  }
+
+  /** About 60 ms: both parts some times on each core, all cores at once. */
+  look(): void {
+    const control = this.#control;
+    Atomics.store(control, DONE, 0);
+    Atomics.add(control, ASKED, 1);
+    Atomics.notify(control, ASKED);
+    work(this.#words, this.#times[0] as Float64Array);
+    for (;;) {
+      const done = Atomics.load(control, DONE);
+      if (done === this.#workers.length) break;
+      Atomics.wait(control, DONE, done);
+    }
+    for (let time = 0; time < TIMES; time++) {
+      // The slowest core tells: work is over when all of it is.
+      const slowest = (part: number) => Math.max(...this.#times.map((times) => times[2 * time + part] as number));
+      this.looks.numbers.push(slowest(0));
+      this.looks.memory.push(slowest(1));
+    }
+    this.#last = performance.now();
+  }
+
+  /** The spread since `from`, a count of looks, a new one included; figures that are told at one moment share it. */
+  since(from: number): Spread {
+    if (performance.now() - this.#last > 100) this.look();
+    return spreadOf(this.looks, from);
+  }
+  /** So many times there are: what comes next begins behind the last look. */
+  get mark(): number {
+    return this.looks.numbers.length - TIMES;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.terminate()));
+  }
+}
