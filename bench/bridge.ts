@@ -1,10 +1,8 @@
 /** A vector step of environments that Python steps and that do nothing: the way there and back, with what is checked. */
-import { fileURLToPath } from 'node:url';
 import { gymnasium } from '../src/collect/index.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';
-import { Peer } from './peer.ts';
+import { PROGRAMS as path, pythonWith } from './peers/peer.ts';
 
-const path = fileURLToPath(new URL('../../bench/', import.meta.url));
 const sizes = [
   { count: 1, width: 4, actions: 1 },
   { count: 16, width: 17, actions: 6 },
@@ -12,12 +10,13 @@ const sizes = [
 ];
 
 export const run: Benchmark = async (report, { quick }) => {
-  if (!Peer.has('numpy')) {
+  const python = pythonWith('numpy');
+  if (python === null) {
     console.error('bridge: python3 has no numpy (apt-get install python3-numpy), so there is no Python to step');
     return;
   }
   for (const { count, width, actions } of sizes) {
-    const set = await gymnasium({ entry: 'idle_envs:make', path }).open({ count, options: { width, actions } });
+    const set = await gymnasium({ entry: 'idle_envs:make', path, python }).open({ count, options: { width, actions } });
     const steps = set.play({ nextSeed: () => 1 });
     steps.begin();
     const action = new Float32Array(count * actions);

@@ -14,7 +14,7 @@ import {
 import { openDevice } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
 import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';
-import { Peer } from './peer.ts';
+import { Peer } from './peers/peer.ts';
 
 const LEVELS = 79;
 const layouts = [
@@ -91,7 +91,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       pack: () => transformer.asyncPack(quantities),
       unpack: () => transformer.asyncUnpack(quantities),
     };
-    const numpy = available ? new Peer('halo_numpy.py', numpyTask(spec, fortran)) : null;
+    const numpy = available ? new Peer('halo_numpy.py', 'numpy', numpyTask(spec, fortran)) : null;
     for (const way of ['pack', 'unpack'] as const) {
       const times = { ours: [] as number[], numpy: [] as number[], memcpy: [] as number[] };
       for (let round = -3; round < rounds; round++) {

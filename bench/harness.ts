@@ -15,6 +15,8 @@ export interface Figure {
   baselineQuartiles?: readonly [number, number];
   /** how much better than the baseline: > 1 is better */
   ratio?: number;
+  /** where it lies, of a curve */
+  at?: { curve: string; series: string; x: number };
   /** how far the same short work before and after it lay apart; the runner looks */
   spread?: Spread;
 }

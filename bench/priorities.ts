@@ -3,7 +3,7 @@ import { prioritized, type TrajectoryBuffer } from '../src/index.ts';
 import { Random } from '../src/random.ts';
 import { Batches, filledSteps } from './batches.ts';
 import { type Benchmark, beside, type Figure, median, middle, type Report } from './harness.ts';
-import { Peer } from './peer.ts';
+import { Peer } from './peers/peer.ts';
 
 const cases = [
   { rows: 256, repeats: 200, drawn: '20 µs', updated: '10 µs' },
@@ -59,7 +59,10 @@ async function native(
     ids = chosen.make(seed++);
   };
   const torch = Peer.has('numpy, torch');
-  const peer = Peer.has('numpy') ? new Peer('priorities_numpy.py', { leaves: steps, count: rows, torch }) : null;
+  const modules = torch ? 'numpy, torch' : 'numpy';
+  const peer = Peer.has(modules)
+    ? new Peer('priorities_numpy.py', modules, { leaves: steps, count: rows, torch })
+    : null;
   const others = peer === null ? [] : ['numpy sum tree', 'numpy cumsum', ...(torch ? ['torch multinomial'] : [])];
   const times = await inRounds(rounds, {
     draw: () => timed(repeats, draw),

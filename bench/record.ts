@@ -12,6 +12,7 @@ import type { Figure } from './harness.ts';
 import type { Spread } from './quiet.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
+export const folder = join(root, 'bench/results');
 
 interface Setting {
   /** what the device calls itself */
@@ -82,15 +83,14 @@ function setting(device: string): Setting {
   };
 }
 
-/** Writes the figures of the benchmarks that have a spread here; the file's path. */
+/** Writes the figures of the benchmarks that have a spread here; the file's path, and what is in it now. */
 export function record(
   device: string,
   command: string,
   figures: readonly Figure[],
   spreads: Readonly<Record<string, Spread>>,
-): string {
+): { file: string; written: DeviceRecord } {
   const now = setting(device);
-  const folder = join(root, 'bench/results');
   // The processor itself is called by its cores alone.
   const name = device.startsWith('host') ? now.cpu : now.device;
   const file = join(folder, `${slug(name)}.json`);
@@ -105,6 +105,7 @@ export function record(
     benches[bench] = { date, command, spread, figures: own };
   }
   mkdirSync(folder, { recursive: true });
-  writeFileSync(file, `${JSON.stringify({ ...now, benches } satisfies DeviceRecord, null, 2)}\n`);
-  return file;
+  const written: DeviceRecord = { ...now, benches };
+  writeFileSync(file, `${JSON.stringify(written, null, 2)}\n`);
+  return { file, written };
 }

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
 import type { Benchmark, Figure, Options } from './harness.ts';
 import { isWide, Quiet, type Spread, told, unquiet } from './quiet.ts';
-import { record, refusal } from './record.ts';
+import { type DeviceRecord, record, refusal } from './record.ts';
 
 const names = [
   'pack',
@@ -28,6 +28,8 @@ const names = [
   'seen',
   'monitor',
   'torch',
+  'peers',
+  'scale',
   'checkpoint',
   'remote',
   'long',
@@ -55,6 +57,8 @@ const seconds: Readonly<Record<Name, string>> = {
   seen: '2 s',
   monitor: '100 s',
   torch: '60 s',
+  peers: '120 s',
+  scale: '150 s',
   checkpoint: '240 s',
   remote: '200 s',
   long: '30 s',
@@ -74,14 +78,14 @@ const processor: readonly Name[] = [
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
-const named: readonly Name[] = ['torch', 'checkpoint', 'remote', 'long'];
+const named: readonly Name[] = ['torch', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch' (it needs python3-torch), not 'remote' (it needs
-redis-server or valkey-server), not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
+by default, what the device has to do with, but not 'torch' and 'peers' (they need python3-torch), not 'remote' (it needs
+redis-server or valkey-server), not 'scale', not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --explain: of 'tick', where each microsecond of a small tick goes.
 --record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
@@ -170,7 +174,13 @@ if (recorded) {
   const no = unquiet(spreads);
   for (const [bench, spread] of Object.entries(spreads)) if (isWide(spread)) delete spreads[bench];
   if (Object.keys(spreads).length > 0) {
-    const file = record(settings.device, `npm run bench -- ${process.argv.slice(2).join(' ')}`, figures, spreads);
+    const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
+    const { file, written } = record(settings.device, command, figures, spreads);
+    // Some make pictures of what is in the record.
+    for (const bench of Object.keys(spreads)) {
+      const { recorded } = (await import(`./${bench}.js`)) as { recorded?: (written: DeviceRecord) => Promise<void> };
+      await recorded?.(written);
+    }
     if (!json) console.log(`recorded in ${file}: ${Object.keys(spreads).join(', ')}`);
   }
   if (no !== null) {

@@ -2,7 +2,7 @@
 import { type Device, Random } from '../src/index.ts';
 import { SacLearner, type SacOptions } from '../src/learner/index.ts';
 import { beside, inTurn, median, type Report } from './harness.ts';
-import { Peer } from './peer.ts';
+import { Peer } from './peers/peer.ts';
 
 const cases = [
   { name: 'SAC', obs: 17, actions: 6, actor: [256, 256], critic: [256, 256], batch: 256, atoms: 1 },
@@ -12,7 +12,7 @@ const cases = [
 export async function sac(device: Device, report: Report, quick: boolean): Promise<void> {
   for (const task of cases) {
     const { name, obs, actions, actor, critic, batch, atoms } = task;
-    const peer = new Peer('torch_sac.py', task);
+    const peer = new Peer('torch_sac.py', 'torch', task);
     const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
     const fast: Partial<SacOptions> = {
       ...{ layerNorm: true, activation: 'silu' },

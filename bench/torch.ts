@@ -2,7 +2,7 @@
 import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
-import { Peer } from './peer.ts';
+import { Peer } from './peers/peer.ts';
 import { sac } from './torch-sac.ts';
 
 const cases = [
@@ -66,7 +66,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
   for (const task of cases) {
     const { obs, actions, hidden, batch, rows } = task;
-    const peer = new Peer('torch_dqn.py', task);
+    const peer = new Peer('torch_dqn.py', 'torch, numpy', task);
     const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
     const buffer = ReplayBuffer.offPolicy({ capacity: rows, obsDim: obs, actionDim: 1 });
     buffer.add(transitions(rows, obs, actions));

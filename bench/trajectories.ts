@@ -1,5 +1,4 @@
 /** Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline that draws by priority. */
-import { Worker } from 'node:worker_threads';
 import { native } from '../src/device/native.ts';
 import {
   openDevice,
@@ -12,7 +11,7 @@ import {
 } from '../src/index.ts';
 import { Batches, filledSteps } from './batches.ts';
 import { type Benchmark, beside, filledRows, inTurn, median, type Report, speedBeside } from './harness.ts';
-import type { Writing } from './trajectories-worker.ts';
+import { Writers } from './writers.ts';
 
 const floats = (n: number) => ({ shape: [n] });
 const observed = (...shape: number[]) => ({ shape, observation: true });
@@ -79,50 +78,30 @@ async function stacks(report: Report, quick: boolean): Promise<void> {
 async function writing(report: Report, quick: boolean): Promise<void> {
   const fields = { obs: observed(40), actions: floats(3) };
   const capacity = 16 * (quick ? 4096 : 65_536);
-  const words = new Int32Array(new SharedArrayBuffer(4 * 16 * 4));
   const packed = ReplayBuffer.create({ capacity, fields: { obs: floats(40), actions: floats(2), rewards: floats(1) } });
-  const workers: Worker[] = [];
-  const start = (turn: number, writers: number, work: Omit<Writing, 'turn' | 'words' | 'counts'>) => {
-    const counts = new BigInt64Array(new SharedArrayBuffer(8));
-    const workerData: Writing = { ...work, turn, words, counts };
-    workers.push(new Worker(new URL('./trajectories-worker.js', import.meta.url), { workerData }));
-    return { turn, writers, counts };
-  };
-  const lanesOf = (writers: number, turn: number, lanes = 16) => {
+  const writers = new Writers();
+  const lanesOf = (threads: number, lanes = 16) => {
     const shared = TrajectoryBuffer.create({ capacity: (capacity / 16) * lanes, lanes, fields }).share();
-    const each = lanes / writers;
-    return Array.from({ length: writers }, (_, i) =>
-      start(turn, writers, { fields, shared, firstLane: i * each, lanes: each }),
+    const each = lanes / threads;
+    return writers.group(
+      Array.from({ length: threads }, (_, i) => ({ fields, shared, firstLane: i * each, lanes: each })),
     );
   };
   const ways = {
-    rows: [start(1, 1, { fields, packed: packed.share(), firstLane: 0, lanes: 16 })],
-    one: lanesOf(1, 2),
-    four: lanesOf(4, 3),
-    more: lanesOf(4, 4, 64),
+    rows: writers.group([{ fields, packed: packed.share(), firstLane: 0, lanes: 16 }]),
+    one: lanesOf(1),
+    four: lanesOf(4),
+    more: lanesOf(4, 64),
   };
   const rates = { rows: [] as number[], one: [] as number[], four: [] as number[], more: [] as number[] };
-  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-  const steps = (way: { counts: BigInt64Array }[]) =>
-    way.reduce((sum, { counts }) => sum + Number(Atomics.load(counts, 0)), 0);
-  await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))));
+  await writers.ready();
   for (let round = -1; round < (quick ? 3 : 15); round++) {
-    for (const [name, way] of Object.entries(ways)) {
-      Atomics.store(words, 0, way[0]!.turn);
-      Atomics.notify(words, 0);
-      await pause(10);
-      const [before, begin] = [steps(way), performance.now()];
-      await pause(round < 0 ? 500 : 100);
-      const rate = (steps(way) - before) / (performance.now() - begin) / 1000;
-      Atomics.store(words, 0, 0);
-      Atomics.notify(words, 0);
-      await pause(5);
+    for (const [name, group] of Object.entries(ways)) {
+      const rate = await writers.rate(group, round < 0 ? 500 : 100);
       if (round >= 0) rates[name as keyof typeof rates].push(rate);
     }
   }
-  Atomics.store(words, 0, -1);
-  Atomics.notify(words, 0);
-  await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('exit', resolve))));
+  await writers.close();
   const told = (name: string, ours: number[], others: number[]) => {
     const { value, quartiles, baseline, baselineQuartiles } = beside(ours, others);
     report({

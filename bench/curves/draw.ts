@@ -1,11 +1,9 @@
 /** A picture of kept curves: return against environment steps, beside what others have published, and against wall-clock. */
-import { parse, View } from 'vega';
-import { compile, type TopLevelSpec } from 'vega-lite';
+import { COLOURS, look, svgOf } from '../picture.ts';
 import type { Published } from './published.ts';
 import type { CurveRecord, Look } from './record.ts';
 
-const OURS = '#0b7a4b';
-const THEIRS = ['#8a5cc2', '#d08a1d'];
+const [OURS, ...THEIRS] = COLOURS as [string, ...string[]];
 /** Places along an axis where the seeds' means are taken. */
 const PLACES = 40;
 
@@ -99,26 +97,13 @@ export async function draw(record: CurveRecord, others: readonly Published[]): P
   const ends = [...bySteps, ...bySeconds].flatMap(({ mean, low, high }) => [low ?? mean, high ?? mean]);
   const scales: Scales = { colours, returns: [Math.min(...ends), Math.max(...ends)] };
   const spread = `band: lowest to highest seed${others.length > 0 ? ', of others one deviation' : ''}`;
-  const spec: TopLevelSpec = {
-    $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
-    background: 'white',
-    padding: 10,
+  return svgOf({
+    ...look,
     title: {
       text: `${algorithm.toUpperCase()} on ${environment}`,
       subtitle: `means over seeds, ${episodes} episodes a look; ${spread}; ${cpu}`,
       anchor: 'start',
     },
-    config: {
-      font: 'Helvetica, Arial, sans-serif',
-      axis: { grid: true, gridColor: '#e8e8e8' },
-      view: { stroke: null },
-    },
     hconcat: [panel(bySteps, 'environment steps', scales), panel(bySeconds, 'seconds', scales)],
-  };
-  const view = new View(parse(compile(spec).spec), { renderer: 'none' });
-  try {
-    return await view.toSVG();
-  } finally {
-    view.finalize();
-  }
+  });
 }

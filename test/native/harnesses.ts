@@ -84,6 +84,10 @@ export function missing(sanitizer: Sanitizer): string | null {
 export const unitsOf = (harness: Harness): Unit[] =>
   sources[harness].map((source) => stressed({ source, defines: [] }));
 
+/** What instructions are counted of, see test/guard. */
+export const unitsOfPieces = (): Unit[] =>
+  ['test/guard/pieces.cpp', 'native/rows/all.cpp', ...kernels].map((source) => ({ source, defines: [] }));
+
 /** The program's path. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
   return buildDriverProgram(unitsOf(harness), ['-ldl'], sanitizer);

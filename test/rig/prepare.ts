@@ -2,7 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDriver } from '../drivers/build.ts';
-import { missing, type Sanitizer, unitsOf } from '../native/harnesses.ts';
+import { missingCallgrind } from '../guard/instructions.ts';
+import { missing, type Sanitizer, unitsOf, unitsOfPieces } from '../native/harnesses.ts';
 import { partsOfAddons } from '../native/sanitized.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -17,6 +18,7 @@ export function buildForTests(setting: string): void {
   const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
   parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
+  if (setting !== 'short' && missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
     parts.push({ units: [...unitsOf('rows'), ...unitsOf('lanes')], sanitizer: 'thread' });
     if (setting !== 'short')

@@ -1,0 +1,157 @@
+/**
+ * Whole ticks beside the same in torch, as a learner there has its batches made: rows selected into a shared slot by another
+ * process, copied to the learner's tensor by a thread, one tick ahead of an eager update. And one sample call beside numpy's
+ * indexing of each field. Every contender in every round.
+ */
+import { cpus } from 'node:os';
+import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
+import { type Benchmark, beside, filledRows, inTurn, median, type Report } from './harness.ts';
+import { Peer } from './peers/peer.ts';
+
+interface Shape {
+  rows: number;
+  obs: number;
+  actions: number;
+  capacity: number;
+  /** of a round; the peer does 1,000 at most */
+  ticks: number;
+  /** against torch's default, its best thread count, and by manual ticks its default; null: none */
+  goals: readonly [autonomous: number, best: number | null, manual: number | null];
+}
+const shapes: readonly Shape[] = [
+  { rows: 32_768, obs: 213, actions: 5, capacity: 1_048_576, ticks: 24, goals: [3, 2.2, null] },
+  { rows: 4096, obs: 213, actions: 5, capacity: 1_048_576, ticks: 200, goals: [3, null, null] },
+  { rows: 256, obs: 19, actions: 2, capacity: 100_000, ticks: 10_000, goals: [6, null, 3] },
+];
+/** Of a row: both observations, the actions, and the three numbers of a transition. */
+const floatsOf = ({ obs, actions }: Shape) => 2 * obs + actions + 3;
+const titleOf = (shape: Shape) => `${shape.rows} rows × ${4 * floatsOf(shape)} B`;
+/** 1, 2, 4 … and all cores. */
+const threadCounts = [...[1, 2, 4, 8, 16, 32, 64].filter((count) => count < cpus().length), cpus().length];
+
+/** What times a tick of so many, in microseconds. */
+type Ticks = (ticks: number) => Promise<number>;
+
+/** Hotslot's ways, each with a pipeline of its own while it is timed; an update is one operation. */
+function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<string, Ticks> {
+  const { rows } = shape;
+  const open = (options: object) =>
+    ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, depth: 2, ...options });
+  const autonomous = (options: object) => async (ticks: number) => {
+    await using pipeline = await open(options);
+    pipeline.capture(({ row }, { stream, out }) => stream.copy(first(out), first(row as Tensor)));
+    await pipeline.run({ ticks: Math.ceil(ticks / 10) });
+    return 1e6 / (await pipeline.run({ ticks })).ticksPerSecond;
+  };
+  const manual = async (ticks: number) => {
+    await using pipeline = await open({});
+    using seen = device.allocate({ shape: [1] });
+    pipeline.startPrepare(0, rows);
+    let begin = 0;
+    for (let tick = -Math.ceil(ticks / 10); tick < ticks; tick++) {
+      if (tick === 0) begin = performance.now();
+      const id = tick + Math.ceil(ticks / 10);
+      const batch = await pipeline.sampleLargeBatch(id, rows);
+      pipeline.startPrepare(id + 1, rows);
+      device.currentStream.copy(seen, first(batch.row as Tensor));
+      pipeline.afterTick();
+    }
+    return ((performance.now() - begin) * 1000) / ticks;
+  };
+  const ways = { autonomous: autonomous({}), manual };
+  return device.family === 'host' ? { ...ways, direct: autonomous({ transfer: 'direct' }) } : ways;
+}
+const first = (tensor: Tensor) => tensor.view({ shape: [1] });
+
+async function ticks(report: Report, shape: Shape, device: Device, quick: boolean): Promise<void> {
+  const { rows, goals } = shape;
+  const capacity = quick ? Math.min(shape.capacity, 131_072) : shape.capacity;
+  const buffer = filledRows(capacity, floatsOf(shape));
+  const peer = new Peer('replay_torch.py', 'torch', { rows, floats: floatsOf(shape), capacity });
+  const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
+  const times = new Map<string, number[]>();
+  const contenders: [string, () => Promise<number>][] = [];
+  const few = Math.ceil(quick ? shape.ticks / 4 : shape.ticks);
+  for (const [name, time] of Object.entries(oursOf(buffer, shape, device))) contenders.push([name, () => time(few)]);
+  const counts = [...new Set([threads, ...threadCounts])];
+  const theirTicks = Math.min(few, 1000);
+  for (const way of ['pipeline', 'turn'])
+    for (const count of counts) contenders.push([`${way} ${count}`, () => peer.time(`${way} ${count} ${theirTicks}`)]);
+  for (let round = -1; round < (quick ? 3 : 9); round++)
+    for (const [name, time] of contenders) {
+      const took = await time();
+      if (round >= 0) times.set(name, [...(times.get(name) ?? []), took]);
+    }
+  peer.close();
+  buffer.close();
+
+  const of = (name: string) => times.get(name) ?? [];
+  const best = (way: string) =>
+    counts.reduce((a, b) => (median(of(`${way} ${b}`)) < median(of(`${way} ${a}`)) ? b : a));
+  const told = (name: string, goal: number | null, way: 'pipeline' | 'turn', count: number, why: string) =>
+    report({
+      case: `${titleOf(shape)}, ${name}${goal ? ` (goal ${goal} ×)` : ''}; torch ${torch}, ${
+        way === 'pipeline' ? 'two processes' : 'one process in turn'
+      }, ${count} thread${count === 1 ? '' : 's'} (${why})`,
+      metric: 'time per tick',
+      ...beside(of(name), of(`${way} ${count}`)),
+      unit: 'µs',
+    });
+  told('autonomous', goals[0], 'pipeline', threads, 'its default');
+  told('autonomous', goals[1], 'pipeline', best('pipeline'), `its best of ${counts.join(', ')}`);
+  told('autonomous', null, 'turn', best('turn'), `its best of ${counts.join(', ')}`);
+  if (times.has('direct')) told('direct', null, 'pipeline', best('pipeline'), 'its best');
+  told('manual', goals[2], 'pipeline', threads, 'its default');
+}
+
+/** One call that draws and gathers, as a learner without a pipeline makes it. */
+async function samples(report: Report, shape: Shape, quick: boolean): Promise<void> {
+  const { rows, obs, actions } = shape;
+  const capacity = quick ? Math.min(shape.capacity, 131_072) : shape.capacity;
+  const buffer = ReplayBuffer.offPolicy({ capacity, obsDim: obs, actionDim: actions });
+  const chunk = 4096;
+  const some = (width: number) => new Float32Array(chunk * width).map((_, i) => i % 7);
+  const steps = { obs: some(obs), nextObs: some(obs), actions: some(actions), rewards: some(1) };
+  const flags = { dones: new Float32Array(chunk), truncated: new Float32Array(chunk) };
+  for (let left = capacity; left > 0; left -= chunk) buffer.add({ ...steps, ...flags });
+  const peer = new Peer('replay_numpy.py', 'numpy', { rows, capacity, obs, actions });
+  const { numpy } = JSON.parse(await peer.line()) as { numpy: string };
+  const out = new Float32Array((rows * buffer.rowBytes) / 4);
+  const calls = Math.ceil(200_000 / rows);
+  const times = { ours: [] as number[], theirs: [] as number[] };
+  let seed = 0;
+  for (let round = -1; round < (quick ? 3 : 15); round++) {
+    const { call } = await inTurn(calls, { call: () => buffer.sample({ seed: seed++, count: rows }, out) });
+    const took = await peer.time(String(calls));
+    if (round < 0) continue;
+    times.ours.push(median(call.caller));
+    times.theirs.push(took);
+  }
+  peer.close();
+  buffer.close();
+  report({
+    case: `${titleOf(shape)} of ${capacity}, sample(); numpy ${numpy}, each field indexed, 1 thread`,
+    metric: 'time per call',
+    ...beside(times.ours, times.theirs),
+    unit: 'µs',
+  });
+}
+
+/** Leaves out what has no peer here, and says how to get it. */
+function has(modules: string): boolean {
+  if (Peer.has(modules)) return true;
+  console.error(`peers: no python3 has ${modules} (apt-get install python3-${modules}): left out`);
+  return false;
+}
+
+export const run: Benchmark = async (report, { device: name, quick }) => {
+  const device = openDevice(name);
+  const [torch, numpy] = [has('torch'), has('numpy')];
+  for (const shape of shapes) {
+    if (torch) await ticks(report, shape, device, quick);
+    globalThis.gc?.();
+    if (numpy) await samples(report, shape, quick);
+    globalThis.gc?.();
+  }
+  device.close();
+};

@@ -1,0 +1,84 @@
+/** Native functions that count their calls and the bytes they are told to copy. For a process of its own, before anything loads. */
+import { basename } from 'node:path';
+
+type Native = (this: unknown, ...args: unknown[]) => unknown;
+
+/** Calls by name since the last look, and bytes of those that copy. */
+export interface Tally {
+  calls: Record<string, number>;
+  bytes: Record<string, number>;
+}
+
+/** Where a call says how many bytes it copies. */
+const bytesOf: Readonly<Record<string, (args: readonly unknown[]) => number>> = {
+  'Submitter.submit': ([, bytes]) => bytes as number,
+  'device.copy': (args) => args[5] as number,
+  'device.write': (args) => (args[3] as Uint8Array).byteLength,
+  'device.copyOut': ([, to]) => (to as Uint8Array).byteLength,
+};
+
+let tally: Tally = { calls: {}, bytes: {} };
+let counting = false;
+
+/** Uncounted while it runs: what a test does to wait or to look. */
+export function uncounted<T>(act: () => T): T {
+  const before = counting;
+  counting = false;
+  try {
+    return act();
+  } finally {
+    counting = before;
+  }
+}
+
+/** What was called while `act` ran. */
+export function tallyOf(act: () => void): Tally {
+  tally = { calls: {}, bytes: {} };
+  counting = true;
+  try {
+    act();
+  } finally {
+    counting = false;
+  }
+  return tally;
+}
+
+const counted = (name: string, plain: Native): Native =>
+  function (this: unknown, ...args) {
+    if (counting) {
+      tally.calls[name] = (tally.calls[name] ?? 0) + 1;
+      const bytes = bytesOf[name]?.(args);
+      if (bytes !== undefined) tally.bytes[name] = (tally.bytes[name] ?? 0) + bytes;
+    }
+    return plain.apply(this, args);
+  };
+
+/** A class whose methods count. */
+function countedClass(name: string, Plain: new (...args: unknown[]) => object): unknown {
+  const Counted = class extends Plain {};
+  for (const method of Object.getOwnPropertyNames(Plain.prototype)) {
+    if (method === 'constructor') continue;
+    const plain = (Plain.prototype as Record<string, unknown>)[method];
+    if (typeof plain === 'function')
+      Object.defineProperty(Counted.prototype, method, { value: counted(`${name}.${method}`, plain as Native) });
+  }
+  return Counted;
+}
+
+/** From here on every addon that loads counts. */
+export function countAddons(): void {
+  const plain = process.dlopen;
+  process.dlopen = (module: object, path: string, ...flags: never[]) => {
+    plain.call(process, module, path, ...flags);
+    const of = module as { exports: Record<string, unknown> };
+    const name = basename(path, '.node');
+    const made: Record<string, unknown> = {};
+    for (const [key, value] of Object.entries(Object.getOwnPropertyDescriptors(of.exports))) {
+      const each = value.value ?? of.exports[key];
+      const isClass = typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
+      if (isClass) made[key] = countedClass(key, each as new (...args: unknown[]) => object);
+      else made[key] = typeof each === 'function' ? counted(`${name}.${key}`, each as Native) : each;
+    }
+    of.exports = made;
+  };
+}

@@ -1,0 +1,83 @@
+/**
+ * What a tick costs in numbers that no busy machine changes: native calls, bytes copied, driver calls, bytes of JavaScript's heap,
+ * instructions. Each is compared with known.json, and fails when it got worse.
+ */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { environmentOf, type Mode, missing, modes } from '../drivers/software.ts';
+import { itAll } from '../rig/setting.ts';
+import { compiled, countInstructions, missingCallgrind } from './instructions.ts';
+import { type Costs, known, RENEW, renew, renewing, worse } from './table.ts';
+
+const probe = fileURLToPath(new URL('./probe.js', import.meta.url));
+
+/** What the probe tells, in a process of its own; without a mode on the processor. */
+function probed(args: readonly string[], mode: Mode | null = null): Costs {
+  // Nothing is collected between two looks: all that is taken still counts.
+  const young = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
+  const env = mode ? environmentOf(mode) : { ...process.env, HOTSLOT_TEST_DEVICE: 'host:0' };
+  const done = spawnSync(process.execPath, [...young, probe, ...args], { encoding: 'utf8', env, timeout: 120_000 });
+  if (done.status !== 0) throw new Error(`the probe ended with ${done.status ?? done.signal}:\n${done.stderr}`);
+  return JSON.parse(done.stdout) as Costs;
+}
+
+function compare(part: string, costs: Costs, tolerance: number): void {
+  if (renewing()) {
+    renew(part, costs);
+    return;
+  }
+  const lines = worse(known()[part] ?? {}, costs, tolerance);
+  expect(lines.join('\n'), `${part}; where that is meant: ${RENEW}`).to.equal('');
+}
+
+/** Leaves the test, and says why. */
+function leave(context: Mocha.Context, why: string | null): void {
+  if (why === null) return;
+  console.log(`      skipped: ${why}`);
+  context.skip();
+}
+
+describe('what a tick costs', function () {
+  this.timeout(300_000);
+
+  it('tells what got worse, what got better and what is new', () => {
+    const before = { calls: { copy: 2, record: 4 }, bytes: { copy: 100 } };
+    expect(worse(before, before, 0)).to.deep.equal([]);
+    expect(worse(before, { calls: { copy: 3, record: 4, wait: 1 }, bytes: { copy: 100 } }, 0)).to.deep.equal([
+      'calls, copy: 3, was 2',
+      'calls, wait: 1, was 0',
+    ]);
+    expect(worse(before, { ...before, bytes: { copy: 102 } }, 0.03)).to.deep.equal([]);
+    expect(worse(before, { ...before, bytes: { copy: 90 } }, 0.03)).to.deep.equal([
+      'bytes, copy: 90, better than 100: renew',
+    ]);
+  });
+
+  for (const kind of ['rows', 'prioritized'])
+    itAll(`native calls and bytes copied: ${kind}`, () => {
+      compare(`calls of a tick, ${kind}`, probed(['calls', kind]), 0);
+    });
+
+  for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
+    itAll(`driver calls: ${mode.name}`, function () {
+      leave(this, missing(mode));
+      compare(`calls of a tick, ${mode.name}`, probed(['calls', 'rows'], mode), 0);
+    });
+
+  for (const kind of ['rows', 'prioritized'])
+    itAll(`bytes of JavaScript's heap: ${kind}`, function () {
+      // What is taken depends on what the engine compiles: a table for each.
+      const engine = `V8 ${process.versions.v8.split('.').slice(0, 2).join('.')}`;
+      const part = `heap of a tick, ${kind}, ${engine}`;
+      if (!renewing() && !(part in known())) leave(this, `nothing is known for ${engine}: ${RENEW}`);
+      compare(part, { bytes: probed(['heap', kind]) as unknown as Record<string, number> }, 0.1);
+    });
+
+  itAll('instructions of native code', function () {
+    leave(this, missingCallgrind());
+    const part = `instructions, ${compiled()}`;
+    if (!renewing() && !(part in known())) leave(this, `nothing is known for ${compiled()}: ${RENEW}`);
+    compare(part, { pieces: countInstructions() }, 0.03);
+  });
+});

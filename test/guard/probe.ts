@@ -1,0 +1,128 @@
+/**
+ * In a process of its own: the four actors, stepped in one thread on one tick after the other, and what a tick cost that is the same
+ * in every run. `calls`: native calls and the bytes they copy, and calls of the software driver where there is one. `heap`: bytes
+ * that each actor's step takes from JavaScript's heap (--expose-gc, and a young generation that holds all of it).
+ */
+import { getHeapStatistics } from 'node:v8';
+import type { Actor } from '../../actors/actor.ts';
+import { countAddons, tallyOf, uncounted } from './counted.ts';
+
+const [what = 'calls', kind = 'rows'] = process.argv.slice(2);
+if (what === 'calls') countAddons();
+const { Bench } = await import('../actors/bench.ts');
+const { native } = await import('../../src/device/native.ts');
+const { roles, SlotState } = await import('../../src/ring/slot.ts');
+const { SAMPLE } = await import('../pipeline/fixture.ts');
+const { BatchSource } = await import('../../src/pipeline/source.ts');
+const { prioritized, TrajectoryBuffer } = await import('../../src/index.ts');
+const { TESTED } = await import('../rig/tested-device.ts');
+const { counts, software } = await import('../drivers/talk.ts');
+
+/** Steps in lanes, drawn by priority, whose priorities the update writes. */
+function lanes() {
+  const fields = { obs: { shape: [4], observation: true } } as const;
+  const buffer = TrajectoryBuffer.create({ capacity: 1024, lanes: 4, fields });
+  const writer = buffer.writer();
+  for (let step = 0; step < 256; step++) {
+    const at = step % 32 === 31 ? 1 : 0;
+    const obs = new Float32Array(16).fill(step);
+    const flags = { terminated: new Uint8Array(4).fill(at), truncated: new Uint8Array(4) };
+    writer.add({ obs, finalObs: obs, rewards: new Float32Array(4).fill(1), ...flags });
+  }
+  return new BatchSource({ buffer, view: buffer.transitions(), sampler: prioritized(), sampleCount: SAMPLE });
+}
+
+const bench =
+  kind === 'prioritized'
+    ? new Bench(2, Number.POSITIVE_INFINITY, lanes(), ({ rewards }, { stream, priorities }) => {
+        stream.copy(priorities!, rewards!);
+      })
+    : new Bench(2, Number.POSITIVE_INFINITY);
+const { slots, ring } = bench;
+const actors = bench.actors as Actor[];
+/** What a role's step is wrapped in. */
+let each = (_role: number, act: () => void): void => act();
+const turns = roles.map((_, role) => () => void actors[role]!.work());
+const step = (role: number) => each(role, turns[role]!);
+const [pack, submit, poll, replay] = [0, 1, 2, 3] as const;
+const copied = slots.backend.share().copied;
+const spent = slots.spent.map((event) => (event as unknown as { handle: number }).handle);
+const waitFor = (event: number) => uncounted(() => native().waitEvent(slots.device.handle, event, 10_000));
+
+let at = 0;
+/** One tick, and nothing under way at its end: whoever polls finds what it looks for at its first look. */
+function tick(): void {
+  const slot = at++ % 2;
+  step(pack);
+  step(submit);
+  waitFor(copied[slot]!);
+  for (let look = 0; ring.state(slot) === SlotState.Submitted; look++) {
+    if (look > 1000) throw new Error('the copy is never over');
+    step(poll);
+  }
+  step(replay);
+  waitFor(spent[slot]!);
+  for (let look = 0; ring.state(slot) === SlotState.Replaying; look++) {
+    if (look > 1000) throw new Error('the update is never over');
+    step(poll);
+  }
+}
+const ticks = (many: number) => {
+  for (let i = 0; i < many; i++) tick();
+};
+
+/** Of each name what a tick has: the middle of many, for looks at a device may be one more. */
+function middleOf(all: readonly Record<string, number>[]): Record<string, number> {
+  const names = [...new Set(all.flatMap((one) => Object.keys(one)))].sort();
+  const middle = (name: string) => all.map((one) => one[name] ?? 0).sort((a, b) => a - b)[all.length >> 1]!;
+  return Object.fromEntries(names.map((name) => [name, middle(name)]).filter(([, count]) => count !== 0));
+}
+
+async function calls(): Promise<object> {
+  ticks(50);
+  const driver = TESTED.startsWith('host') ? null : await software();
+  const tallies = Array.from({ length: 101 }, () => {
+    const before = driver && counts(driver.calls());
+    const tally = tallyOf(tick);
+    const after = driver && counts(driver.calls());
+    const asked = Object.entries(after ?? {}).map(([name, count]) => [name, count - (before?.[name] ?? 0)] as const);
+    // How often one has to ask whether something is over is the device's affair.
+    const driven = Object.fromEntries(asked.filter(([name]) => !/Query|Synchronize/.test(name)));
+    return { ...tally, driven };
+  });
+  return {
+    calls: middleOf(tallies.map((tally) => tally.calls)),
+    bytes: middleOf(tallies.map((tally) => tally.bytes)),
+    ...(driver && { driver: middleOf(tallies.map((tally) => tally.driven)) }),
+  };
+}
+
+function heap(): object {
+  const gc = globalThis.gc as () => void;
+  const used = () => getHeapStatistics().used_heap_size;
+  // Until everything is compiled.
+  ticks(6000);
+  const taken = roles.map(() => [] as number[]);
+  const empty: number[] = [];
+  const measured = (into: number[], act: () => void) => {
+    const before = used();
+    act();
+    into.push(used() - before);
+  };
+  each = (role, act) => measured(taken[role]!, act);
+  const nothing = () => {};
+  for (let round = 0; round < 20; round++) {
+    gc();
+    for (let i = 0; i < 100; i++) {
+      tick();
+      measured(empty, nothing);
+    }
+  }
+  const middle = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
+  const look = middle(empty);
+  return Object.fromEntries(roles.map((role, i) => [role, Math.max(0, middle(taken[i]!) - look)]));
+}
+
+const found = what === 'heap' ? heap() : await calls();
+console.log(JSON.stringify(found));
+bench.close();
