@@ -71,24 +71,37 @@ export function tableOf(curve: Curve, metric: Metric, figures: readonly Placed[]
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
+/** Thousands, or 1,024s where it is made of those. */
+const LABEL =
+  "datum.value % 1024 == 0 ? format(datum.value / 1024, '~r') + ' Ki' : datum.value < 1000 ? datum.value : format(datum.value, '~s')";
+
 /** A picture of a curve: a panel for each metric, a line for each series with the quartiles of its rounds behind it. */
 export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Promise<string> {
   const panel = (metric: Metric) => {
     const series = seriesOf(curve, metric, figures);
     const values = series.flatMap(({ name, points }) => points.map((point) => ({ ...point, name })));
-    const legend = { title: null, orient: 'bottom' as const, columns: 1, labelLimit: 400 };
     const domain = series.map(({ name }) => name);
-    const color = {
+    const legend = { title: null, orient: 'bottom' as const, columns: 1, labelLimit: 400, symbolType: 'stroke' };
+    const colours = {
       field: 'name',
       type: 'nominal' as const,
       scale: { domain, range: COLOURS.slice(0, domain.length) },
-      legend,
     };
-    const log = { type: 'log' as const };
-    const axis = { grid: true, tickCount: 6, format: '~s' };
-    const x = { field: 'x', type: 'quantitative' as const, title: curve.x, scale: log, axis };
-    const title = `${metric.metric}, ${metric.unit}`;
-    const up = { type: 'quantitative' as const, title, scale: log, axis: { ...axis, tickCount: 5 } };
+    const places = [...new Set(values.map((point) => point.x))].sort((a, b) => a - b);
+    const [least, most] = [Math.min(...values.map(({ low }) => low)), Math.max(...values.map(({ high }) => high))];
+    const x = {
+      ...{ field: 'x', type: 'quantitative' as const, title: curve.x },
+      scale: { type: 'log' as const, domain: [places[0]! / 1.15, places.at(-1)! * 1.15] },
+      axis: { grid: true, values: places, labelExpr: LABEL, labelOverlap: true },
+    };
+    // What differs by more than tenfold is seen by its powers, anything else from zero on.
+    const wide = most / least > 10;
+    const y = {
+      type: 'quantitative' as const,
+      title: `${metric.metric}, ${metric.unit}`,
+      scale: wide ? { type: 'log' as const, domain: [least / 1.2, most * 1.2] } : { domain: [0, most * 1.1] },
+      axis: { grid: true, format: ',~r', tickCount: wide ? 5 : 6 },
+    };
     return {
       width: 420,
       height: 280,
@@ -96,11 +109,11 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
       layer: [
         {
           mark: { type: 'area' as const, opacity: 0.18 },
-          encoding: { x, y: { field: 'low', ...up }, y2: { field: 'high' }, color },
+          encoding: { x, y: { field: 'low', ...y }, y2: { field: 'high' }, color: { ...colours, legend: null } },
         },
         {
           mark: { type: 'line' as const, strokeWidth: 2, point: true },
-          encoding: { x, y: { field: 'value', ...up }, color },
+          encoding: { x, y: { field: 'value', ...y }, color: { ...colours, legend } },
         },
       ],
       resolve: { legend: { color: 'independent' as const } },

@@ -1,0 +1,45 @@
+/** What the benchmark `scale` makes of its figures: series in order, what rises more than it may, a table, a picture. */
+import { expect } from 'chai';
+import { curves, rise } from '../../bench/scale/curves.ts';
+import { draw, type Placed, risen, seriesOf, tableOf } from '../../bench/scale/table.ts';
+
+const curve = curves.find(({ name }) => name === 'rows-stored')!;
+const [metric] = curve.metrics as [(typeof curve.metrics)[number]];
+const { since, within } = metric.level!;
+
+/** A place of a series; quartiles a tenth below and above. */
+const at = (x: number, value: number, series = 'a'): Placed => ({
+  ...{ case: '', metric: metric.metric, unit: metric.unit, value, quartiles: [0.9 * value, 1.1 * value] },
+  at: { curve: curve.name, series, x },
+});
+const figures = [at(10 * since, 1.2), at(since / 100, 0.2), at(since, 1)];
+
+describe('bench/scale', () => {
+  it('puts a series in order along its curve, and leaves other metrics out', () => {
+    const [series] = seriesOf(curve, metric, [...figures, { ...at(1, 1), metric: 'another' }]);
+    expect(series!.points.map(({ x }) => x)).to.deep.equal([since / 100, since, 10 * since]);
+  });
+  it('measures a rise from the place on from which it should be level', () => {
+    const [{ points }] = seriesOf(curve, metric, figures) as [ReturnType<typeof seriesOf>[number]];
+    expect(rise(metric, points)).to.equal(1.2);
+    expect(rise({ ...metric, better: 'more' }, points)).to.be.closeTo(1 / 1.2, 1e-9);
+  });
+  it('tells what rises more than it may', () => {
+    expect(risen(figures)).to.deep.equal([]);
+    const [line, ...others] = risen([...figures, at(since, 1, 'b'), at(10 * since, within + 1, 'b')]);
+    expect(others).to.deep.equal([]);
+    expect(line).to.include(', b: ').and.to.include(`may be ${within} ×`);
+  });
+  it('makes a table of places by series', () => {
+    const lines = tableOf(curve, metric, [...figures, at(since, 2000, 'b')]).split('\n');
+    expect(lines[0]).to.equal(`| rows stored | a, ${metric.unit} | b, ${metric.unit} |`);
+    expect(lines[3]).to.equal('| 1,000,000 | 1 [0.9–1.1] | 2,000 [1,800–2,200] |');
+    expect(lines.at(-1)).to.match(/^\| worse at the end .* \| 1\.20 × \| 1\.00 × \|$/);
+  });
+  it('draws every curve, with its axes’ names and units', async () => {
+    const of = { cpu: 'CPU', node: '20', commit: 'c0ffee', date: '2026-01-01', command: '' };
+    const svg = await draw(curve, figures, of);
+    for (const text of ['rows stored', `${metric.metric}, ${metric.unit}`, curve.title, 'c0ffee', '2026-01-01'])
+      expect(svg).to.include(text);
+  });
+});
