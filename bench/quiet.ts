@@ -59,6 +59,7 @@ export class Quiet {
   readonly #times: Float64Array[] = [];
   readonly #workers: Worker[] = [];
   #last = 0;
+  #around: Spread = { numbers: 1, memory: 1 };
 
   /** On so many cores at once. */
   static async open(cores = Math.min(availableParallelism(), 8)): Promise<Quiet> {
@@ -100,14 +101,17 @@ export class Quiet {
     this.#last = performance.now();
   }
 
-  /** The spread since `from`, a count of looks, a new one included; figures that are told at one moment share it. */
-  since(from: number): Spread {
-    if (performance.now() - this.#last > 100) this.look();
-    return spreadOf(this.looks, from);
+  /** Of the last two looks, the second one taken now; what is told at one moment shares it. */
+  around(): Spread {
+    if (performance.now() - this.#last < 50) return this.#around;
+    const before = this.mark;
+    this.look();
+    this.#around = spreadOf(this.looks, before);
+    return this.#around;
   }
-  /** So many times there are: what comes next begins behind the last look. */
+  /** Where the last look begins among all of them, for spreadOf(). */
   get mark(): number {
-    return this.looks.numbers.length - TIMES;
+    return Math.max(0, this.looks.numbers.length - TIMES);
   }
 
   async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
 import type { Benchmark, Figure, Options } from './harness.ts';
-import { isWide, Quiet, type Spread, told, unquiet } from './quiet.ts';
+import { isWide, Quiet, type Spread, spreadOf, told, unquiet } from './quiet.ts';
 import { type DeviceRecord, record, refusal } from './record.ts';
 
 const names = [
@@ -159,14 +159,13 @@ for (const bench of chosen) {
   if (!settings.quick && !settings.device.startsWith('host')) await warmUp(settings.device);
   quiet.look();
   const first = quiet.mark;
-  let before = first;
   await run((figure) => {
-    const full: Figure = { bench, ...figure, spread: quiet.since(before) };
-    before = quiet.mark;
+    const full: Figure = { bench, ...figure, spread: quiet.around() };
     figures.push(full);
     console.log(json ? JSON.stringify(full) : row(full));
   }, settings);
-  spreads[bench] = quiet.since(first);
+  quiet.around();
+  spreads[bench] = spreadOf(quiet.looks, first);
   if (!json) console.log(`${bench.padEnd(14)} the machine meanwhile: ${told(spreads[bench])}\n`);
 }
 await quiet.close();

@@ -36,7 +36,8 @@ describe('how quiet a machine was', () => {
     const quiet = await Quiet.open(2);
     quiet.look();
     const from = quiet.mark;
-    const spread = quiet.since(from);
+    const spread = quiet.around();
+    expect([quiet.around(), spreadOf(quiet.looks, from).numbers]).to.deep.equal([spread, spread.numbers]);
     await quiet.close();
     expect(quiet.looks.numbers.length % TIMES).to.equal(0);
     for (const ms of [...quiet.looks.numbers, ...quiet.looks.memory]) expect(ms).to.be.within(0.05, 5000);
