@@ -58,7 +58,7 @@ export class Quiet {
   readonly #control = new Int32Array(new SharedArrayBuffer(8));
   readonly #times: Float64Array[] = [];
   readonly #workers: Worker[] = [];
-  #last = 0;
+  #told = 0;
   #around: Spread = { numbers: 1, memory: 1 };
 
   /** On so many cores at once. */
@@ -98,15 +98,15 @@ export class Quiet {
       this.looks.numbers.push(slowest(0));
       this.looks.memory.push(slowest(1));
     }
-    this.#last = performance.now();
   }
 
   /** Of the last two looks, the second one taken now; what is told at one moment shares it. */
   around(): Spread {
-    if (performance.now() - this.#last < 50) return this.#around;
+    if (performance.now() - this.#told < 50) return this.#around;
     const before = this.mark;
     this.look();
     this.#around = spreadOf(this.looks, before);
+    this.#told = performance.now();
     return this.#around;
   }
   /** Where the last look begins among all of them, for spreadOf(). */
