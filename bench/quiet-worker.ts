@@ -4,7 +4,7 @@ import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 const STEPS = 1_500_000;
 /** 64 MiB a core: more than its share of a last cache. */
 const WORDS = 2 ** 24;
-const READS = 60_000;
+const READS = 20_000;
 /** How often a look does each part: one hiccup among the looks before and after a figure is none of its spread. */
 export const TIMES = 6;
 
