@@ -1,6 +1,6 @@
-// What a tick's native work is made of, each piece a few times, for a count of its instructions: under callgrind a piece's
-// counts are dumped under its name, see instructions.ts. A processor's clock would say how busy the machine is; this says
-// what the code does. Without valgrind it only runs.
+// What a tick's native work is made of, each piece a few times, for a count of its instructions: under callgrind a
+// piece's counts are dumped under its name, see instructions.ts. A processor's clock would say how busy the machine is;
+// this says what the code does. Without valgrind it only runs.
 #include <cstdlib>
 #include <memory>
 #include <vector>
