@@ -35,8 +35,7 @@ type Ticks = (ticks: number) => Promise<number>;
 /** Hotslot's ways, each with a pipeline of its own while it is timed; an update is one operation. */
 function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<string, Ticks> {
   const { rows } = shape;
-  const open = (options: object) =>
-    ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, depth: 2, ...options });
+  const open = (options: object) => ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, ...options });
   const autonomous = (options: object) => async (ticks: number) => {
     await using pipeline = await open(options);
     pipeline.capture(({ row }, { stream, out }) => stream.copy(first(out), first(row as Tensor)));
