@@ -83,8 +83,10 @@ async function calls(): Promise<object> {
     const tally = tallyOf(tick);
     const after = driver && counts(driver.calls());
     const asked = Object.entries(after ?? {}).map(([name, count]) => [name, count - (before?.[name] ?? 0)] as const);
-    // How often one has to ask whether something is over is the device's affair.
-    const driven = Object.fromEntries(asked.filter(([name]) => !/Query|Synchronize/.test(name)));
+    // How often one has to ask whether something is over is the device's affair, and so is what each question brings along.
+    const driven = Object.fromEntries(
+      asked.filter(([name]) => !/Query|Synchronize|CtxGetCurrent|GetDevice$|ThreadExchange/.test(name)),
+    );
     return { ...tally, driven };
   });
   return {
