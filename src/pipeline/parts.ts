@@ -6,11 +6,9 @@
 import { availableParallelism } from 'node:os';
 import type { Actor } from '../../actors/actor.ts';
 import { type ActorSetup, makeActors } from '../../actors/make.ts';
-import { ThreadEnding } from '../addon.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
 import type { HostMemory } from '../device/device.ts';
 import { homeFor, lendHost } from '../device/lend.ts';
-import { native } from '../device/native.ts';
 import { waitEventSync } from '../device/open.ts';
 import { Parts } from '../device/owner.ts';
 import type { PinnedHost } from '../device/storage.ts';
@@ -18,13 +16,18 @@ import { type PipelineError, stateError, unavailableError } from '../errors.ts';
 import { ThreadState } from '../ring/header.ts';
 import { Ring } from '../ring/ring.ts';
 import { CLIENT } from '../ring/role-bells.ts';
-import { type Role, roles, SlotState } from '../ring/slot.ts';
+import { type Role, roles } from '../ring/slot.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
 import { ActorThreads } from './actor-threads.ts';
+import { doneOrFailed, drained } from './drain.ts';
 import type { CheckedOptions } from './options.ts';
 import { Slots } from './slots.ts';
 
+/**
+ * How long a thread of a pipeline looks before it sleeps, as long as a sleep with its wake takes: so it never waits more than twice
+ * as long as it had to. It lends its core meanwhile, for there may be fewer cores than threads that look.
+ */
 const SOON_MS = 0.05;
 /** How often a waiting opener looks up from its bell. */
 const LOOK_MS = 50;
@@ -119,7 +122,7 @@ export class PipelineParts {
       mailboxHome: this.#home?.handle ?? 0,
       slots: this.slots.share(),
       deviceRows: this.slots.deviceRows?.share() ?? null,
-      lookMs: 0.001,
+      lookMs: SOON_MS,
       coresFree: availableParallelism() > placement.threads.length + 1,
     };
   }
@@ -245,7 +248,7 @@ export class PipelineParts {
     this.ring.header.stop();
     await this.threads?.stop();
     this.#used.close();
-    this.#free(await this.#drained(), more);
+    this.#free(await drained(this.slots, this.ring, DRAIN_MS), more);
   }
 
   closeSync(more: () => void): void {
@@ -280,36 +283,5 @@ export class PipelineParts {
     this.#options.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     more();
     this.#owned.close();
-  }
-
-  /** Work that may still touch the slots is over; a sticky error counts as over too. */
-  async #drained(): Promise<boolean> {
-    const { compute, device, spent, last } = this.slots;
-    const deadline = new Deadline(DRAIN_MS);
-    const replaying = spent.filter((_, slot) => this.ring.state(slot) === SlotState.Replaying);
-    try {
-      compute.record(last);
-    } catch {
-      return true;
-    }
-    for (const event of [...replaying, last]) {
-      while (!doneOrFailed(() => event.query())) {
-        if (deadline.left <= 0) return false;
-        await native()
-          .waitEventAsync(device.handle, event.handle)
-          .catch(() => true);
-      }
-    }
-    return true;
-  }
-}
-
-function doneOrFailed(query: () => boolean): boolean {
-  try {
-    return query();
-  } catch (error) {
-    // Nothing is known of a thread's work that is being ended.
-    if (error instanceof ThreadEnding) throw error;
-    return true;
   }
 }
