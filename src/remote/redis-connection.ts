@@ -181,8 +181,8 @@ export class RedisConnection {
     this.#cause = cause;
     clearTimeout(this.#timer);
     this.#client.destroy();
-    // A socket that is still connecting is not the client's yet.
-    this.#socket.abort();
+    // A socket that is still connecting is not the client's yet. For one that is, it would be work for nothing.
+    if (!this.#opened) this.#socket.abort();
     this.#told(cause);
   }
 

@@ -1,0 +1,49 @@
+/** Moments of the learner's thread: before and behind each native call, and each change of the marks. It stands still at one until it is ended. */
+import { loadAddon } from '../../src/addon.ts';
+import { Marks } from '../../src/remote/marks.ts';
+import type { RemoteThreadTask } from '../../src/remote/remote-thread.ts';
+
+/** Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands still on. */
+export const EndWord = { moments: 0, still: 1, adds: 2, never: 3 } as const;
+
+export interface EndedTask extends RemoteThreadTask {
+  readonly words: Int32Array;
+  /** of the moments before and behind each call; −1: none */
+  readonly endAt: number;
+}
+
+function moment({ words, endAt }: EndedTask): void {
+  if (Atomics.add(words, EndWord.moments, 1) !== endAt) return;
+  Atomics.store(words, EndWord.still, 1);
+  Atomics.notify(words, EndWord.still);
+  Atomics.wait(words, EndWord.never, 0);
+}
+
+type Functions = Record<string, (this: unknown, ...how: unknown[]) => unknown>;
+
+function stopAt(task: EndedTask, owner: Functions, names: readonly string[]): void {
+  for (const name of names) {
+    const whole = owner[name]!;
+    owner[name] = function (...how) {
+      moment(task);
+      const answer = whole.apply(this, how);
+      if (name.startsWith('addPacked')) Atomics.add(task.words, EndWord.adds, 1);
+      moment(task);
+      return answer;
+    };
+  }
+}
+
+/** In the thread, before it begins. */
+export function standStill(task: EndedTask): void {
+  for (const name of ['device', 'rows']) {
+    const addon = loadAddon<Functions>(name);
+    // Classes begin with a capital.
+    stopAt(
+      task,
+      addon,
+      Object.keys(addon).filter((key) => /^[a-z]/.test(key) && key !== 'link' && typeof addon[key] === 'function'),
+    );
+  }
+  stopAt(task, Marks.prototype as unknown as Functions, ['admit', 'end', 'live', 'move', 'nak', 'cut']);
+}
