@@ -148,7 +148,36 @@ void gather_places(const KernelArgs&, Check& check) {
   check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 
+void gather_fields(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), width = check.size(1, "width"), offset = check.at_least(2, "offset", 0),
+                stride = check.size(3, "stride"), unit = check.size(6, "unit");
+  if (unit != 16 && unit != 4 && unit != 1) check.say("unit must be 16, 4 or 1, got %lld", (long long)unit);
+  if (offset > stride - width) check.say("offset + width must be at most the stride %lld", (long long)stride);
+  if (width % unit != 0 || offset % unit != 0 || stride % unit != 0)
+    check.say("width, offset and stride must be multiples of the unit %lld", (long long)unit);
+  check.items(0, times(rows, width), 1), check.items(1, times(check.size(4, "ring_rows"), stride), 1);
+  check.items(2, times(check.size(5, "fresh_rows"), stride), 1), check.vector(3, rows);
+  check.at_least(7, "shift", 0), check.at_most(7, "shift", 10);
+}
+
+void put_places(const KernelArgs&, Check& check) {
+  const int64_t most = check.size(0, "most"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
+  if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
+  check.vector(0, times(ring_rows, words)), check.vector(1, times(most, words + 1)), check.vector(2, 1);
+  check.at_most(0, "most", INT32_MAX), check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
+}
+
 // Half a MiB a piece, which idle cores may take, from two on.
+void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fresh, const int32_t* places, int64_t rows,
+                          int64_t width, int64_t offset, int64_t stride, int64_t ring_rows, int64_t fresh_rows,
+                          int64_t unit, int64_t shift) {
+  const int64_t each = std::max<int64_t>(1, (int64_t{1} << 19) / width);
+  IdleCores::run(int((rows + each - 1) / each), [&](int piece) {
+    const int64_t from = piece * each;
+    host::gather_fields(out + from * width, ring, fresh, places + from, std::min(each, rows - from), width, offset,
+                        stride, ring_rows, fresh_rows, unit, shift);
+  });
+}
 void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* places, int64_t rows, int64_t words,
                           int64_t ring_rows, int64_t shift) {
   const int64_t each = std::max<int64_t>(1, (int64_t{1} << 17) / words);
@@ -222,6 +251,8 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(random_advance),
         HOTSLOT_KERNEL(draw_places),
         host_kernel<decltype(shared_gather_places), shared_gather_places>("gather_places", need<gather_places>),
+        host_kernel<decltype(shared_gather_fields), shared_gather_fields>("gather_fields", need<gather_fields>),
+        HOTSLOT_KERNEL(put_places),
     };
     const std::vector<Kernel> halo = halo_kernels();
     kernels.insert(kernels.end(), halo.begin(), halo.end());

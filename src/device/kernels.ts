@@ -38,12 +38,7 @@ export const kernels = {
     wholes: ['rows', 'columns', 'yStride', 'conditionRow', 'conditionStep', 'aRow', 'aStep', 'bRow', 'bStep'],
     reals: [],
   },
-  clip: {
-    writes: 1,
-    tensors: ['y', 'x'],
-    wholes: ['rows', 'columns', 'yStride', 'xStride'],
-    reals: ['low', 'high'],
-  },
+  clip: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: ['low', 'high'] },
   reduce_rows: {
     writes: 1,
     tensors: ['out', 'x'],
@@ -175,18 +170,8 @@ export const kernels = {
     wholes: ['rows', 'columns', 'dxStride', 'dyStride', 'yStride', 'activation'],
     reals: [],
   },
-  column_sums: {
-    writes: 1,
-    tensors: ['out', 'x'],
-    wholes: ['rows', 'columns', 'xStride'],
-    reals: ['scale', 'beta'],
-  },
-  argmax_rows: {
-    writes: 2,
-    tensors: ['index', 'value', 'x'],
-    wholes: ['rows', 'columns', 'xStride'],
-    reals: [],
-  },
+  column_sums: { writes: 1, tensors: ['out', 'x'], wholes: ['rows', 'columns', 'xStride'], reals: ['scale', 'beta'] },
+  argmax_rows: { writes: 2, tensors: ['index', 'value', 'x'], wholes: ['rows', 'columns', 'xStride'], reals: [] },
   gather_columns: {
     writes: 1,
     tensors: ['out', 'x', 'index'],
@@ -241,12 +226,7 @@ export const kernels = {
   },
   grad_norm: { writes: 1, tensors: ['partial', 'g'], wholes: ['n'], reals: [] },
   clip_scale: { writes: 1, tensors: ['factors', 'partial'], wholes: [], reals: ['maxNorm'] },
-  adam_advance: {
-    writes: 2,
-    tensors: ['counter', 'factors', 'rate'],
-    wholes: [],
-    reals: ['rest1', 'rest2'],
-  },
+  adam_advance: { writes: 2, tensors: ['counter', 'factors', 'rate'], wholes: [], reals: ['rest1', 'rest2'] },
   adam: {
     writes: 3,
     keeps: true,
@@ -262,6 +242,19 @@ export const kernels = {
     writes: 1,
     tensors: ['out', 'ring', 'places'],
     wholes: ['rows', 'words', 'ringRows', 'shift'],
+    reals: [],
+  },
+  gather_fields: {
+    writes: 1,
+    tensors: ['out', 'ring', 'fresh', 'places'],
+    wholes: ['rows', 'width', 'offset', 'stride', 'ringRows', 'freshRows', 'unit', 'shift'],
+    reals: [],
+  },
+  put_places: {
+    writes: 1,
+    keeps: true,
+    tensors: ['ring', 'fresh', 'head'],
+    wholes: ['most', 'words', 'ringRows', 'shift'],
     reals: [],
   },
   /** For tests: makes the stream fail. */

@@ -307,6 +307,40 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       wholes: [1009, 20, 99, 3],
     },
   ],
+  ...(
+    [
+      [64, 16, 16],
+      [12, 8, 4],
+      [7, 5, 1],
+    ] as const
+  ).map(
+    ([width, offset, unit]) =>
+      [
+        `${unit} bytes at a time`,
+        'gather_fields',
+        {
+          tensors: [
+            new Uint8Array(1009 * width),
+            Uint8Array.from({ length: 90 * 80 }, (_, i) => i * 37),
+            Uint8Array.from({ length: 9 * 80 }, (_, i) => i * 91),
+            indices(1009, 99),
+          ],
+          wholes: [1009, width, offset, 80, 90, 9, unit, 3],
+        },
+      ] as const,
+  ),
+  [
+    'fewer than there is room for',
+    'put_places',
+    {
+      tensors: [
+        Uint32Array.from({ length: 99 * 20 }, (_, i) => i * 7),
+        Uint32Array.from({ length: 50 * 21 }, (_, i) => (i < 40 * 20 ? i * 2_654_435_761 : (i * 7) % 99)),
+        Int32Array.of(40),
+      ],
+      wholes: [50, 20, 99, 3],
+    },
+  ],
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
   [
     'at a step that counts',

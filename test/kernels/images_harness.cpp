@@ -407,6 +407,20 @@ void compare_all() {
       compare("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
         for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
       });
+  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither, and one is to be left.
+  for (const auto& s : {Words{16, 16, 16}, Words{48, 0, 16}, Words{12, 8, 4}, Words{10, 3, 1}})
+    for (int64_t shift : {0, 3, 5})
+      compare("gather_fields", {33, s[0], s[1], 48, 9, 4, s[2], shift}, {}, [](Buffers& b) {
+        for (size_t i = 0; i < b[3].size(); i++) b[3][i] = uint32_t(i * 7 % 15);
+        b[3][5] = UINT32_MAX - 1, b[3][6] = UINT32_MAX;
+      });
+  for (int64_t told : {1, 5, 7, 9})
+    for (int64_t shift : {0, 2})
+      compare("put_places", {7, 12, 40, shift}, {}, [=](Buffers& b) {
+        b[2][0] = uint32_t(told);
+        const int64_t rows = std::clamp<int64_t>(told, 0, 7);
+        for (int64_t i = 0; i < rows; i++) b[1][size_t(rows * 12 + i)] = i == 3 ? UINT32_MAX : uint32_t(i * 5);
+      });
   for (int64_t trans = 0; trans < 4; trans++)
     for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
       const int64_t m = s[0], n = s[1], k = s[2];
