@@ -57,7 +57,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
       const ingest = new Ingest(ring, rows, halves);
       return new PackActor({ ring, packer: headPacker(rows, halves, ingest), halves, ingest });
     },
-    submit: () => new SubmitActor({ ring, backend: attach(), batchBytes: slots.host.batchBytes }),
+    submit: () => new SubmitActor({ ring, backend: attach(), halves }),
     poll: () => {
       using device = openDevice(slots.backend.device); // the pipeline has it open for longer
       return new PollActor({

@@ -75,20 +75,20 @@ export type {
   LaunchNumbers,
   LoadedKernel,
 } from './device/own-kernels/declarations.ts';
-export type { RingStatistics } from './device-rows/device-rows.ts';
 export { type PhiloxIndices, philoxIndices } from './device-rows/head.ts';
 export type { DeviceRingOptions, RowsKept } from './device-rows/options.ts';
+export type { RingStatistics } from './device-rows/statistics.ts';
 export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from './float16.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
+export type { Batch, Extras } from './pipeline/batches.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { PipelineEvents, Tick } from './pipeline/history.ts';
 export type { SlotNow } from './pipeline/inspect.ts';
 export type { TransferManifest } from './pipeline/manifest.ts';
 export type { PipelineOptions, Placement, TraceOptions, TrajectoryPipelineOptions } from './pipeline/options.ts';
 export { ReplayPipeline } from './pipeline/replay-pipeline.ts';
-export type { Batch, Extras } from './pipeline/slots.ts';
 export type { StageName, StageTimes, Summary } from './pipeline/summary.ts';
 export { Random } from './random.ts';
 export type { Role } from './ring/slot.ts';

@@ -64,7 +64,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/trace': ['src/ring'],
   'src/trajectories': ['src/buffer', ...arrayFiles],
   'src/transfer': ['src/device'],
-  'src/device-rows': ['src/buffer', 'src/device'],
+  'src/device-rows': ['src/buffer', 'src/device', 'src/trajectories'],
   'src/learner': ['src/device', 'src/graph'],
   'src/memory': ['src/device'],
   'src/graph': ['src/device'],

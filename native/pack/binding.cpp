@@ -83,8 +83,8 @@ class Packer final : public Napi::ObjectWrap<Packer> {
 class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
  public:
   // new ViewPacker(lanes' bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
-  // Float64Array(7), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
-  // slot, depth)
+  // Float64Array(8), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
+  // slot, depth, mirror?, where what it brings lies in a batch, places that a batch can bring)
   explicit ViewPacker(Info info) : ObjectWrap(info) {
     const Bytes memory = bytes_of(info[0], "the trajectories"), report = bytes_of(info[4], "the report"),
                 rule = bytes_of(info[5], "the rule"), columns = bytes_of(info[6], "the columns"),
@@ -92,7 +92,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     slots_ = bytes_of(info[1], "the slots");
     const rows::Lanes lanes = rows::open_lanes(memory.data, memory.size);
     if (lanes.header == nullptr) throw_js(info.Env(), argument("the first argument is not trajectories' memory"));
-    if (report.size < 7 * sizeof(double)) throw_js(info.Env(), argument("the report needs seven float64"));
+    if (report.size < 8 * sizeof(double)) throw_js(info.Env(), argument("the report needs eight float64"));
     if (rule.size < rows::rule_numbers * sizeof(double)) throw_js(info.Env(), argument("the rule is too short"));
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
@@ -111,6 +111,15 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     depth_ = whole(info, 11);
     for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
     if (tree.data != nullptr) views_.push_back(Napi::Persistent(info[7].As<Napi::TypedArray>()));
+    const Bytes mirror = bytes_if_any(info.Env(), info[12]);
+    if (mirror.data == nullptr) return;
+    const uint64_t most = whole(info, 14);
+    fresh_at_ = whole(info, 13);
+    if (mirror.size < rows::Mirror::bytes(lanes)) throw_js(info.Env(), range("the mirror is too small"));
+    if (first_ + fresh_at_ + rows::Mirror::batch_bytes(lanes, most) > stride_)
+      throw_js(info.Env(), range("what a batch brings does not fit the slot"));
+    view_->keep_on_device(std::make_unique<rows::Mirror>(mirror.data, lanes, most));
+    views_.push_back(Napi::Persistent(info[12].As<Napi::TypedArray>()));
   }
 
   static Napi::Function define(Napi::Env env) {
@@ -126,9 +135,10 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     return Napi::Boolean::New(info.Env(), yes);
   }
 
-  // pack(slot, seed, rows, least ptr, beta, sequence): 0 until there is what is asked, 1 when the batch lies in the
-  // slot, 2 to be called again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn
-  // again, priorities that came too late, the largest priority.
+  // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made again
+  // as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be called
+  // again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn again, priorities that
+  // came too late, the largest priority, places that the batch brings.
   Napi::Value pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     uint8_t* const half = slots_.data + slot * stride_;
@@ -144,7 +154,10 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
       view_->look_around();
       take_up(half, sequence, count);
       const rows::Request request{count, half + first_, number(info, 4), normalise_};
-      if (view_->draw(request, whole(info, 1)) == rows::View::Result::empty) return Napi::Number::New(info.Env(), 0);
+      if (!(number(info, 6) >= 0 && as_before(request, whole(info, 6))) &&
+          view_->draw(request, whole(info, 1)) == rows::View::Result::empty)
+        return Napi::Number::New(info.Env(), 0);
+      if (view_->mirror()) view_->mirror()->begin(sequence, half + first_ + fresh_at_);
       report_[0] = double(ptr);
       report_[1] = double(view_->drawable().count());
       report_[2] = begin;
@@ -155,11 +168,24 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     if (result == rows::View::Result::more) return Napi::Number::New(info.Env(), 2);
     packing_ = false;
     if (result == rows::View::Result::empty) return Napi::Number::New(info.Env(), 0);
+    if (view_->mirror() && view_->mirror()->full()) return Napi::Number::New(info.Env(), 2);
+    report_[7] = view_->mirror() ? double(view_->mirror()->end()) : 0;
     report_[3] = double(now_ns()) / 1e6;
     report_[4] = double(view_->drawn_again());
     report_[5] = stale_;
     stale_ = 0;
     return Napi::Number::New(info.Env(), 1);
+  }
+
+  bool as_before(const rows::Request& request, uint64_t brought) {
+    const uint64_t places = view_->lanes().lanes * view_->lanes().per_lane, stride = view_->lanes().stride;
+    const auto* goals = static_cast<const uint32_t*>(nullptr);
+    if (const rows::Column* column = view_->column(rows::Column::goals))
+      goals = reinterpret_cast<const uint32_t*>(request.out + column->at);
+    for (uint64_t i = 0; goals != nullptr && i < request.count; ++i)
+      if (goals[i] != rows::Mirror::own && goals[i] >= places + brought) return false;
+    return view_->draw_as_before(request, reinterpret_cast<const double*>(request.out + ids_at_), goals,
+                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride));
   }
 
   // Of each sequence once, in order: the tree says which ones were.
@@ -174,7 +200,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
   }
 
   Bytes slots_{};
-  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0;
+  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0, fresh_at_ = 0;
   double* report_ = nullptr;
   double stale_ = 0;
   std::unique_ptr<rows::View> view_;

@@ -35,6 +35,11 @@ void View::set_columns(std::vector<Column> columns) {
                    [this](const Column& a, const Column& b) { return places_by(a) < places_by(b); });
 }
 
+const Column* View::column(Column::Kind kind) const {
+  const auto found = std::find_if(columns_.begin(), columns_.end(), [kind](const Column& c) { return c.kind == kind; });
+  return found == columns_.end() ? nullptr : &*found;
+}
+
 // ---- drawing --------------------------------------------------------------------------------------------------------
 
 void View::look_around() {
@@ -71,11 +76,29 @@ void View::make_room(uint64_t blocks) {
 View::Result View::draw(const Request& request, uint64_t seed) {
   begin(request);
   next_row_ = drawn_again_ = 0;
+  as_before_ = false;
   if (tree_ != nullptr) chances_.resize(request.count);
   generator_ = Generator(seed);
   if (!draw_rows(0, request.count)) return Result::empty;
   draw_goals(0, request.count);
   return Result::done;
+}
+
+bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
+                          const uint32_t* brought) {
+  begin(request);
+  next_row_ = drawn_again_ = 0;
+  as_before_ = true;
+  for (uint64_t i = 0; i < request.count; ++i) {
+    const auto id = static_cast<uint64_t>(ids[i]);
+    if (!drawable_.find(id % lanes_.lanes, id / lanes_.lanes, rows_[i])) return false;
+    if (goals == nullptr || goals[i] == Mirror::own) continue;
+    const uint64_t places = lanes_.lanes * lanes_.per_lane;
+    const uint64_t index = goals[i] < places ? goals[i] : brought[goals[i] - places];
+    if (index >= places) return false;
+    goals_[i] = drawable_.place_at(rows_[i].lane, index % lanes_.per_lane);
+  }
+  return true;
 }
 
 bool View::draw_rows(uint64_t from, uint64_t to) {
@@ -160,7 +183,8 @@ View::Result View::gather(uint64_t deadline_ns) {
   const uint64_t each = rows_per_block(), count = request_.count;
   uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
-  const bool stream = bytes * count >= shared_from;
+  // What a device does not hold is looked up in turn.
+  const bool stream = mirror_ == nullptr && bytes * count >= shared_from;
   const uint64_t at_once = stream ? view_blocks_each * uint64_t(IdleCores::count()) : 1;
   make_room(std::min(at_once, (count + each - 1) / each));
   while (next_row_ < count) {
@@ -174,13 +198,14 @@ View::Result View::gather(uint64_t deadline_ns) {
     // them.
     for (int piece = 0; piece < pieces; ++piece) {
       const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() writes to the first
+      if (as_before_ && !lost.empty()) return Result::empty;
       for (const uint64_t i : lost)
         if (!make_again(i)) return Result::empty;
     }
     next_row_ = to;
     if (deadline_ns != 0 && next_row_ < count && now_ns() >= deadline_ns) return Result::more;
   }
-  if (tree_ != nullptr) weigh();
+  if (tree_ != nullptr && !as_before_) weigh();
   return Result::done;
 }
 

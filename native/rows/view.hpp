@@ -10,6 +10,7 @@
 #include "rows/copy.hpp"
 #include "rows/drawable.hpp"
 #include "rows/generator.hpp"
+#include "rows/mirror.hpp"
 #include "rows/priority_tree.hpp"
 
 namespace hotslot::rows {
@@ -33,6 +34,7 @@ struct Column {
     learn,          // float32
     relabelled,
     priorities,  // float32 with the bits "not written"
+    goals,       // of a device: where it finds the goals of relabelled rows
   };
   Kind kind;
   // Of a field: bytes from the start of a place, its bytes, its frames (1: not stacked), whether frames before the
@@ -59,10 +61,15 @@ class View {
 
   View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
 
+  // From here on a device keeps the places: instead of a field's bytes a column has where the device finds them (uint32).
+  void keep_on_device(std::unique_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
+  Mirror* mirror() { return mirror_.get(); }
   // From here on this view draws by these priorities.
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
   void set_columns(std::vector<Column> columns);
+  // The first of a kind; null where there is none.
+  const Column* column(Column::Kind kind) const;
   // Bytes from a batch's start to the end of its last column.
   uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
@@ -73,6 +80,9 @@ class View {
   // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
   // until done.
   Result draw(const Request& request, uint64_t seed);
+  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where that put what it brought. Its
+  // weights stay as they are in it. False where a step of it is gone. Then gather(), `empty` where one went meanwhile.
+  bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought);
   // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again. Idle cores make
   // blocks of a large batch; each keeps L4 by itself.
   Result gather(uint64_t deadline_ns);
@@ -117,6 +127,8 @@ class View {
   };
   void make_room(uint64_t blocks);
   bool make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const;
+  bool find_rows(Block& block) const;
+  void find_row(uint64_t i, const Extent& extent) const;
   bool make_again(uint64_t i);
   void fetch_notes(const Row& row) const;
   void look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const;
@@ -149,6 +161,7 @@ class View {
   std::vector<Column> columns_;
   Drawable drawable_;
   std::unique_ptr<PriorityTree> tree_;
+  std::unique_ptr<Mirror> mirror_;
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
@@ -160,6 +173,8 @@ class View {
   std::vector<float> powers_;
   std::vector<uint32_t> ordinals_;
   uint64_t next_row_ = 0, drawn_again_ = 0;
+  // The batch is one that was drawn before.
+  bool as_before_ = false;
 };
 
 }  // namespace hotslot::rows

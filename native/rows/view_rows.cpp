@@ -1,4 +1,4 @@
-// The rows of a view's batches: what their notes say, and their bytes.
+// The rows of a view's batches: their bytes, or where a device finds them.
 #include <algorithm>
 
 #include "rows/view.hpp"
@@ -21,6 +21,7 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
     if (i + notes_ahead < to) fetch_notes(rows_[i + notes_ahead]);
     look(rows_[i], i, block.extents[i - from], block.notes);
   }
+  if (mirror_ != nullptr) return find_rows(block);
   const Column* listed = nullptr;
   for (const Column& column : columns_) {
     if (column.kind > Column::achieved) {
@@ -41,110 +42,35 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
   return block.lost.empty();
 }
 
-void View::fetch_notes(const Row& row) const {
-  const uint8_t* first = lanes_.notes + (row.lane * lanes_.per_lane + row.at) * sizeof(Note);
-  __builtin_prefetch(first);
-  const uint64_t notes = powers_.size() - 1;
-  if (notes > 1) __builtin_prefetch(first + (notes - 1) * sizeof(Note));
+// The same where a device keeps the places.
+bool View::find_rows(Block& block) const {
+  for (const Column& column : columns_)
+    if (column.kind > Column::achieved) write_column(column, block);
+  // M2: only what whole notes say is looked up.
+  for (uint64_t i = block.from; i < block.to; ++i)
+    if (lowest_kept(lanes_, rows_[i].lane) <= block.extent(i).lowest) find_row(i, block.extent(i));
+  // L4, of what was copied.
+  block.lost.clear();
+  for (uint64_t i = block.from; i < block.to; ++i)
+    if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
+  return block.lost.empty();
 }
 
-// Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a writer may be at it.
-void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
-  const bool window = rule_.edges != ViewRule::transitions;
-  const auto note = [&](uint64_t place) {
-    Note read;
-    from_shared(reinterpret_cast<uint8_t*>(&read), lanes_.notes + index(row, place) * sizeof(Note), sizeof(Note));
-    return read;
-  };
-  const Note own = note(row.place);
-  extent.start = row.place - std::min<uint64_t>(own.step, row.place);
-  extent.first = row.place;
-  if (rule_.edges == ViewRule::anchor) {
-    extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that was written over may say anything; so may a row that was drawn before the last look around.
-    extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
-  }
-  extent.before = rule_.edges == ViewRule::anchor ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first) : 0;
-  const uint32_t most = window ? static_cast<uint32_t>(rule_.window()) - extent.before : rule_.n;
-  extent.steps = 0;
-  while (extent.steps < most) {
-    const uint64_t place = extent.first + extent.steps;
-    notes[extent.steps] = place == row.place ? own : note(place);
-    const Note& read = notes[extent.steps++];
-    if (read.terminated | read.truncated) break;
-  }
-  const uint64_t frames = rule_.frames - 1;
-  extent.lowest = std::max(extent.start, extent.first - std::min(frames, extent.first));
-  if (const uint64_t goal = goal_of(i)) extent.lowest = std::min(extent.lowest, goal);
-  if (window) {
-    write_window(notes.data(), extent, i);
-  } else {
-    sum_up(notes.data(), extent);
-  }
-}
-
-// What the notes of a transition come to.
-void View::sum_up(const Note* notes, Extent& extent) const {
-  extent.reward = notes[0].reward;
-  for (uint32_t j = 1; j < extent.steps; ++j) extent.reward += powers_[j] * notes[j].reward;
-  const Note& last = notes[extent.steps - 1];
-  extent.terminated = last.terminated;
-  extent.truncated = last.truncated;
-}
-
-// What the notes say of each step of a window; zero where it is padded.
-void View::write_window(const Note* notes, const Extent& extent, uint64_t i) const {
-  const uint64_t length = rule_.window();
+void View::find_row(uint64_t i, const Extent& extent) const {
+  const Row& row = rows_[i];
+  uint64_t listed = ~uint64_t{0};
   for (const Column& column : columns_) {
-    const auto each = [&](auto value_of) {
-      for (uint64_t s = 0; s < length; ++s) {
-        const uint64_t r = s - extent.before;
-        put(column, i, length, s, r < extent.steps ? value_of(notes[r], s) : decltype(value_of(notes[0], s)){});
-      }
-    };
-    if (column.kind == Column::rewards) each([](const Note& note, uint64_t) { return note.reward; });
-    if (column.kind == Column::terminated) each([](const Note& note, uint64_t) { return note.terminated; });
-    if (column.kind == Column::truncated) each([](const Note& note, uint64_t) { return note.truncated; });
-    if (column.kind == Column::mask) each([](const Note&, uint64_t) { return 1.0f; });
-    if (column.kind == Column::learn) each([&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; });
-  }
-}
-
-// The columns that have one value a row.
-void View::write_column(const Column& column, const Block& block) const {
-  const auto each = [&](auto value_of) {
-    for (uint64_t i = block.from; i < block.to; ++i) put(column, i, 1, 0, value_of(i, block.extent(i)));
-  };
-  const bool window = rule_.edges != ViewRule::transitions;
-  switch (column.kind) {
-    case Column::rewards:
-      if (!window) each([](uint64_t, const Extent& extent) { return extent.reward; });
-      break;
-    case Column::discounts:
-      each([&](uint64_t, const Extent& extent) { return extent.terminated ? 0.0f : powers_[extent.steps]; });
-      break;
-    case Column::terminated:
-      if (!window) each([](uint64_t, const Extent& extent) { return extent.terminated; });
-      break;
-    case Column::truncated:
-      if (!window) each([](uint64_t, const Extent& extent) { return extent.truncated; });
-      break;
-    case Column::steps:
-      each([](uint64_t, const Extent& extent) { return static_cast<int32_t>(extent.steps); });
-      break;
-    case Column::ids:
-      each([&](uint64_t i, const Extent&) {
-        return static_cast<double>(rows_[i].place * lanes_.lanes + rows_[i].lane);
-      });
-      break;
-    case Column::relabelled:
-      each([&](uint64_t i, const Extent&) { return static_cast<uint8_t>(goal_of(i) != 0); });
-      break;
-    case Column::priorities:
-      each([](uint64_t, const Extent&) { return PriorityTree::unwritten; });
-      break;
-    default:
-      break;
+    if (column.kind == Column::goals) {
+      const uint64_t goal = goal_of(i);
+      put(column, i, 1, 0, goal == 0 ? Mirror::own : mirror_->find(index(row, goal), goal));
+    }
+    // Columns that are made of the same places have one list.
+    if (column.kind > Column::achieved || column.at == listed) continue;
+    listed = column.at;
+    uint64_t next = 0;
+    each_place(column, row, extent, [&](uint64_t place, bool padded) {
+      put(column, i, places_of(column), next++, padded ? Mirror::nowhere : mirror_->find(index(row, place), place));
+    });
   }
 }
 
@@ -170,7 +96,7 @@ uint64_t View::row_bytes(const Column& column) const {
     case Column::now:
     case Column::next:
     case Column::achieved:
-      return places_of(column) * column.bytes;
+      return places_of(column) * (mirror_ == nullptr ? column.bytes : sizeof(uint32_t));
     case Column::terminated:
     case Column::truncated:
       return each;

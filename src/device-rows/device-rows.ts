@@ -11,6 +11,7 @@ import { makingOf, Owner, own } from '../device/owner.ts';
 import { stateError } from '../errors.ts';
 import type { SharedDeviceRows } from './attached.ts';
 import type { CheckedRing } from './options.ts';
+import type { KeptOnDevice, RingStatistics } from './statistics.ts';
 import { DeviceRowsWords, MOST_UNDER_WAY } from './words.ts';
 
 /** Lines of the buffer's header before row 0; native/rows/rows.hpp has the same number. */
@@ -18,21 +19,7 @@ const HEADER_BYTES = 12 * 64;
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
 
-export interface RingStatistics {
-  /** rows before it are on the device, or were lost */
-  readonly visible: number;
-  /** the oldest row that is there, absolute */
-  readonly low: number;
-  /** rows that the next tick may draw */
-  readonly drawable: number;
-  /** rows that were ever copied and came whole, and their bytes with what fills their strides up */
-  readonly ingestedRows: number;
-  readonly ingestedBytes: number;
-  /** rows that were added since and never copied whole: writers overwrote them before, or went on for more than the ring has */
-  readonly droppedRows: number;
-}
-
-export class DeviceRows extends Owner {
+export class DeviceRows extends Owner implements KeptOnDevice {
   readonly warnings: string[] = [];
   /** uint8 [sampleCount × stride]: the tick's rows */
   readonly batch: Tensor;
@@ -49,6 +36,7 @@ export class DeviceRows extends Owner {
   readonly #device: Device;
   readonly #sampleCount: number;
   readonly #baseSeed: number;
+  readonly #heads: readonly Tensor<'int32'>[];
 
   constructor(options: {
     device: Device;
@@ -56,6 +44,8 @@ export class DeviceRows extends Owner {
     checked: CheckedRing;
     sampleCount: number;
     baseSeed: number;
+    /** of each slot: what its tick draws */
+    heads: readonly Tensor<'int32'>[];
   }) {
     super('the rows on the device');
     const { device, buffer, checked, sampleCount } = options;
@@ -64,6 +54,7 @@ export class DeviceRows extends Owner {
     this.#buffer = buffer;
     this.#sampleCount = sampleCount;
     this.#baseSeed = options.baseSeed;
+    this.#heads = options.heads;
     using making = makingOf(this);
     this.#ring = own(this, device.allocate({ shape: [checked.ringBytes / 4], dtype: 'uint32' }));
     this.batch = own(this, device.allocate({ shape: [sampleCount * checked.stride], dtype: 'uint8' }));
@@ -93,7 +84,8 @@ export class DeviceRows extends Owner {
   }
 
   /** Enqueues what a tick begins with: its draw, by the head in its slot's parameters, and the gather into the batch. */
-  draw(stream: Stream, head: Tensor<'int32'>): void {
+  draw(stream: Stream, slot: number): void {
+    const head = this.#heads[slot] as Tensor<'int32'>;
     const { stride, places } = this.checked;
     const words = stride / 4;
     const n = this.#sampleCount;

@@ -1,4 +1,5 @@
 /** Where a pipeline's rows live: what may be asked, what 'auto' comes to, and why. */
+import { rowStride } from '../buffer/pack-layout.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import type { Device } from '../device/device.ts';
@@ -40,10 +41,18 @@ export function checkRows(rows: unknown = 'host'): RowsKept {
   return rows as RowsKept;
 }
 
-/** Bytes from a row to the next, on both sides; native/rows/rows.hpp has the same rule. */
-export function rowStride(rowBytes: number): number {
-  const grain = rowBytes >= 256 ? 64 : 16;
-  return Math.ceil(rowBytes / grain) * grain;
+function checkShare({ headroom = 0.8 }: DeviceRingOptions): { headroom: number } {
+  if (typeof headroom !== 'number') throw typeError(`deviceRing.headroom must be a number, got ${shown(headroom)}`);
+  if (!(headroom > 0 && headroom <= 1))
+    throw rangeError(`deviceRing.headroom must be above 0 and at most 1, got ${headroom}`);
+  return { headroom };
+}
+
+/** Steps of a view that a device is to keep. */
+interface StepsToKeep {
+  readonly places: number;
+  readonly placeBytes: number;
+  readonly gatheredBytes: number;
 }
 
 export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: DeviceRingOptions = {}): CheckedRing {
@@ -57,14 +66,25 @@ export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: De
   const chunkBytes = checkCount('deviceRing.chunkBytes', options.chunkBytes ?? Math.max(4 << 20, stride), stride);
   const guard = checkCount('deviceRing.guard', options.guard ?? Math.ceil(places / 16), 1);
   if (guard >= places) throw rangeError(`deviceRing.guard must be below the capacity ${places}, got ${guard}`);
-  const { headroom = 0.8 } = options;
-  if (typeof headroom !== 'number') throw typeError(`deviceRing.headroom must be a number, got ${shown(headroom)}`);
-  if (!(headroom > 0 && headroom <= 1))
-    throw rangeError(`deviceRing.headroom must be above 0 and at most 1, got ${headroom}`);
+  const { headroom } = checkShare(options);
   // Two spans fit the guard: one is copied while the next is ordered, and no tick waits for either.
   const rowsPerSpan = Math.max(1, Math.min(Math.floor(chunkBytes / stride), Math.floor(guard / 2)));
   const batchBytes = sampleCount * stride + 4 * sampleCount;
   return { places, guard, rowsPerSpan, stride, ringBytes: places * stride, batchBytes, headroom };
+}
+
+/** Of a view's steps: all of them have their places there, and batches are as they are with rows on the host. */
+export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}): CheckedRing {
+  const { places, placeBytes, gatheredBytes: batchBytes } = steps;
+  const stride = rowStride(placeBytes);
+  return { places, guard: 0, rowsPerSpan: 0, stride, ringBytes: places * stride, batchBytes, ...checkShare(options) };
+}
+/** What of it can be said of steps. */
+export function checkStepsOptions(options: DeviceRingOptions = {}): void {
+  for (const name of ['capacity', 'guard', 'chunkBytes'] as const)
+    if (options[name] !== undefined)
+      throw rangeError(`deviceRing.${name} is about rows of a ReplayBuffer: every place of a TrajectoryBuffer is kept`);
+  checkShare(options);
 }
 
 /** Why the device cannot have them: each term in bytes. Null where it can. */

@@ -9,7 +9,8 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
 import type { Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
-import type { Batch, Extras, Slots } from './slots.ts';
+import type { Batch, Extras } from './batches.ts';
+import type { Slots } from './slots.ts';
 
 export interface CaptureContext extends Extras {
   /** enqueue here; it is also the device's current stream while the function runs */

@@ -32,11 +32,11 @@ export interface TransferManifest {
 }
 
 export function manifestOf(
-  { backend, rowsKept, deviceRows }: Slots,
+  { backend, rowsKept, kept }: Slots,
   { device, placement }: CheckedOptions,
 ): TransferManifest {
   const { name } = backend.device;
-  const ring = deviceRows?.checked;
+  const ring = kept?.checked;
   const facts = ring && {
     ...{ ringRows: ring.places, ringBytes: ring.ringBytes, guardRows: ring.guard, rowStride: ring.stride },
     drawableRows: ring.places - ring.guard,

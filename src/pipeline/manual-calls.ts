@@ -3,9 +3,9 @@ import { checkCount, checkKeys } from '../checks.ts';
 import type { Stream } from '../device/device.ts';
 import { Param } from '../ring/slot.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../wait/wait.ts';
+import type { Batch } from './batches.ts';
 import type { ManualTicks } from './manual.ts';
 import type { PipelineParts } from './parts.ts';
-import type { Batch } from './slots.ts';
 import type { BatchSource } from './source.ts';
 import type { Standstill } from './standstill.ts';
 

@@ -8,7 +8,8 @@ import type { DeviceEvent, Stream } from '../device/device.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, PACKED, SlotState } from '../ring/slot.ts';
-import type { Batch, Slots } from './slots.ts';
+import type { Batch } from './batches.ts';
+import type { Slots } from './slots.ts';
 
 interface Asked {
   tick: number;
@@ -150,8 +151,17 @@ export class ManualTicks {
   #draw(hot: Asked, stream: Stream, drawn: DeviceEvent): void {
     if (this.#spentLast) stream.wait(this.#spentLast);
     this.#slots.beginUpdate(hot.slot, stream);
-    stream.record(drawn);
+    // Drawn, whatever comes of the record: what it gathered from is overwritten by what it brought.
     this.#drawn = hot.sequence;
+    stream.record(drawn);
+  }
+  /** A tick whose sampling failed: what it brings to the device must come there all the same, for the ticks behind it. */
+  #drawUnused(stream: Stream): void {
+    const { drawn, backend } = this.#slots;
+    const hot = this.#hot as Asked;
+    if (drawn === null || this.#drawn === hot.sequence) return;
+    backend.waitCurrentStreamForReady(hot.slot, stream);
+    this.#draw(hot, stream, drawn);
   }
   #sampled(): Asked {
     const hot = this.#pending as Asked;
@@ -174,12 +184,13 @@ export class ManualTicks {
       this.#sampledOn.record(last);
       stream.wait(last);
     }
+    this.#drawUnused(stream);
     const record = this.#ring.record(slot);
     record[Field.updateMs] = -1;
     record[Field.replayBegin] = nowMs();
     this.#slots.bringPriorities(slot, stream);
     stream.record(spent[slot] as DeviceEvent);
-    this.#spentLast = this.#slots.deviceRows ? (spent[slot] as DeviceEvent) : null;
+    this.#spentLast = this.#slots.kept ? (spent[slot] as DeviceEvent) : null;
     record[Field.replayEnd] = nowMs();
     this.#hot = null;
     this.#ring.handOver(slot, SlotState.Replaying, 'poll');

@@ -8,6 +8,8 @@ import {
   type CheckedRing,
   checkRing,
   checkRows,
+  checkSteps,
+  checkStepsOptions,
   type DeviceRingOptions,
   RING_OPTIONS,
   type RowsKept,
@@ -68,7 +70,7 @@ interface CommonOptions {
   transfer?: TransferMode;
   /**
    * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row is copied once, and the captured
-   * graph draws and gathers (docs/pipeline.md#rows-on-the-device); of a ReplayBuffer. 'auto': the latter on GPUs that have room.
+   * graph gathers, and of a ReplayBuffer draws (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
    */
   rows?: RowsKept;
   /** of rows on the device */
@@ -155,8 +157,7 @@ const known = [
 
 /** Why rows cannot live on a device, whatever device it is; empty where they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferMode): string {
-  if (!(buffer instanceof ReplayBuffer)) return 'steps of a TrajectoryBuffer are packed on the host';
-  if (buffer.capacity < 2) return 'a buffer of one row has none to guard';
+  if (buffer instanceof ReplayBuffer && buffer.capacity < 2) return 'a buffer of one row has none to guard';
   return transfer === 'immediate' ? '' : `transfer: '${transfer}' is about batches that are packed on the host`;
 }
 
@@ -189,13 +190,18 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
   const { transfer = 'immediate' } = options;
   const noRing = noRingOf(buffer, transfer);
-  const ring =
-    rows === 'host' || noRing !== '' ? null : checkRing(buffer as ReplayBuffer, sampleCount, options.deviceRing);
+  const onDevice = rows !== 'host' && noRing === '';
+  const rowsRing =
+    onDevice && buffer instanceof ReplayBuffer ? checkRing(buffer, sampleCount, options.deviceRing) : null;
+  if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
   const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
+  // Last: it may bind a sampler.
+  const source = new BatchSource({ ...(options as TrajectoryPipelineOptions), buffer, sampleCount });
+  const { steps } = source;
+  const ring = onDevice && steps ? checkSteps({ ...steps, ...steps.layout }, options.deviceRing) : rowsRing;
   return {
-    // Last: it may bind a sampler.
-    source: new BatchSource({ ...(options as TrajectoryPipelineOptions), buffer, sampleCount }),
+    source,
     device,
     sampleCount,
     depth,

@@ -28,7 +28,16 @@ interface RowsPacker {
 }
 interface ViewPacker {
   filled(): boolean;
-  pack(slot: number, seed: number, rows: number, leastPtr: number, beta: number, sequence: number): number;
+  /** `brought`: what the batch that lies in the slot brought, which is made again; −1: another one is drawn */
+  pack(
+    slot: number,
+    seed: number,
+    rows: number,
+    leastPtr: number,
+    beta: number,
+    sequence: number,
+    brought: number,
+  ): number;
 }
 interface PackAddon {
   Packer: new (
@@ -51,6 +60,9 @@ interface PackAddon {
     idsAt: number,
     prioritiesAt: number,
     depth: number,
+    mirror: Float64Array | null,
+    freshAt: number,
+    most: number,
   ) => ViewPacker;
 }
 
@@ -138,19 +150,28 @@ function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
 function viewPacker(source: SharedView, halves: HostHalves, depth: number): Packer {
   const buffer = TrajectoryBuffer.attach(source.buffer);
   const { ViewPacker } = loadAddon<PackAddon>('pack');
-  const report = new Float64Array(7);
-  const { rule, columns, tree, normalise, idsAt } = source;
+  const report = new Float64Array(8);
+  const { rule, columns, tree, normalise, idsAt, kept } = source;
   const packer = new ViewPacker(
     ...([insideOfTrajectories(buffer).memory, halves.memory, ROWS_AT, halves.stride, report] as const),
     ...([rule, columns, tree, normalise, idsAt, halves.prioritiesAt, depth] as const),
+    ...([kept?.mirror ?? null, kept?.freshAt ?? 0, kept?.most ?? 0] as const),
   );
   return {
+    // Of an earlier run: what it brought is not on this device.
+    packsAgain: kept !== null,
     limiter: buffer.limiter,
     filled: () => answered(packer.filled()),
     pack: (slot, record) => {
       const { beta, sequence } = Field;
-      const packing = answered(packer.pack(slot, ...asked(record), record[beta] as number, record[sequence] as number));
-      if (packing === Packing.done) complete(record, report);
+      const head = halves.head(slot);
+      const before = kept && record[Field.leastPtr] === PACKED ? (head[0] as number) : -1;
+      const packing = answered(
+        packer.pack(slot, ...asked(record), record[beta] as number, record[sequence] as number, before),
+      );
+      if (packing !== Packing.done) return packing;
+      complete(record, report);
+      if (kept) head[0] = report[7]!;
       return packing;
     },
   };

@@ -56,7 +56,7 @@ export class Positions {
 
   /** Of rows on the device: how many it keeps decides what a tick draws. */
   get #ring(): object {
-    const ring = this.#parts.slots.deviceRows?.checked;
+    const ring = this.#parts.slots.kept?.checked;
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
@@ -72,7 +72,7 @@ export class Positions {
       updates.push(source.comeHome(slots.host, this.#slotOf(s)));
     const prepared = pending && {
       tick: pending.tick,
-      bytes: slots.host.batchBytes(pending.slot).slice(),
+      bytes: slots.host.batchBytes(pending.slot).slice(0, slots.host.moves(pending.slot)),
     };
     // A run's ticks are the manual count's only when it is over.
     const last = this.#standstill.running ? ring.run.tickOf(ring.next - 1) : lastTick;

@@ -7,7 +7,7 @@ import type { Fields } from '../buffer/fields.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { checkKeys, checkOurs, OURS } from '../checks.ts';
 import type { GraphExec, Stream } from '../device/device.ts';
-import type { RingStatistics } from '../device-rows/device-rows.ts';
+import type { RingStatistics } from '../device-rows/statistics.ts';
 import { closedError, stateError } from '../errors.ts';
 import { TraceRecorder } from '../trace/recorder.ts';
 import type { BatchFields } from '../trajectories/samples.ts';
@@ -15,6 +15,7 @@ import type { StepFields } from '../trajectories/schema.ts';
 import type { View } from '../trajectories/views.ts';
 import { checkSignal, type WaitOptions } from '../wait/wait.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
+import type { Batch } from './batches.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
@@ -25,7 +26,6 @@ import { ManualCalls } from './manual-calls.ts';
 import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
 import { Positions } from './position.ts';
-import type { Batch } from './slots.ts';
 import { Standstill } from './standstill.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
@@ -239,8 +239,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** Rows on the device: how far they have come. Null where they travel with each batch. */
   get ring(): { stats(): RingStatistics } | null {
-    const { deviceRows } = this.#parts.slots;
-    return deviceRows && { stats: () => deviceRows.statistics };
+    const { kept } = this.#parts.slots;
+    return kept && { stats: () => kept.statistics };
   }
 
   /** The slots as they are, for a person to read. */

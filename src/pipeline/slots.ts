@@ -3,48 +3,22 @@
  * events. Made and freed by the opener only.
  */
 import { answered } from '../addon.ts';
-import type { DTypeIn, Fields } from '../buffer/fields.ts';
-import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import { type Device, type DeviceEvent, type Storage, type Stream, Tensor } from '../device/device.ts';
+import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
 import { homeFor } from '../device/lend.ts';
 import { native } from '../device/native.ts';
 import { openDevice } from '../device/open.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../device/storage.ts';
-import { DeviceRows } from '../device-rows/device-rows.ts';
 import { type CheckedRing, chooseRows, type RowsChoice, type RowsKept } from '../device-rows/options.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { rangeError } from '../errors.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
-import {
-  HEAD_AT,
-  HEAD_WORDS,
-  MOST_SCALARS,
-  OUT_BYTES,
-  OUT_SCALARS,
-  PARAMS_BYTES,
-  ROWS_AT,
-  SlotState,
-} from '../ring/slot.ts';
+import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
 import { buildReplayTransferBackend } from '../transfer/build.ts';
 import type { TransferMode } from '../transfer/native.ts';
-import { type BatchColumn, type BatchSource, stridedColumns } from './source.ts';
-
-/** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
-export type Batch<F extends Fields = Fields> = {
-  readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
-};
-
-/** Columns of trajectories that are no fields, as a capture is given them. */
-export interface Extras {
-  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
-  weights?: Tensor<'float32'> | undefined;
-  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
-  priorities?: Tensor<'float32'> | undefined;
-  /** float64[rows]: which steps these are */
-  ids?: Tensor<'float64'> | undefined;
-}
+import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
+import type { BatchSource } from './source.ts';
 
 /** What actors need of the slots: shared memory and handles, no objects. */
 export interface SharedSlots {
@@ -66,7 +40,7 @@ export class Slots extends Owner {
   /** recorded before each update; empty unless updates are timed */
   readonly updateBegins: readonly DeviceEvent[];
   readonly host: HostHalves;
-  readonly batches: readonly Batch[];
+  readonly batches: Batches['batches'];
   /** float64[32] per slot, by `Param` of src/ring/slot.ts */
   readonly params: readonly Tensor<'float64'>[];
   /** float32[MOST_SCALARS] per slot, for the learner's scalars */
@@ -83,13 +57,10 @@ export class Slots extends Owner {
   readonly warnings: string[] = [];
   /** where the rows live, and why */
   readonly rowsKept: RowsChoice;
-  /** null where rows travel with each batch */
-  readonly deviceRows: DeviceRows | null;
-  /** recorded behind a manual tick's draw on the device */
-  readonly drawn: DeviceEvent | null;
-  /** of rows on the device: what the tick draws, per slot; an int32 view of its parameters */
-  readonly #heads: readonly Tensor<'int32'>[];
-  #index: Tensor<'int32'> | undefined;
+  readonly kept: Batches['kept'];
+  readonly deviceRows: Batches['deviceRows'];
+  readonly drawn: Batches['drawn'];
+  readonly index: Batches['index'];
 
   constructor(options: {
     source: BatchSource;
@@ -116,8 +87,10 @@ export class Slots extends Owner {
     using making = makingOf(this);
     this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
     const onDevice = this.rowsKept.kept === 'device';
-    // A head in place of rows.
-    const batchBytes = onDevice ? 0 : source.bytes;
+    const steps = onDevice && source.steps !== null ? source.keepOnDevice() : null;
+    // A head in place of rows; of a view what its notes say, and steps that are new to the device.
+    const batchBytes = onDevice && steps === null ? 0 : source.bytes;
+    const fresh = steps && { at: steps.freshAt, bytes: source.stepBytes };
     const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
@@ -127,7 +100,7 @@ export class Slots extends Owner {
       );
     }
     this.#extras = source.extras;
-    this.host = HostHalves.allocate(depth, { batchBytes, priorityBytes });
+    this.host = HostHalves.allocate(depth, { batchBytes, priorityBytes, fresh });
     const halves = this.host.each();
     this.backend.registerHostSlots(halves);
     const bytes = PARAMS_BYTES + batchBytes;
@@ -141,25 +114,22 @@ export class Slots extends Owner {
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
-    if (onDevice) {
-      const { buffer, rows } = source;
-      const given = { device: this.device, buffer: buffer as ReplayBuffer, checked: ring as CheckedRing };
-      const kept = own(this, new DeviceRows({ ...given, sampleCount: rows, baseSeed: options.baseSeed }));
-      this.warnings.push(...kept.warnings);
-      this.deviceRows = kept;
-      this.#heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
-      this.#index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
-      // One batch for all slots: it is drawn by the graph that reads it.
-      const columns = stridedColumns(buffer as ReplayBuffer, kept.checked.stride);
-      this.drawn = own(this, this.device.createEvent({ timing: false }));
-      const batch = batchOf(lend(kept.batch.storage, shown), { columns, rows }, 0);
-      this.batches = lent.map(() => batch);
-    } else {
-      this.deviceRows = null;
-      this.drawn = null;
-      this.#heads = [];
-      this.batches = lent.map((storage) => batchOf(storage, source, ROWS_AT));
-    }
+    const made = {
+      device: this.device,
+      shown,
+      source,
+      slots,
+      ring: onDevice ? ring : null,
+      baseSeed: options.baseSeed,
+    };
+    ({
+      batches: this.batches,
+      kept: this.kept,
+      deviceRows: this.deviceRows,
+      drawn: this.drawn,
+      index: this.index,
+    } = makeBatches(this, made));
+    this.warnings.push(...(this.kept?.warnings ?? []));
     this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
     this.scalars = this.#outs.map(
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
@@ -200,14 +170,9 @@ export class Slots extends Owner {
     };
   }
 
-  /** Of rows on the device: where the batch's rows lie in the ring. */
-  get index(): Tensor<'int32'> | undefined {
-    return this.#index;
-  }
-
   /** What comes before the learner's own work: of rows on the device, their draw and their gather. */
   beginUpdate(slot: number, stream: Stream): void {
-    this.deviceRows?.draw(stream, this.#heads[slot] as Tensor<'int32'>);
+    this.kept?.draw(stream, slot);
   }
 
   /** The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and scalars: the mark says all of it. */
@@ -259,35 +224,4 @@ export class Slots extends Owner {
     this.backend.close();
     super.close();
   }
-}
-
-/** What callers get to see of a slot: closing it is refused, and closing its device leaves the pipeline whole. */
-function lend(storage: Storage, device: Device): MemoryStorage {
-  const { handle, bytes, host, managed } = storage;
-  return new MemoryStorage(device, handle, bytes, { host, managed, owner: 'pipeline', lender: storage });
-}
-
-/** Beneath a batch: a name that is no field is told, instead of being undefined until something else breaks. */
-function missing(fields: readonly string[]): object {
-  return new Proxy(Object.freeze({}), {
-    get: (target, key) => {
-      // What JavaScript itself asks of every object: a promise's `then`, JSON's `toJSON`.
-      if (typeof key === 'symbol' || key in Object.prototype || key === 'then' || key === 'toJSON')
-        return Reflect.get(target, key) as unknown;
-      throw typeError(`a batch has no field '${key}'; it has ${fields.join(', ')}`);
-    },
-  });
-}
-
-function batchOf(
-  slot: Storage,
-  { columns, rows }: { columns: readonly BatchColumn[]; rows: number },
-  from: number,
-): Batch {
-  const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;
-  for (const { key, dtype, shape, at, step } of columns) {
-    const inner = new Tensor(slot, shape, dtype, from + at);
-    batch[key] = new Tensor(slot, [rows, ...shape], dtype, from + at, [step, ...inner.strides]);
-  }
-  return Object.freeze(batch);
 }

@@ -2,13 +2,17 @@
  * What batches are made from, rows of a replay buffer or a view of trajectories, and how they lie in a slot. The opener makes it;
  * pack's thread takes up what it shares.
  */
+import { rowStride } from '../buffer/pack-layout.ts';
 import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { shown } from '../checks.ts';
+import type { RingStatistics } from '../device-rows/statistics.ts';
 import { type DType, dtypes, elementCount } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
-import { columnsOf, placeColumns, viewNumbers } from '../trajectories/columns.ts';
+import { allocateShared } from '../shared-memory.ts';
+import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../trajectories/columns.ts';
+import { BROUGHT, type KeptLayout, keptLayout, mirrorBytes } from '../trajectories/kept-columns.ts';
 import { lanesAddon, type ViewHandle } from '../trajectories/lanes-addon.ts';
 import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
 import {
@@ -27,6 +31,8 @@ export interface BatchColumn {
   /** bytes from the start of the batch */
   readonly at: number;
   readonly step: number;
+  /** it is gathered on the device, and does not lie in a slot */
+  readonly kept?: boolean;
 }
 
 /** Columns of rows that lie a stride apart, from the start of a batch. */
@@ -47,6 +53,8 @@ export interface SharedView {
   readonly normalise: number;
   /** where a batch's ids lie in it, in bytes */
   readonly idsAt: number;
+  /** steps that a device keeps: what pack knows of them, where those lie that travel with a batch, and how many can; null: all do */
+  readonly kept: { readonly mirror: Float64Array; readonly freshAt: number; readonly most: number } | null;
 }
 export type SharedSource = { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer } | SharedView;
 
@@ -56,6 +64,18 @@ export function bellsOf(source: SharedSource): BellBoard {
     ? insideOfBuffer(ReplayBuffer.attach(source.buffer)).bells
     : insideOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
 }
+
+/** Of a view, with its steps on a device. */
+interface Steps {
+  readonly layout: KeptLayout;
+  readonly numbers: ReturnType<typeof viewNumbers>;
+  readonly places: number;
+  readonly placeBytes: number;
+}
+
+const idsIn = ({ columns }: BatchLayout): number => columns.find(({ key }) => key === 'ids')!.at;
+const columnsIn = ({ columns }: BatchLayout): BatchColumn[] =>
+  columns.map(({ key, dtype, shape, at }) => ({ key, dtype, shape, at, step: elementCount(shape) }));
 
 interface SourceOptions {
   buffer: ReplayBuffer | TrajectoryBuffer;
@@ -68,18 +88,21 @@ interface SourceOptions {
 export class BatchSource {
   readonly buffer: ReplayBuffer | TrajectoryBuffer;
   readonly bells: BellBoard;
-  readonly columns: readonly BatchColumn[];
+  columns: readonly BatchColumn[];
   /** of the fields, as the trace tells them */
   readonly names: readonly string[];
   readonly rows: number;
-  /** of a batch */
-  readonly bytes: number;
+  /** of a batch, as it lies in a slot */
+  bytes: number;
+  /** how its batches are with steps that a device keeps; null of rows */
+  readonly steps: Steps | null = null;
   /** of the priorities that come back with a batch; 0 without */
   readonly priorityBytes: number;
   readonly beta: number;
   readonly #view: View | null;
   readonly #sampler: PrioritizedSampler | null;
-  readonly #share: SharedSource;
+  #share: SharedSource;
+  #mirror: Float64Array | null = null;
   readonly #handle: ViewHandle | null = null;
 
   /** Checks what fits together; binds the sampler. */
@@ -111,23 +134,56 @@ export class BatchSource {
     const bound = sampler === undefined ? null : reader.bind(sampler, view);
     this.#handle = bound?.handle ?? null;
     const weighted = sampler === undefined ? 'no' : 'device';
-    const layout = placeColumns(columnsOf(buffer.layout, spec, weighted), sampleCount);
+    const columns = columnsOf(buffer.layout, spec, weighted);
+    const layout = placeColumns(columns, sampleCount);
+    const { capacity: places } = buffer;
+    const { placeBytes } = buffer.layout;
+    const kept = keptLayout(columns, spec, sampleCount, places);
+    this.steps = { layout: kept, numbers: viewNumbers(spec, kept.made), places, placeBytes };
     this.bells = bells;
     this.bytes = layout.bytes;
     this.names = layout.columns.map(({ key }) => key);
-    this.columns = layout.columns.map(({ key, dtype, shape, at }) => ({
-      key,
-      dtype,
-      shape,
-      at,
-      step: elementCount(shape),
-    }));
+    this.columns = columnsIn(layout);
     if (sampler !== undefined) this.priorityBytes = 4 * sampleCount;
     this.#share = {
       ...{ kind: 'view', buffer: buffer.share(), ...viewNumbers(spec, layout), tree: bound?.tree ?? null },
       normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
-      idsAt: layout.columns.find(({ key }) => key === 'ids')!.at,
+      idsAt: idsIn(layout),
+      kept: null,
     };
+  }
+
+  /** From here on a device keeps the steps. */
+  keepOnDevice(): KeptLayout {
+    const { layout, numbers, places } = this.steps!;
+    const { gathered, made, freshAt, most } = layout;
+    const share = this.#share as SharedView;
+    const bytes = mirrorBytes(places);
+    const { memory, offset } = allocateShared(`what is known of ${places} places on the device`, bytes, 64);
+    const mirror = new Float64Array(memory, offset, bytes / 8);
+    this.#mirror = mirror;
+    this.#share = { ...share, ...numbers, idsAt: idsIn(made), kept: { mirror, freshAt, most } };
+    this.bytes = freshAt + most * this.stepBytes;
+    this.columns = columnsIn(made).flatMap((column) => {
+      const kept = gathered.get(column.key);
+      if (kept) return { ...column, at: kept.at, kept: true };
+      return this.names.includes(column.key) ? column : [];
+    });
+    return layout;
+  }
+  /** That a step which travels takes: with what fills its stride up, and its place. */
+  get stepBytes(): number {
+    return rowStride(this.steps!.placeBytes) + 4;
+  }
+  /** Of steps that a device keeps: how far that has come. */
+  get statistics(): RingStatistics {
+    const { buffer } = this;
+    const { ptr: visible, size } = buffer;
+    const words = new BigUint64Array(this.#mirror!.buffer, this.#mirror!.byteOffset, BROUGHT + 1);
+    const ingestedRows = Number(Atomics.load(words, BROUGHT));
+    const ingestedBytes = ingestedRows * rowStride(this.steps!.placeBytes);
+    const drawable = (buffer as TrajectoryBuffer).drawable(this.#view!);
+    return { visible, low: visible - size, drawable, ingestedRows, ingestedBytes, droppedRows: 0 };
   }
 
   /** Columns that are no fields and that a capture is given by themselves. */

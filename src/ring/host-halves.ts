@@ -13,6 +13,8 @@ export interface HostHalvesShare {
   readonly batchBytes: number;
   /** bytes of the priorities that come home with a batch; 0 without */
   readonly priorityBytes: number;
+  /** where steps of a view lie that a device does not hold yet, from the rows' start, and bytes that one takes; null: none travel */
+  readonly fresh: { readonly at: number; readonly bytes: number } | null;
 }
 
 type HalfSizes = Pick<HostHalvesShare, 'batchBytes' | 'priorityBytes'>;
@@ -51,10 +53,11 @@ export class HostHalves {
   static bytes(depth: number, sizes: HalfSizes): number {
     return depth * strideOf(sizes);
   }
-  static allocate(depth: number, { batchBytes, priorityBytes }: HalfSizes): HostHalves {
-    const bytes = HostHalves.bytes(depth, { batchBytes, priorityBytes });
+  static allocate(depth: number, sizes: Omit<HostHalvesShare, 'memory'>): HostHalves {
+    const { batchBytes } = sizes;
+    const bytes = HostHalves.bytes(depth, sizes);
     const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, bytes, PAGE);
-    return new HostHalves({ memory: new Uint8Array(place.memory, place.offset, bytes), batchBytes, priorityBytes });
+    return new HostHalves({ ...sizes, memory: new Uint8Array(place.memory, place.offset, bytes) });
   }
   share(): HostHalvesShare {
     return this.#share;
@@ -72,7 +75,12 @@ export class HostHalves {
   head(slot: number): Int32Array {
     return this.#heads[slot] as Int32Array;
   }
-  /** Params and rows: what moves to the device. */
+  /** Bytes of a packed half that move to the device, from its start on. */
+  moves(slot: number): number {
+    const { batchBytes, fresh } = this.#share;
+    return ROWS_AT + (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes);
+  }
+  /** Params and rows: what can move to the device. */
   batchBytes(slot: number): Uint8Array {
     const at = slot * this.stride;
     return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);

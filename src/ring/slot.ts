@@ -100,15 +100,20 @@ export const Field = {
   stale: 22,
   /** the largest priority that was ever given, at the draw; 0 where drawn uniformly */
   maxPriority: 23,
+  /** bytes that went to the device */
+  moved: 24,
 } as const;
-export const RECORD_FIELDS = 24;
+export const RECORD_FIELDS = 25;
 /** In place of leastPtr: params and rows lie in the host half already, from an earlier run. */
 export const PACKED = -1;
 
 /** Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes them beside the rows. */
 export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5, low: 6 } as const;
 export const PARAMS_BYTES = 256;
-/** Where the head lies in them that says what a tick draws of rows on the device, in bytes, and its words (int32). */
+/**
+ * Where the head lies in them that says what a tick draws of rows on the device, in bytes, and its words (int32). Of a view the first
+ * one says how many steps travel with the tick.
+ */
 export const HEAD_AT = 192;
 export const HEAD_WORDS = 8;
 

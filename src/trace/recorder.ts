@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
 import type { JournalEntry } from '../ring/journal.ts';
-import { Field, PARAMS_BYTES } from '../ring/slot.ts';
+import { Field } from '../ring/slot.ts';
 import type { Span } from './spans.ts';
 
 /** What a trace says of the transfer. */
@@ -88,8 +88,8 @@ export class TraceWriter {
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
-    // Of rows on the device a head moves, beside the parameters.
-    const moved = facts.rowsKept === 'device' ? PARAMS_BYTES : shape.source.bytes;
+    // Of rows on the device a head moves, beside the parameters, and steps that are new there.
+    const moved = facts.rowsKept === 'device' ? at(Field.moved) : shape.source.bytes;
     this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
     this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
       ...tick,

@@ -22,6 +22,7 @@ const Kind = {
   learn: 13,
   relabelled: 14,
   priorities: 15,
+  goals: 16,
 } as const;
 
 /** One column of a batch: `rows` values of this shape, dense. */
@@ -51,11 +52,14 @@ export interface BatchLayout {
 }
 
 /** Where columns begin: what devices copy fastest, and kernels read by vectors. */
-const ALIGNMENT = 256;
+export const COLUMN_ALIGNMENT = 256;
 
 const derived = (key: string, kind: number, dtype: DType, shape: readonly number[] = []): Column => ({
   ...{ key, dtype, shape, kind, field: null, frames: 1, zero: false, goal: null },
 });
+
+/** Where a device finds the goals of relabelled rows; no column of a batch. */
+export const goalsColumn = derived('goals', Kind.goals, 'int32');
 
 /** Which batches have weights: none, one for the host (float64, with probabilities), or a device's (float32, with priorities). */
 export type Weighted = 'no' | 'host' | 'device';
@@ -111,7 +115,7 @@ export const columnBytes = ({ dtype, shape }: Column): number => elementCount(sh
 export function placeColumns(columns: readonly Column[], rows: number): BatchLayout {
   let end = 0;
   const placed = columns.map((column) => {
-    const at = roundUp(end, ALIGNMENT);
+    const at = roundUp(end, COLUMN_ALIGNMENT);
     end = at + rows * columnBytes(column);
     return { ...column, at };
   });

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/make.ts';
 import { native } from '../../src/device/native.ts';
+import type { CheckedRing } from '../../src/device-rows/options.ts';
 import { type CaptureFunction, openDevice } from '../../src/index.ts';
 import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
 import { Slots } from '../../src/pipeline/slots.ts';
@@ -27,12 +28,13 @@ export class Bench {
   #seen = 0;
   journal: { sequence: number; count: number }[] = [];
 
-  /** `update` is captured beside the counting of updates. */
+  /** `update` is captured beside the counting of updates. `kept`: how a device keeps rows or steps; null that it does not. */
   constructor(
     depth: number,
     ticks: number,
     source = new BatchSource({ buffer: filled(), sampleCount: SAMPLE }),
     update: CaptureFunction = () => {},
+    kept: CheckedRing | null = null,
   ) {
     this.source = source;
     source.take();
@@ -41,7 +43,7 @@ export class Bench {
       device: TESTED,
       depth,
       transfer: 'immediate',
-      ...{ rows: 'host', ring: null, noRing: '', baseSeed: 0 },
+      ...{ rows: kept ? 'device' : 'host', ring: kept, noRing: '', baseSeed: 0 },
       timed: true,
     });
     this.ring = Ring.create({ depth, hosts: [CLIENT, CLIENT, CLIENT, CLIENT], journalCapacity: 1024 });

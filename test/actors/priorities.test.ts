@@ -1,7 +1,8 @@
 /** Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the actors are stepped in and whoever dies. */
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
-import { prioritized } from '../../src/index.ts';
+import { checkSteps } from '../../src/device-rows/options.ts';
+import { prioritized, type Tensor, type TransitionSample } from '../../src/index.ts';
 import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
 import { roles, SlotState } from '../../src/ring/slot.ts';
 import { addSteps, replica, stepsBuffer, VIEW } from '../pipeline/steps.ts';
@@ -18,17 +19,26 @@ class Priorities {
   readonly #want;
   #drawn = 0;
 
-  constructor(depth: number) {
+  /** `kept`: the device keeps the steps, and priorities come of what it gathers. */
+  constructor(depth: number, kept = false) {
     const { buffer } = stepsBuffer();
-    this.#want = replica({ ticks: TICKS, depth, rows: ROWS, seed: 0 });
+    const priorities = ({ obs }: TransitionSample) =>
+      Float32Array.from({ length: ROWS }, (_, i) => (obs as Float32Array)[3 * i]!);
+    this.#want = replica({ ticks: TICKS, depth, rows: ROWS, seed: 0, ...(kept ? { priorities } : {}) });
     this.#source = new BatchSource({
       buffer,
       view: buffer.transitions(VIEW),
       sampler: this.sampler,
       sampleCount: ROWS,
     });
-    this.bench = new Bench(depth, TICKS, this.#source, (batch, { stream, priorities }) =>
-      stream.copy(priorities!, batch.rewards!),
+    const steps = this.#source.steps!;
+    this.bench = new Bench(
+      ...([depth, TICKS, this.#source] as const),
+      ({ obs, rewards }, { stream, priorities }) => {
+        if (!kept) stream.copy(priorities!, rewards!);
+        else stream.launch('copy2d', { tensors: [priorities!, obs as Tensor<'float32'>], wholes: [ROWS, 1, 1, 3] });
+      },
+      kept ? checkSteps({ ...steps, ...steps.layout }) : null,
     );
   }
 
@@ -66,15 +76,16 @@ describe('priorities, stepped', () => {
     });
   }
 
-  it('I8: no update is lost or repeated when any role is replaced between any two steps', () => {
-    const priorities = new Priorities(3);
-    for (let n = 0; priorities.bench.journal.length < TICKS; n++) {
-      expect(n, 'the walk goes on for ever').to.be.lessThan(5000);
-      priorities.replace((n * 7 + 3) % 4);
-      priorities.step((n * 5 + (n >> 2)) % 4);
-    }
-    priorities.end();
-  });
+  for (const kept of [false, true])
+    it(`I8: no update is lost or repeated when any role is replaced between any two steps${kept ? ', on the device' : ''}`, () => {
+      const priorities = new Priorities(3, kept);
+      for (let n = 0; priorities.bench.journal.length < TICKS; n++) {
+        expect(n, 'the walk goes on for ever').to.be.lessThan(5000);
+        priorities.replace((n * 7 + 3) % 4);
+        priorities.step((n * 5 + (n >> 2)) % 4);
+      }
+      priorities.end();
+    });
 
   it('closing takes up the update of a launch whose actor died before it could say so', () => {
     const priorities = new Priorities(2);

@@ -347,9 +347,11 @@ describe('device-rows/pipeline', function () {
     });
     const view = steps.transitions({});
     const of = { buffer: steps, view, device: TESTED, sampleCount: 4, rows: 'device' } as const;
-    expect((await rejection(() => ReplayPipeline.open(of as never))).message).to.match(
-      /steps of a TrajectoryBuffer are packed on the host/,
-    );
+    const told = async (options: object) =>
+      (await rejection(() => ReplayPipeline.open({ ...of, ...options } as never))).message;
+    expect(await told({ deviceRing: { guard: 3 } })).to.match(/^deviceRing\.guard is about rows of a ReplayBuffer/);
+    expect(await told({ deviceRing: { headroom: 2 } })).to.match(/headroom must be above 0 and at most 1, got 2/);
+    expect(await told({ deviceRing: { headroom: 1e-9 } })).to.match(/100 rows of 16 bytes take 1600 and a batch \d+/);
     if (TESTED.startsWith('host')) {
       expect(await words({ transfer: 'direct' })).to.match(
         /transfer: 'direct' is about batches that are packed on the host/,

@@ -53,13 +53,15 @@ export function replica(options: {
   rows: number;
   seed: number;
   sampling?: PrioritizedOptions;
+  /** what the learner gives instead */
+  priorities?: (draw: TransitionSample) => Float32Array;
 }) {
-  const { ticks, depth, rows, seed } = options;
+  const { ticks, depth, rows, seed, priorities = (draw) => draw.rewards } = options;
   const { buffer } = stepsBuffer();
   const view = buffer.transitions(VIEW);
   const sampler = prioritized(options.sampling);
   const draws: TransitionSample[] = [];
-  const apply = (s: number) => buffer.updatePriorities(draws[s]!.ids, draws[s]!.rewards);
+  const apply = (s: number) => buffer.updatePriorities(draws[s]!.ids, priorities(draws[s]!));
   for (let s = 0; s < ticks; s++) {
     if (s >= depth) apply(s - depth);
     draws.push(buffer.sample({ view, seed: seed + s, count: rows, sampler }) as TransitionSample);

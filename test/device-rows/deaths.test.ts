@@ -1,0 +1,120 @@
+/** Rows and steps on their way to the device while an actor dies at each of its stores in turn: no update is lost, repeated, or of other rows. */
+import { expect } from 'chai';
+import { checkRing, checkSteps } from '../../src/device-rows/options.ts';
+import { prioritized, ReplayBuffer, type Tensor } from '../../src/index.ts';
+import { BatchSource } from '../../src/pipeline/source.ts';
+import { Field, Param, roles, SlotState } from '../../src/ring/slot.ts';
+import { Bench } from '../actors/bench.ts';
+import { setting } from '../rig/setting.ts';
+import { Mortals } from './mortal.ts';
+import { FIELDS, numbered } from './numbered.ts';
+import { addNumbered, LANES, numberedBuffer } from './numbered-steps.ts';
+
+const ROWS = 6;
+const TICKS = 6;
+
+interface Scene {
+  bench: Bench;
+  /** collectors go on */
+  add(): void;
+  /** throws unless the slot's batch is what it should be */
+  check(slot: number): Promise<void>;
+}
+
+function rows(): Scene {
+  const places = 12;
+  const buffer = ReplayBuffer.create({ capacity: 16, fields: FIELDS });
+  buffer.add(numbered(0, 10));
+  const ring = checkRing(buffer, ROWS, { capacity: places, guard: 4, chunkBytes: 64 });
+  const bench = new Bench(2, TICKS, new BatchSource({ buffer, sampleCount: ROWS }), () => {}, ring);
+  return {
+    bench,
+    add: () => buffer.add(numbered(buffer.ptr, 1)),
+    check: async (slot) => {
+      const { slots } = bench;
+      const { x, more } = slots.batches[slot] as Record<string, Tensor>;
+      const low = slots.host.params(slot)[Param.low] as number;
+      const index = (await (slots.index as Tensor).toArray(slots.compute)) as Int32Array;
+      const want = [...index].map((place) => low + ((place - (low % places) + places) % places));
+      expect([...((await x!.toArray(slots.compute)) as Float32Array)]).to.deep.equal(want);
+      const words = (await more!.toArray(slots.compute)) as Float32Array;
+      expect([...words]).to.deep.equal(want.flatMap((row) => Array(14).fill(row)));
+    },
+  };
+}
+
+function steps(): Scene {
+  const buffer = numberedBuffer(24);
+  const writer = buffer.writer();
+  let added = 15;
+  addNumbered(writer, 0, added);
+  const view = buffer.transitions({ nStep: 2, stack: { obs: 2 } });
+  const source = new BatchSource({ buffer, view, sampler: prioritized(), sampleCount: ROWS });
+  const kept = checkSteps({ ...source.steps!, ...source.steps!.layout });
+  const update = ({ rewards }: object & { rewards?: Tensor }, { stream, priorities }: never) =>
+    (stream as { copy(to: unknown, from: unknown): void }).copy(priorities, rewards);
+  const bench = new Bench(2, TICKS, source, update as never, kept);
+  return {
+    bench,
+    add: () => addNumbered(writer, added++, 1),
+    check: async (slot) => {
+      const { slots } = bench;
+      const batch = slots.batches[slot] as Record<string, Tensor>;
+      const of = async (key: string) => [...((await batch[key]!.toArray(slots.compute)) as Float32Array)];
+      const [ids, length] = [await of('ids'), await of('steps')];
+      expect(await of('action')).to.deep.equal(ids);
+      const last = (values: number[]) => ids.map((_, i) => values[4 * i + 2]);
+      expect(last(await of('obs'))).to.deep.equal(ids);
+      expect(last(await of('nextObs'))).to.deep.equal(ids.map((id, i) => id + LANES * length[i]!));
+    },
+  };
+}
+
+/** One life of a scene, in which the actor dies that comes to this store; how many there were. */
+async function live(make: () => Scene, mortals: Mortals, dies: number | null): Promise<number> {
+  const { bench, add, check } = make();
+  const { ring } = bench;
+  mortals.dieAt(dies);
+  const checked = new Set<number>();
+  for (let round = 0; ring.finished < TICKS; round++) {
+    expect(round, `${ring.finished} of ${TICKS} ticks are over: it goes on for ever`).to.be.lessThan(20_000);
+    for (const [at, role] of roles.entries()) {
+      const actor = bench.actors[at]!;
+      if (!mortals.survives(() => actor.work())) {
+        actor.close();
+        bench.actors[at] = bench.make(role);
+      }
+      for (let slot = 0; slot < ring.depth; slot++) {
+        const sequence = ring.sequence(slot);
+        if (ring.state(slot) !== SlotState.Replaying || checked.has(sequence)) continue;
+        checked.add(sequence);
+        await check(slot);
+      }
+    }
+    if (round % 2 === 0 && round < 40) add();
+  }
+  const counts = new Map<number, number>();
+  ring.journal.read(0, ({ record, scalars }) => counts.set(record[Field.sequence] as number, scalars[0] as number));
+  expect([...counts]).to.deep.equal(Array.from({ length: TICKS }, (_, i) => [i, i + 1]));
+  expect(checked.size).to.equal(TICKS);
+  const { stores } = mortals;
+  bench.close();
+  return stores;
+}
+
+describe('device-rows/deaths', function () {
+  this.timeout(setting({ short: 60_000, all: 300_000 }));
+
+  for (const [what, make] of Object.entries({ rows, steps }))
+    it(`${what}: whoever dies, at whatever store, the updates are those of whole ${what}, each once`, async () => {
+      using mortals = new Mortals();
+      const stores = await live(make, mortals, null);
+      expect(stores).to.be.above(100);
+      const every = setting({ short: 13, all: 1 });
+      for (let dies = 1 + (stores % every); dies <= stores; dies += every)
+        await live(make, mortals, dies).catch((error: Error) => {
+          error.message = `dead at store ${dies} of ${stores}: ${error.message}`;
+          throw error;
+        });
+    });
+});

@@ -1,0 +1,113 @@
+/**
+ * Actors that die at any of their stores. What counts as one: a field of a slot's record, parameters or head, every word that threads
+ * share, and what native calls write or enqueue, before it and behind it. Words that are published by a store count as it does.
+ */
+import { loadAddon } from '../../src/addon.ts';
+import { native } from '../../src/device/native.ts';
+import { HostHalves } from '../../src/ring/host-halves.ts';
+import { Ring } from '../../src/ring/ring.ts';
+
+/** What a thread that is ended does from there on: nothing. */
+export class Death extends Error {}
+
+/** Of each addon, its class and the methods that write or enqueue. */
+const methods = {
+  pack: ['ViewPacker', 'pack'],
+  submit: ['Submitter', 'submit', 'waitReady'],
+  replay: ['Replayer', 'launch', 'mark'],
+} as const;
+type Method = (...given: unknown[]) => unknown;
+
+export class Mortals implements Disposable {
+  /** stores so far */
+  stores = 0;
+  #dies = Number.POSITIVE_INFINITY;
+  #within = false;
+  readonly #undo: (() => void)[] = [];
+
+  constructor() {
+    for (const name of ['store', 'add', 'sub', 'exchange', 'compareExchange'] as const)
+      this.#patch(Atomics, name, false);
+    for (const name of ['copy', 'record'] as const) this.#patch(native(), name, true);
+    for (const [addon, [type, ...names]] of Object.entries(methods)) {
+      const file = loadAddon<Record<string, new (...given: never[]) => object>>(addon as 'pack');
+      const Whole = file[type]!;
+      // Methods of native classes stay as they are: those of a class that is made of one need not.
+      const Mortal = class extends Whole {};
+      for (const name of names) {
+        const whole = Whole.prototype[name] as Method;
+        Object.defineProperty(Mortal.prototype, name, { value: whole, writable: true });
+        this.#patch(Mortal.prototype, name, true);
+      }
+      file[type] = Mortal;
+      this.#undo.push(() => {
+        file[type] = Whole;
+      });
+    }
+    this.#watch(Ring.prototype, 'record');
+    for (const name of ['params', 'head'] as const) this.#watch(HostHalves.prototype, name);
+  }
+
+  /** The actor that comes to this store dies before it; null: all live on. */
+  dieAt(store: number | null): void {
+    this.stores = 0;
+    this.#dies = store ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether the actor is alive behind it. */
+  survives(act: () => void): boolean {
+    this.#within = true;
+    try {
+      act();
+      return true;
+    } catch (error) {
+      if (!(error instanceof Death)) throw error;
+      return false;
+    } finally {
+      this.#within = false;
+    }
+  }
+
+  #point(): void {
+    if (this.#within && ++this.stores === this.#dies) throw new Death();
+  }
+
+  #patch(of: object, name: string, behind: boolean): void {
+    const target = of as Record<string, Method>;
+    const whole = target[name]!;
+    const point = () => this.#point();
+    target[name] = function (this: unknown, ...given: unknown[]) {
+      point();
+      const answer = whole.apply(this, given);
+      if (behind) point();
+      return answer;
+    };
+    this.#undo.push(() => {
+      target[name] = whole;
+    });
+  }
+
+  /** A method whose arrays an actor writes to. */
+  #watch(of: object, name: string): void {
+    const target = of as Record<string, (slot: number) => object>;
+    const whole = target[name]!;
+    const point = () => this.#point();
+    const within = () => this.#within;
+    target[name] = function (this: unknown, slot: number) {
+      const array = whole.call(this, slot);
+      if (!within()) return array;
+      const set = (to: object, key: string | symbol, value: unknown) => {
+        point();
+        return Reflect.set(to, key, value, to);
+      };
+      return new Proxy(array, { get: (from, key) => Reflect.get(from, key, from) as unknown, set });
+    };
+    this.#undo.push(() => {
+      target[name] = whole;
+    });
+  }
+
+  [Symbol.dispose](): void {
+    for (const undo of this.#undo) undo();
+  }
+}

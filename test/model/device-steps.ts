@@ -1,0 +1,215 @@
+/**
+ * Steps of a view on their way to a device as a model: a writer that goes round a lane of few places, pack that draws rows one by one,
+ * looks up what the device holds and copies the rest, the device that gathers a row at a time and then puts what was brought, and a
+ * death of pack's thread at any moment. Rules M1 to M4 of native/rows/mirror.hpp.
+ */
+import { type Model, type Move, type State, Violation } from './checker.ts';
+
+export interface DeviceStepsSetup {
+  /** places of the lane, steps that the writer adds, ticks, and rows of a batch */
+  places: number;
+  steps: number;
+  ticks: number;
+  rows: number;
+  /** pack's thread dies at any moment, once */
+  death?: boolean;
+  broken?: DeviceStepsMutation;
+}
+
+export type DeviceStepsMutation =
+  | 'torn notes looked up'
+  | 'a copy believed without a second look'
+  | 'a successor that forgets nothing'
+  | 'put before it is gathered'
+  | 'gathered before the tick before it has put'
+  | 'of two laps the older one stays'
+  | 'held as soon as it is drawn';
+
+/** A step that is half written, and what is nowhere. */
+const [TORN, NOWHERE] = [255, 254];
+/** A lane has so many places at most, a batch so many rows, and brings so much. */
+const [PLACES, ROWS, MOST, SLOTS] = [3, 2, 3, 2];
+/** Bytes of the state. */
+const [RESERVED, COMMITTED, PEN, PACK, ROW, STEP, NUMBER] = [0, 1, 2, 3, 4, 5, 6];
+const [PACKED, BEGUN, DONE, GATHERED, PUT, DEATHS] = [7, 8, 9, 10, 11, 12];
+const HOST = 13;
+const HELD = HOST + PLACES;
+const RING = HELD + PLACES;
+const SLOT = RING + PLACES;
+/** Of a slot: of each row its step + 1 and where it is found; how much it brings, and of each piece its place and its bytes. */
+const PIECES = 2 * ROWS;
+const SLOT_WIDTH = PIECES + 1 + 2 * MOST;
+const WIDTH = SLOT + SLOTS * SLOT_WIDTH;
+const slotAt = (tick: number) => SLOT + (tick % SLOTS) * SLOT_WIDTH;
+const Phase = { idle: 0, draws: 1, looksUp: 2, looksAgain: 3, over: 4 } as const;
+
+export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
+  const { places, steps, ticks, rows, death = false, broken } = setup;
+  const is = (how: DeviceStepsMutation) => broken === how;
+  const at = (state: State, index: number) => state[index] as number;
+  /** L4: the lowest step that cannot have been written over. */
+  const lowest = (state: State) => Math.max(0, at(state, RESERVED) - places);
+
+  const writes = (state: State): boolean => {
+    const step = at(state, COMMITTED);
+    if (step === steps) return false;
+    const phase = at(state, PEN);
+    if (phase === 0) state[RESERVED]!++;
+    if (phase === 1) state[HOST + (step % places)] = TORN;
+    if (phase === 2) state[HOST + (step % places)] = step + 1;
+    if (phase === 3) state[COMMITTED]!++;
+    state[PEN] = (phase + 1) % 4;
+    return true;
+  };
+
+  const begins = (state: State): boolean => {
+    const tick = at(state, PACKED);
+    if (at(state, PACK) !== Phase.idle || tick === ticks || tick - at(state, DONE) === SLOTS) return false;
+    if (at(state, COMMITTED) === 0) return false;
+    // M3: it was begun before.
+    if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing')) state.fill(0, HELD, HELD + places);
+    state[BEGUN] = tick + 1;
+    state.fill(0, slotAt(tick), slotAt(tick) + SLOT_WIDTH);
+    state[PACK] = Phase.draws;
+    state[ROW] = 0;
+    return true;
+  };
+
+  /** The oldest step that is there, or the newest. */
+  const draws =
+    (newest: boolean) =>
+    (state: State): boolean => {
+      if (at(state, PACK) !== Phase.draws) return false;
+      const to = at(state, COMMITTED);
+      const from = Math.max(lowest(state), to - places);
+      if (from >= to || (newest && from === to - 1)) return false;
+      const step = newest ? to - 1 : from;
+      state[STEP] = step;
+      if (is('held as soon as it is drawn')) state[HELD + (step % places)] = step + 1;
+      state[PACK] = Phase.looksUp;
+      // What its note says: of one that is written over, a step that is still to come.
+      state[NUMBER] = at(state, HOST + (step % places)) === step + 1 ? step : step + places;
+      return true;
+    };
+
+  const looksUp = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.looksUp) return false;
+    const step = at(state, STEP);
+    // M2
+    if (lowest(state) > step && !is('torn notes looked up')) {
+      state[PACK] = Phase.draws;
+      return true;
+    }
+    const number = at(state, NUMBER);
+    const place = number % places;
+    const slot = slotAt(at(state, PACKED));
+    const count = at(state, slot + PIECES);
+    const piece = (i: number) => slot + PIECES + 1 + 2 * i;
+    let found = -1;
+    for (let i = 0; i < count; i++) if (at(state, piece(i)) === place) found = i;
+    const row = slot + 2 * at(state, ROW);
+    if (at(state, HELD + place) === number + 1) state[row + 1] = found < 0 ? place : PLACES + found;
+    else {
+      // Full: begun again.
+      if (count === MOST) {
+        state[PACK] = Phase.idle;
+        return true;
+      }
+      if (found >= 0 && !is('of two laps the older one stays')) state[piece(found)] = NOWHERE;
+      else if (found >= 0) state[piece(count)] = NOWHERE;
+      if (found < 0 || !is('of two laps the older one stays')) state[piece(count)] = place;
+      state[piece(count) + 1] = at(state, HOST + place);
+      state[HELD + place] = number + 1;
+      state[row + 1] = PLACES + count;
+      state[slot + PIECES]!++;
+    }
+    state[row] = step + 1;
+    state[PACK] = Phase.looksAgain;
+    return true;
+  };
+
+  /** M1 */
+  const looksAgain = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.looksAgain) return false;
+    const lost = lowest(state) > at(state, STEP) && !is('a copy believed without a second look');
+    if (!lost) state[ROW]!++;
+    state[PACK] = lost || at(state, ROW) < rows ? Phase.draws : Phase.over;
+    state[STEP] = state[NUMBER] = 0;
+    return true;
+  };
+
+  const handsOn = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.over) return false;
+    state[PACKED]!++;
+    state[PACK] = state[ROW] = 0;
+    return true;
+  };
+
+  /** The tick that the device is at: a gather a row, then a put a piece. */
+  const runs = (state: State): boolean => {
+    const tick = at(state, DONE);
+    if (tick >= at(state, PACKED)) return false;
+    const slot = slotAt(tick);
+    const [gathered, put, count] = [at(state, GATHERED), at(state, PUT), at(state, slot + PIECES)];
+    const early = is('put before it is gathered');
+    if (gathered < rows && (!early || put === count)) {
+      gathers(state, slot, gathered);
+      state[GATHERED]!++;
+      return true;
+    }
+    if (put < count) {
+      const piece = slot + PIECES + 1 + 2 * put;
+      if (at(state, piece) !== NOWHERE) state[RING + at(state, piece)] = at(state, piece + 1);
+      state[PUT]!++;
+      return true;
+    }
+    state[DONE]!++;
+    state[GATHERED] = state[PUT] = 0;
+    return true;
+  };
+  /** Of the tick behind it, too early. */
+  const runsAhead = (state: State): boolean => {
+    const next = at(state, DONE) + 1;
+    if (!is('gathered before the tick before it has put') || next >= at(state, PACKED)) return false;
+    for (let row = 0; row < rows; row++) gathers(state, slotAt(next), row);
+    return false;
+  };
+  const gathers = (state: State, slot: number, row: number) => {
+    const [step, where] = [at(state, slot + 2 * row) - 1, at(state, slot + 2 * row + 1)];
+    const found = where < PLACES ? at(state, RING + where) : at(state, slot + PIECES + 1 + 2 * (where - PLACES) + 1);
+    if (found !== step + 1) throw new Violation('M', `step ${step} is drawn, and ${found - 1} is gathered`);
+  };
+
+  const dies = (state: State): boolean => {
+    if (!death || at(state, DEATHS) === 1) return false;
+    state[DEATHS] = 1;
+    state[PACK] = state[ROW] = state[STEP] = state[NUMBER] = 0;
+    return true;
+  };
+
+  const move = (says: string, apply: (state: State) => boolean, optional = false): Move => ({
+    optional,
+    says: () => says,
+    apply,
+  });
+  return {
+    width: WIDTH,
+    moves: [
+      move('the writer goes on', writes),
+      move('pack begins a batch', begins),
+      move('pack draws the oldest step', draws(false)),
+      move('pack draws the newest step', draws(true)),
+      move('pack looks a row up', looksUp),
+      move('pack looks again', looksAgain),
+      move('pack hands the slot on', handsOn),
+      move('the device goes on', runs),
+      move('the device goes ahead', runsAhead),
+      move("pack's thread dies", dies, true),
+    ],
+    start: () => {},
+    unfinished: (state) => {
+      const done = at(state, DONE);
+      return done === ticks ? null : `${done} of ${ticks} ticks are over`;
+    },
+  };
+}
