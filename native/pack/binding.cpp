@@ -113,7 +113,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     if (tree.data != nullptr) views_.push_back(Napi::Persistent(info[7].As<Napi::TypedArray>()));
     const Bytes mirror = bytes_if_any(info.Env(), info[12]);
     if (mirror.data == nullptr) return;
-    const uint64_t most = whole(info, 14);
+    const uint64_t most = most_ = whole(info, 14);
     fresh_at_ = whole(info, 13);
     if (mirror.size < rows::Mirror::bytes(lanes)) throw_js(info.Env(), range("the mirror is too small"));
     if (first_ + fresh_at_ + rows::Mirror::batch_bytes(lanes, most) > stride_)
@@ -135,10 +135,10 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     return Napi::Boolean::New(info.Env(), yes);
   }
 
-  // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made again
-  // as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be called
-  // again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn again, priorities that
-  // came too late, the largest priority, places that the batch brings.
+  // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made
+  // again as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be
+  // called again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn again,
+  // priorities that came too late, the largest priority, places that the batch brings.
   Napi::Value pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     uint8_t* const half = slots_.data + slot * stride_;
@@ -179,6 +179,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
 
   bool as_before(const rows::Request& request, uint64_t brought) {
     const uint64_t places = view_->lanes().lanes * view_->lanes().per_lane, stride = view_->lanes().stride;
+    if (brought > most_) return false;
     const auto* goals = static_cast<const uint32_t*>(nullptr);
     if (const rows::Column* column = view_->column(rows::Column::goals))
       goals = reinterpret_cast<const uint32_t*>(request.out + column->at);
@@ -200,7 +201,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
   }
 
   Bytes slots_{};
-  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0, fresh_at_ = 0;
+  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0, fresh_at_ = 0, most_ = 0;
   double* report_ = nullptr;
   double stale_ = 0;
   std::unique_ptr<rows::View> view_;

@@ -84,8 +84,7 @@ View::Result View::draw(const Request& request, uint64_t seed) {
   return Result::done;
 }
 
-bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
-                          const uint32_t* brought) {
+bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought) {
   begin(request);
   next_row_ = drawn_again_ = 0;
   as_before_ = true;

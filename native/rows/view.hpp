@@ -61,7 +61,7 @@ class View {
 
   View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
 
-  // From here on a device keeps the places: instead of a field's bytes a column has where the device finds them (uint32).
+  // From here on a device keeps the places: in place of a field's bytes a column says where the device finds them.
   void keep_on_device(std::unique_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
   Mirror* mirror() { return mirror_.get(); }
   // From here on this view draws by these priorities.
@@ -80,8 +80,8 @@ class View {
   // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
   // until done.
   Result draw(const Request& request, uint64_t seed);
-  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where that put what it brought. Its
-  // weights stay as they are in it. False where a step of it is gone. Then gather(), `empty` where one went meanwhile.
+  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put what it brought. Its
+  // weights stay as they are. False where a step of it is gone. Then gather(), `empty` where one went meanwhile.
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought);
   // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again. Idle cores make
   // blocks of a large batch; each keeps L4 by itself.

@@ -16,7 +16,8 @@
  * D6  the places that a tick draws are a function of its head alone: a launch that is repeated repeats its update.
  * D7  one mark a launch, as for every slot (I8).
  * D8  nothing of this is freed before the copy stream and the compute stream are drained.
- * D9  what crosses the bus is rows × stride + heads + what comes home.
+ * D9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view come there by other rules, which
+ *     native/rows/mirror.hpp has: with each of them its place, and of each row drawn what pack made of notes.)
  *
  * One owner each (I1). Pack's thread writes a span's record, then `submitted`; poll writes what it found of the span, then `done`.
  * A record is written again only SPANS spans later, and fewer are ever on the way: whoever has read `done` may read its record.

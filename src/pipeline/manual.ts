@@ -33,8 +33,11 @@ export class ManualTicks {
   #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
   #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
 
-  /** the sequence whose batch was drawn on the device, and the event behind the tick before */
+  /** the sequence whose batch was drawn on the device, and on which stream; the sequence behind whose draw the event was recorded */
   #drawn = -1;
+  #drawnOn: Stream | null = null;
+  #recorded = -1;
+  /** the event behind the tick before */
   #spentLast: DeviceEvent | null = null;
 
   /** the stream the hot batch was ordered on */
@@ -140,26 +143,28 @@ export class ManualTicks {
     if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
     this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
     const { drawn } = this.#slots;
-    if (drawn !== null) {
-      if (this.#drawn !== hot.sequence) this.#draw(hot, stream, drawn);
-      else stream.wait(drawn);
-    }
+    if (drawn !== null) this.#draw(hot, stream, drawn);
     this.#sampledOn = stream;
     return this.#slots.batches[hot.slot] as Batch;
   }
   /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
   #draw(hot: Asked, stream: Stream, drawn: DeviceEvent): void {
-    if (this.#spentLast) stream.wait(this.#spentLast);
-    this.#slots.beginUpdate(hot.slot, stream);
-    // Drawn, whatever comes of the record: what it gathered from is overwritten by what it brought.
-    this.#drawn = hot.sequence;
-    stream.record(drawn);
+    if (this.#drawn !== hot.sequence) {
+      if (this.#spentLast) stream.wait(this.#spentLast);
+      this.#slots.beginUpdate(hot.slot, stream);
+      // Not again, whatever comes of the record: steps that it gathered from are overwritten by what it brought.
+      this.#drawn = hot.sequence;
+      this.#drawnOn = stream;
+    }
+    if (this.#recorded !== hot.sequence) this.#drawnOn?.record(drawn);
+    this.#recorded = hot.sequence;
+    if (this.#drawnOn !== stream) stream.wait(drawn);
   }
   /** A tick whose sampling failed: what it brings to the device must come there all the same, for the ticks behind it. */
   #drawUnused(stream: Stream): void {
     const { drawn, backend } = this.#slots;
     const hot = this.#hot as Asked;
-    if (drawn === null || this.#drawn === hot.sequence) return;
+    if (drawn === null || this.#recorded === hot.sequence) return;
     backend.waitCurrentStreamForReady(hot.slot, stream);
     this.#draw(hot, stream, drawn);
   }

@@ -1,6 +1,10 @@
 /** Steps of a view that live on the device: the bits of rows on the host, beside writers at full speed, and whatever dies. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import {
+  Checkpoint,
   hindsight,
   openDevice,
   prioritized,
@@ -140,6 +144,55 @@ describe('device-rows/steps', function () {
         return [weights, drawn?.inspect()];
       };
       expect(await learned('device')).to.deep.equal(await learned('host'));
+    });
+
+  // Places for all that comes.
+  const roomy = () => {
+    const { buffer, writer } = stepsBuffer(60);
+    return {
+      ...{ buffer, view: buffer.transitions(VIEW) },
+      add: (ticks: number, from: number) => addSteps(writer, ticks, from - 40),
+    };
+  };
+  for (const [name, make] of Object.entries({ goals, steps: roomy }))
+    it(`a checkpoint hands a prepared tick out as it was: ${name}`, async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
+      const next = async (made: ReplayPipeline, tick: number) => {
+        const batch = (await made.sampleLargeBatch(tick, ROWS)) as Record<string, Tensor>;
+        const values = await arrays(batch);
+        batch.priorities!.write(Float32Array.from({ length: ROWS }, (_, i) => 1 + i));
+        made.afterTick();
+        return values;
+      };
+      try {
+        const { buffer, view, add } = make();
+        await using made = await opened({ buffer, view, sampler: prioritized() });
+        for (let tick = 0; tick < 5; tick++) await next(made, tick);
+        made.startPrepare(5, ROWS);
+        expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 20_000 })).to.equal(true);
+        // It was drawn before these came.
+        add(4, 100);
+        {
+          await using checkpoint = await Checkpoint.open(folder, { buffer, pipeline: made } as never);
+          await checkpoint.save();
+        }
+        const want = [await next(made, 5), await next(made, 6)];
+        const empty = make().buffer as ReturnType<typeof stepsBuffer>['buffer'];
+        const { capacity, lanes, layout } = empty;
+        const fields = Object.fromEntries(
+          layout.fields.map(({ key, shape, dtype, observation }) => [key, { shape, dtype, observation }]),
+        );
+        const again = TrajectoryBuffer.create({ capacity, lanes, fields });
+        const same =
+          name === 'goals'
+            ? { nStep: 3, relabel: hindsight({ goal: 'wanted', achieved: 'reached', ratio: 0.5 }) }
+            : VIEW;
+        await using other = await opened({ buffer: again, view: again.transitions(same), sampler: prioritized() });
+        await Checkpoint.restore(folder, { buffer: again, pipeline: other } as never);
+        expect([await next(other, 5), await next(other, 6)]).to.deep.equal(want);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
     });
 
   for (const perLane of [48, 600])

@@ -1,6 +1,6 @@
 // Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the core has opened
-// already gives { fail(spec | null), calls(), live(), waits() }. Node-API is declared here and weak, so that a driver
-// loads without Node too.
+// already gives { fail(spec | null), calls(), live(), waits(), moved() }. Node-API is declared here and weak, so that a
+// driver loads without Node too.
 #pragma once
 #include <cstddef>
 
@@ -9,6 +9,7 @@ void hotslot_software_fail(const char* spec);
 const char* hotslot_software_calls(void);
 const char* hotslot_software_live(void);
 const char* hotslot_software_waits(void);
+const char* hotslot_software_moved(void);
 
 typedef struct napi_env__* napi_env;
 typedef struct napi_value__* napi_value;
@@ -59,5 +60,6 @@ __attribute__((used)) inline napi_value napi_register_module_v1(napi_env env, na
   add("calls", text<hotslot_software_calls>);
   add("live", text<hotslot_software_live>);
   add("waits", text<hotslot_software_waits>);
+  add("moved", text<hotslot_software_moved>);
   return exports;
 }

@@ -50,6 +50,9 @@ SOFTWARE_EXPORT const char* hotslot_software_live(void) {
 
 // How long calls kept their callers: lines 'name µs µs', the longest in the main thread and in any other.
 SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return lent_text(waits_text()); }
+SOFTWARE_EXPORT const char* hotslot_software_moved(void) {
+  return lent_text(lines({{"to_device", op::bytes_to_device}, {"to_host", op::bytes_to_host}}));
+}
 
 // Something outside the driver, like a library's own kernels, is loaded now.
 SOFTWARE_EXPORT void hotslot_software_load(const char* what) {

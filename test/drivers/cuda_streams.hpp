@@ -229,12 +229,16 @@ inline void same_device(const Range& range, const Stream& stream) {
   demand(range.kind != Range::device || range.managed() || &range.owner == &stream.owner, status::invalid_handle);
 }
 
+// Bytes that copies between host and device were asked to move, those of captures too.
+inline std::atomic<uint64_t> bytes_to_device{0}, bytes_to_host{0};
+
 inline Status memcpy_htod_async(DevicePtr to, const void* from, size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   if (bytes == 0) return 0;
   const Ref<Range> target = on_device(to, bytes, stream->owner), source = locate(uintptr_t(from), bytes, stream->owner);
   demand(!source || source->kind != Range::device, status::invalid_value);
   same_device(*target, *stream);
+  bytes_to_device += bytes;
   return copy(stream, to, target, uintptr_t(from), source, bytes);
 }
 
@@ -244,6 +248,7 @@ inline Status memcpy_dtoh_async(void* to, DevicePtr from, size_t bytes, StreamHa
   const Ref<Range> target = locate(uintptr_t(to), bytes, stream->owner), source = on_device(from, bytes, stream->owner);
   demand(!target || target->kind != Range::device, status::invalid_value);
   same_device(*source, *stream);
+  bytes_to_host += bytes;
   return copy(stream, uintptr_t(to), target, from, source, bytes);
 }
 

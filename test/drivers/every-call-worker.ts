@@ -85,6 +85,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
     recaptured(device);
     await learner.parameters.toArray();
     await byPriorities(closing);
+    await keptRows(closing);
   } finally {
     stage += ', closing';
     try {
@@ -109,6 +110,8 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
     sampleCount: 8,
     depth: 2,
     placement: at,
+    // Steps travel there as they are drawn.
+    rows: 'device',
   });
   try {
     pipeline.on('warning', (text) => warnings.push(text));
@@ -131,6 +134,35 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
   }
   // The sampler is free again, whatever came of it.
   buffer.updatePriorities([0], [1]);
+}
+
+/** Rows that the device keeps, as they come there: in several copies. */
+async function keptRows(closing: (error: unknown) => void): Promise<void> {
+  const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
+  buffer.add(rows(64));
+  stage = 'opening, rows on the device';
+  const of = { buffer, device: TESTED, sampleCount: 8, depth: 2, placement: at, rows: 'device' } as const;
+  const pipeline = await ReplayPipeline.open({ ...of, deviceRing: { guard: 16, chunkBytes: 512 } });
+  try {
+    pipeline.on('warning', (text) => warnings.push(text));
+    pipeline.on('error', () => {});
+    stage = 'running, rows on the device';
+    pipeline.capture((batch, { stream, out }) =>
+      stream.copy(out.view({ shape: [1] }), batch.rewards.view({ shape: [1] })),
+    );
+    await pipeline.run({ ticks: 3 });
+    buffer.add(rows(16));
+    const batch = await pipeline.sampleLargeBatch(3, 8);
+    await batch.obs.toArray();
+    pipeline.afterTick();
+  } finally {
+    stage += ', closing';
+    try {
+      await pipeline.close();
+    } catch (error) {
+      closing(error);
+    }
+  }
 }
 
 /** A graph made, changed twice and run: what a training run does when it captures again. */

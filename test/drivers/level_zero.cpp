@@ -56,6 +56,7 @@ SOFTWARE_EXPORT void hotslot_software_fail(const char* specification) {
 SOFTWARE_EXPORT const char* hotslot_software_calls(void) { return software::lent_text(software::Calls::all().text()); }
 // Nothing here waits for more than the specification says.
 SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return ""; }
+SOFTWARE_EXPORT const char* hotslot_software_moved(void) { return ""; }
 SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   std::lock_guard held(software::machine().lock);
   return software::lent_text(software::machine().live());

@@ -12,6 +12,8 @@ export interface Software {
   live(): string;
   /** lines 'name µs µs': the longest that a call kept the main thread waiting, and any other */
   waits(): string;
+  /** lines 'to_device bytes' and 'to_host bytes', of what calls asked for; nothing of Level Zero */
+  moved(): string;
 }
 
 export async function software(): Promise<Software> {

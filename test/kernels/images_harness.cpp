@@ -407,7 +407,7 @@ void compare_all() {
       compare("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
         for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
       });
-  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither, and one is to be left.
+  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither, one is to be left.
   for (const auto& s : {Words{16, 16, 16}, Words{48, 0, 16}, Words{12, 8, 4}, Words{10, 3, 1}})
     for (int64_t shift : {0, 3, 5})
       compare("gather_fields", {33, s[0], s[1], 48, 9, 4, s[2], shift}, {}, [](Buffers& b) {

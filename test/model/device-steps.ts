@@ -41,7 +41,7 @@ const PIECES = 2 * ROWS;
 const SLOT_WIDTH = PIECES + 1 + 2 * MOST;
 const WIDTH = SLOT + SLOTS * SLOT_WIDTH;
 const slotAt = (tick: number) => SLOT + (tick % SLOTS) * SLOT_WIDTH;
-const Phase = { idle: 0, draws: 1, looksUp: 2, looksAgain: 3, over: 4 } as const;
+const Phase = { idle: 0, draws: 1, reads: 2, looks: 3, copies: 4, looksAgain: 5, over: 6 } as const;
 
 export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
   const { places, steps, ticks, rows, death = false, broken } = setup;
@@ -86,20 +86,30 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
       const step = newest ? to - 1 : from;
       state[STEP] = step;
       if (is('held as soon as it is drawn')) state[HELD + (step % places)] = step + 1;
-      state[PACK] = Phase.looksUp;
-      // What its note says: of one that is written over, a step that is still to come.
-      state[NUMBER] = at(state, HOST + (step % places)) === step + 1 ? step : step + places;
+      state[PACK] = Phase.reads;
       return true;
     };
 
-  const looksUp = (state: State): boolean => {
-    if (at(state, PACK) !== Phase.looksUp) return false;
+  /** What its note says: of one that is written over, a step that is still to come. */
+  const reads = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.reads) return false;
     const step = at(state, STEP);
-    // M2
-    if (lowest(state) > step && !is('torn notes looked up')) {
-      state[PACK] = Phase.draws;
-      return true;
-    }
+    state[NUMBER] = at(state, HOST + (step % places)) === step + 1 ? step : step + places;
+    state[PACK] = Phase.looks;
+    return true;
+  };
+  /** M2 */
+  const looks = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.looks) return false;
+    const lost = lowest(state) > at(state, STEP) && !is('torn notes looked up');
+    if (lost) state[STEP] = state[NUMBER] = 0;
+    state[PACK] = lost ? Phase.draws : Phase.copies;
+    return true;
+  };
+
+  const copies = (state: State): boolean => {
+    if (at(state, PACK) !== Phase.copies) return false;
+    const step = at(state, STEP);
     const number = at(state, NUMBER);
     const place = number % places;
     const slot = slotAt(at(state, PACKED));
@@ -199,7 +209,9 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
       move('pack begins a batch', begins),
       move('pack draws the oldest step', draws(false)),
       move('pack draws the newest step', draws(true)),
-      move('pack looks a row up', looksUp),
+      move('pack reads a note', reads),
+      move('pack looks whether it is whole', looks),
+      move('pack looks a row up, and copies it', copies),
       move('pack looks again', looksAgain),
       move('pack hands the slot on', handsOn),
       move('the device goes on', runs),

@@ -37,14 +37,15 @@ struct Tree {
   static uint64_t leaves(const Buffer& buffer) { return buffer.shape.lanes * buffer.shape.per_lane; }
 };
 
-// Two writers and three readers until the time is over. Every so often a writer dies, or all is forgotten.
+// Two writers and four readers, one of them by a device's places, until the time is over. Every so often a writer dies,
+// or all is forgotten.
 void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uint64_t rows, int milliseconds) {
   Buffer buffer(shape);
   Tree tree(buffer, 0.5);
-  std::atomic<int> reading{3};
+  std::atomic<int> reading{4};
   std::atomic<uint64_t> deaths{0};
   const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000, half = (shape.lanes + 1) / 2;
-  uint64_t drawn[3] = {}, again[3] = {}, longest[3] = {};
+  uint64_t drawn[4] = {}, again[4] = {}, longest[4] = {};
   std::vector<std::thread> threads;
   const auto writer = [&](uint64_t first, uint64_t count) {
     Pen pen(buffer.lanes, shape, first, count, first + 1);
@@ -58,7 +59,7 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
     }
   };
   const auto reader = [&](int i, const ViewRule& rule, void* priorities) {
-    Reader with(buffer.lanes, shape, rule, rows, priorities);
+    Reader with(buffer.lanes, shape, rule, rows, priorities, i == 3);
     for (uint32_t seed = 0; (now_ns() < end || with.drawn == 0) && failures == 0; ++seed) {
       const uint64_t begin = now_ns();
       with.sample(seed);
@@ -72,13 +73,14 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
   threads.emplace_back(reader, 0, one, nullptr);
   threads.emplace_back(reader, 1, other, nullptr);
   threads.emplace_back(reader, 2, one, tree.memory.data);
+  threads.emplace_back(reader, 3, rows % 2 == 0 ? one : other, nullptr);
   threads.emplace_back(writer, 0, half);
   if (half < shape.lanes) threads.emplace_back(writer, half, shape.lanes - half);
   for (auto& thread : threads) thread.join();
   const LaneCounts counts = count_steps(buffer.lanes);
   std::printf("%u lanes of %llu: %llu steps, %llu deaths;", shape.lanes, (unsigned long long)shape.per_lane,
               (unsigned long long)counts.ptr, (unsigned long long)deaths.load());
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 4; ++i)
     std::printf(" %llu rows, %llu again, at most %.1f ms;", (unsigned long long)drawn[i], (unsigned long long)again[i],
                 static_cast<double>(longest[i]) / 1e6);
   std::puts("");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "lanes_mirror.hpp"
 #include "rows/copy.hpp"
 #include "rows/lanes.hpp"
 #include "rows/view.hpp"
@@ -124,8 +125,10 @@ class Pen {
 // Columns of a batch one behind the other, and their numbers again.
 class Reader {
  public:
-  Reader(const Lanes& lanes, const Shape& shape, const ViewRule& rule, uint64_t rows, void* tree)
+  // `kept`: its batches are gathered from places that a device keeps.
+  Reader(const Lanes& lanes, const Shape& shape, const ViewRule& rule, uint64_t rows, void* tree, bool kept = false)
       : shape_(shape), rule_(rule), rows_(rows), view_(lanes, rule, columns(rule)), out_(bytes_ + 64, 0xcd) {
+    if (kept) kept_ = std::make_unique<KeptPlaces>(lanes, view_);
     if (tree != nullptr) view_.follow(std::make_unique<PriorityTree>(tree, lanes.lanes * lanes.per_lane, lanes.lanes));
   }
 
@@ -133,15 +136,19 @@ class Reader {
   bool sample(uint32_t seed) {
     Request request;
     request.count = rows_;
-    request.out = out_.data();
+    std::vector<uint8_t> slot(kept_ ? out_.size() : 0, 0xcd);
+    request.out = kept_ ? slot.data() : out_.data();
     request.beta = 0.5;
     view_.look_around();
     if (view_.draw(request, seed) == View::Result::empty) return false;
+    if (kept_) kept_->begin(view_);
     // As pack does: a part at a time.
     View::Result result = View::Result::more;
     while (result == View::Result::more) result = view_.gather(now_ns() + (seed % 2 == 0 ? 1 : 10'000'000));
     if (result == View::Result::empty) return false;
     again += view_.drawn_again();
+    // Now and then it dies before the batch is handed on.
+    if (kept_ && (seed % 61 == 7 || !kept_->run(view_, made_, rows_ * slots(), slot, out_))) return true;
     for (size_t i = bytes_; i < out_.size(); ++i) {
       if (out_[i] != 0xcd) wrong("a sample wrote outside");
     }
@@ -159,7 +166,7 @@ class Reader {
 
   std::vector<Column> columns(const ViewRule& rule) {
     const uint32_t obs = static_cast<uint32_t>(shape_.words * 8);
-    std::vector<Column> made;
+    std::vector<Column>& made = made_;
     const auto column = [&](Column::Kind kind, uint64_t bytes, uint64_t per_row, uint32_t frames = 1) {
       Column each;
       each.kind = kind;
@@ -251,7 +258,9 @@ class Reader {
   ViewRule rule_;
   uint64_t rows_, bytes_ = 0;
   uint64_t at_[8] = {};
+  std::vector<Column> made_;
   View view_;
+  std::unique_ptr<KeptPlaces> kept_;
   std::vector<uint8_t> out_;
 };
 
