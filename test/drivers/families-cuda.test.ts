@@ -8,7 +8,7 @@ import { modes, run, runTests } from './software.ts';
 
 describeMode(modes.cuda12);
 describeMode(modes.cuda13, { newest: true }, () => {
-  carriesAbove(modes.cuda13);
+  carriesAbove(modes.cuda13, { brief: true });
   hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' });
   describe('whose two devices cannot reach each other', () => {
     hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2,peer=none' });

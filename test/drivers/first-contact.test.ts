@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll, itLonger, itShort, setting } from '../rig/setting.ts';
+import { itLong, itLonger, itShort, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -108,7 +108,7 @@ describe('first contact with a driver', function () {
     expect(await probe(cuda13, ['opened'], slow)).to.include({ watchdog: false });
   });
 
-  itAll('allocations that wait for all work keep no test', async () => {
+  itLong('allocations that wait for all work keep no test', async () => {
     const waits = { HOTSLOT_SOFTWARE_CUDA: '13.0,alloc=waits' };
     const contract = ['dist/test/device/contract.test.js', '--fgrep', 'device contract on cuda:0'];
     expect(await runTests(cuda13, contract, waits)).to.be.at.least(100);

@@ -10,7 +10,8 @@ const cases: DeviceStepsSetup[] = [
   { ...small, death: true },
   ...setting<DeviceStepsSetup[]>({
     short: [],
-    all: [
+    all: [{ ...small, steps: 5, ticks: 3, death: true }],
+    long: [
       { ...small, steps: 5, ticks: 3, death: true },
       { ...small, places: 3, steps: 6, ticks: 3, death: true },
     ],

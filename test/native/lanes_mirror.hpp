@@ -12,7 +12,7 @@ using namespace hotslot::rows;
 class KeptPlaces {
  public:
   KeptPlaces(const Lanes& lanes, View& view)
-      : lanes_(lanes), places_(lanes.lanes * lanes.per_lane), memory_(Mirror::bytes(lanes) / 8) {
+      : lanes_(lanes), places_(lanes.lanes * lanes.per_lane), memory_(Mirror::bytes(lanes) / sizeof(Line) + 1) {
     const uint64_t most = places_ + 64;
     ring_.resize(places_ * lanes.stride);
     fresh_.resize(Mirror::batch_bytes(lanes, most));
@@ -55,7 +55,10 @@ class KeptPlaces {
 
   Lanes lanes_;
   uint64_t places_, sequence_ = 0;
-  std::vector<uint64_t> memory_;
+  struct alignas(64) Line {
+    uint64_t words[8];
+  };
+  std::vector<Line> memory_;
   std::vector<uint8_t> ring_, fresh_;
 };
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { describeAll, setting } from '../rig/setting.ts';
+import { describeAll, itLong, setting } from '../rig/setting.ts';
 import { strict } from '../types/rig.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -201,7 +201,7 @@ describeAll('package/installed', function () {
       expect(texts[2]).to.match(/ticks a second/);
     });
 
-  it('says what is missing where no prebuilt addon fits, and builds its own', async function () {
+  itLong('says what is missing where no prebuilt addon fits, and builds its own', async function () {
     const { folder } = await project(this, 'builds');
     const ok = async (command: string, ...args: string[]) => {
       const { code, text } = await run(folder, command, args);
