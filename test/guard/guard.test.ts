@@ -8,7 +8,7 @@ import { expect } from 'chai';
 import { environmentOf, type Mode, missing, modes } from '../drivers/software.ts';
 import { itAll } from '../rig/setting.ts';
 import { compiled, countInstructions, missingCallgrind } from './instructions.ts';
-import { type Costs, known, RENEW, renew, renewing, worse } from './table.ts';
+import { type Costs, changes, known, RENEW, renew, renewing } from './table.ts';
 
 const probe = fileURLToPath(new URL('./probe.js', import.meta.url));
 
@@ -22,12 +22,15 @@ function probed(args: readonly string[], mode: Mode | null = null): Costs {
   return JSON.parse(done.stdout) as Costs;
 }
 
-function compare(part: string, costs: Costs, tolerance: number): void {
+/** `mayBeLess`: what is better by chance fails nothing, and is told. */
+function compare(part: string, costs: Costs, tolerance: number, mayBeLess = false): void {
   if (renewing()) {
     renew(part, costs);
     return;
   }
-  const lines = worse(known()[part] ?? {}, costs, tolerance);
+  const { worse, better } = changes(known()[part] ?? {}, costs, tolerance);
+  if (mayBeLess && better.length > 0) console.log(`      ${part}, better: ${better.join('; ')}`);
+  const lines = mayBeLess ? worse : [...worse, ...better];
   expect(lines.join('\n'), `${part}; where that is meant: ${RENEW}`).to.equal('');
 }
 
@@ -43,15 +46,16 @@ describe('what a tick costs', function () {
 
   it('tells what got worse, what got better and what is new', () => {
     const before = { calls: { copy: 2, record: 4 }, bytes: { copy: 100 } };
-    expect(worse(before, before, 0)).to.deep.equal([]);
-    expect(worse(before, { calls: { copy: 3, record: 4, wait: 1 }, bytes: { copy: 100 } }, 0)).to.deep.equal([
-      'calls, copy: 3, was 2',
-      'calls, wait: 1, was 0',
-    ]);
-    expect(worse(before, { ...before, bytes: { copy: 102 } }, 0.03)).to.deep.equal([]);
-    expect(worse(before, { ...before, bytes: { copy: 90 } }, 0.03)).to.deep.equal([
-      'bytes, copy: 90, better than 100: renew',
-    ]);
+    expect(changes(before, before, 0)).to.deep.equal({ worse: [], better: [] });
+    expect(changes(before, { calls: { copy: 3, record: 4, wait: 1 }, bytes: { copy: 100 } }, 0)).to.deep.equal({
+      worse: ['calls, copy: 3, was 2', 'calls, wait: 1, was 0'],
+      better: [],
+    });
+    expect(changes(before, { ...before, bytes: { copy: 102 } }, 0.03)).to.deep.equal({ worse: [], better: [] });
+    expect(changes(before, { ...before, bytes: { copy: 90 } }, 0.03)).to.deep.equal({
+      worse: [],
+      better: ['bytes, copy: 90, was 100'],
+    });
   });
 
   for (const kind of ['rows', 'prioritized'])
@@ -67,11 +71,11 @@ describe('what a tick costs', function () {
 
   for (const kind of ['rows', 'prioritized'])
     itAll(`bytes of JavaScript's heap: ${kind}`, function () {
-      // What is taken depends on what the engine compiles: a table for each.
+      // What is taken depends on what the engine compiles, and on a busy machine on when: a table for each engine, and room.
       const engine = `V8 ${process.versions.v8.split('.').slice(0, 2).join('.')}`;
       const part = `heap of a tick, ${kind}, ${engine}`;
       if (!renewing() && !(part in known())) leave(this, `nothing is known for ${engine}: ${RENEW}`);
-      compare(part, { bytes: probed(['heap', kind]) as unknown as Record<string, number> }, 0.05);
+      compare(part, { bytes: probed(['heap', kind]) as unknown as Record<string, number> }, 0.15, true);
     });
 
   itAll('instructions of native code', function () {

@@ -23,19 +23,25 @@ export function renew(part: string, costs: Costs): void {
 
 const told = (value: number) => value.toLocaleString('en');
 
+/** What is worse than it was and what is better, a line each. */
+export interface Changes {
+  readonly worse: readonly string[];
+  readonly better: readonly string[];
+}
+
 /**
- * What is worse than it was, a line each; none where all is as good. `tolerance`: how much more is still the same. What is better
- * by more than that is told as well: the table would let it get worse again. What the table does not know is worse.
+ * `tolerance`: how much more or less is still the same. What the table does not know is worse. What is better would be let get
+ * worse again: the table is renewed then.
  */
-export function worse(before: Costs, now: Costs, tolerance: number): string[] {
-  const lines: string[] = [];
+export function changes(before: Costs, now: Costs, tolerance: number): Changes {
+  const found = { worse: [] as string[], better: [] as string[] };
   for (const group of new Set([...Object.keys(before), ...Object.keys(now)])) {
     for (const name of new Set([...Object.keys(before[group] ?? {}), ...Object.keys(now[group] ?? {})])) {
       const [was, is] = [before[group]?.[name] ?? 0, now[group]?.[name] ?? 0];
-      if (is > was * (1 + tolerance)) lines.push(`${group}, ${name}: ${told(is)}, was ${told(was)}`);
-      else if (is < was * (1 - tolerance))
-        lines.push(`${group}, ${name}: ${told(is)}, better than ${told(was)}: renew`);
+      const line = `${group}, ${name}: ${told(is)}, was ${told(was)}`;
+      if (is > was * (1 + tolerance)) found.worse.push(line);
+      else if (is < was * (1 - tolerance)) found.better.push(line);
     }
   }
-  return lines;
+  return found;
 }
