@@ -1,22 +1,42 @@
-/** The reporter of `npm test`: mocha's own, with the twenty slowest tests before the sums and what failed. */
+/** The reporter of `npm test`: mocha's own, with the twenty slowest tests and files before the sums and what failed. */
+import { basename } from 'node:path';
 import Mocha from 'mocha';
+
+interface Took {
+  readonly seconds: number;
+  readonly title: string;
+}
+
+function tell(heading: string, all: readonly Took[]): void {
+  console.log(heading);
+  const slowest = [...all].sort((a, b) => b.seconds - a.seconds).slice(0, 20);
+  for (const { seconds, title } of slowest) console.log(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
+}
 
 export default class Slowest extends Mocha.reporters.Spec {
   readonly #begin = performance.now();
-  readonly #took: { seconds: number; title: string }[] = [];
+  readonly #took: (Took & { file: string })[] = [];
 
   constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
     super(runner, options);
     const note = (test: Mocha.Test) =>
-      this.#took.push({ seconds: (test.duration ?? 0) / 1000, title: test.fullTitle() });
+      this.#took.push({
+        seconds: (test.duration ?? 0) / 1000,
+        title: test.fullTitle(),
+        file: basename(test.file ?? 'unknown', '.test.js'),
+      });
     runner.on('pass', note);
     runner.on('fail', note);
   }
 
   override epilogue(): void {
-    const slowest = this.#took.sort((a, b) => b.seconds - a.seconds).slice(0, 20);
-    console.log('the slowest:');
-    for (const { seconds, title } of slowest) console.log(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
+    const files = new Map<string, number>();
+    for (const { seconds, file } of this.#took) files.set(file, (files.get(file) ?? 0) + seconds);
+    tell('the slowest:', this.#took);
+    tell(
+      'the slowest files:',
+      [...files].map(([title, seconds]) => ({ title, seconds })),
+    );
     super.epilogue();
     // The list of failures can be long; the sums come last, where a log's end shows them.
     const { passes, failures, pending } = this.stats;
