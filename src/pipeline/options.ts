@@ -21,7 +21,7 @@ import type { PrioritizedSampler } from '../trajectories/prioritized.ts';
 import type { StepFields } from '../trajectories/schema.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { View } from '../trajectories/views.ts';
-import type { TransferMode } from '../transfer/native.ts';
+import type { TransferChoice } from '../transfer/native.ts';
 import { checkSignal } from '../wait/wait.ts';
 import { BatchSource } from './source.ts';
 
@@ -66,8 +66,11 @@ interface CommonOptions {
   trace?: false | TraceOptions;
   /** where the learner's weights are published for collectors */
   mailbox?: WeightMailbox;
-  /** how the host device copies; 'immediate' by default */
-  transfer?: TransferMode;
+  /**
+   * How batches come to the host device's half. 'auto', the default: packed there ('direct'), for a copy from memory to the same
+   * memory moves each byte twice; copied where rows live on the device. GPUs copy at once.
+   */
+  transfer?: TransferChoice;
   /**
    * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row is copied once, and the captured
    * graph gathers, and of a ReplayBuffer draws (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
@@ -156,9 +159,11 @@ const known = [
 ];
 
 /** Why rows cannot live on a device, whatever device it is; empty where they can. */
-function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferMode): string {
+function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
   if (buffer instanceof ReplayBuffer && buffer.capacity < 2) return 'a buffer of one row has none to guard';
-  return transfer === 'immediate' ? '' : `transfer: '${transfer}' is about batches that are packed on the host`;
+  return transfer === 'immediate' || transfer === 'auto'
+    ? ''
+    : `transfer: '${transfer}' is about batches that are packed on the host`;
 }
 
 export function checkOptions(options: PipelineOptions | TrajectoryPipelineOptions): CheckedOptions {
@@ -188,7 +193,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (options.deviceRing !== undefined && rows === 'host')
     throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
   if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
-  const { transfer = 'immediate' } = options;
+  const { transfer = 'auto' } = options;
   const noRing = noRingOf(buffer, transfer);
   const onDevice = rows !== 'host' && noRing === '';
   const rowsRing =

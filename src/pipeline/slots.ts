@@ -16,7 +16,7 @@ import type { Ring } from '../ring/ring.ts';
 import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
 import type { ReplayTransferBackend, SharedTransferBackend } from '../transfer/backend.ts';
 import { buildReplayTransferBackend } from '../transfer/build.ts';
-import type { TransferMode } from '../transfer/native.ts';
+import type { TransferChoice } from '../transfer/native.ts';
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
 import type { BatchSource } from './source.ts';
 
@@ -70,7 +70,7 @@ export class Slots extends Owner {
     baseSeed: number;
     device: string;
     depth: number;
-    transfer: TransferMode;
+    transfer: TransferChoice;
     /** measure copies and updates on the device, where it can */
     timed: boolean;
   }) {
@@ -80,7 +80,8 @@ export class Slots extends Owner {
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
-      transfer: options.transfer,
+      // What travels to rows on the device is less than the batch, and is made into one there.
+      transfer: options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
       timed,
     });
     this.device = this.backend.device;
@@ -107,7 +108,7 @@ export class Slots extends Owner {
     const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
     this.compute = own(this, this.device.createStream());
     this.last = own(this, this.device.createEvent());
-    const timing = timed && this.backend.supportsTimingEvents;
+    const timing = timed && this.device.traits.timingEvents;
     this.spent = halves.map(() => own(this, this.device.createEvent({ timing })));
     this.updateBegins = timing ? halves.map(() => own(this, this.device.createEvent({ timing }))) : [];
     // What callers get to see is lent, on a device object of their own: closing either leaves the pipeline whole.

@@ -13,4 +13,4 @@ export {
   HostCopyReplayTransferBackend,
   XpuReplayTransferBackend,
 } from './families.ts';
-export { TransferMode } from './native.ts';
+export { type TransferChoice, TransferMode } from './native.ts';

@@ -34,6 +34,8 @@ export interface Replayer {
 // of submit.node, poll's branch without `copied`, and a second event behind a manual tick.
 export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
+/** 'auto': `direct` on the host device, `immediate` on GPUs. */
+export type TransferChoice = TransferMode | 'auto';
 
 /** What a watch word says; JavaScript writes pending, native code writes done. */
 export const Watch = { idle: 0, pending: 1, done: 2 } as const;

@@ -7,7 +7,7 @@ describe('examples/manual-ticks', () => {
     const { code, stderr, lines } = await run('examples/manual-ticks/main.js', []);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
-    expect(lines[0]).to.equal('on host:0 by host_stream');
+    expect(lines[0]).to.equal('on host:0 by host_direct');
     expect(lines.slice(1)).to.have.length(3);
     lines
       .slice(1)

@@ -31,7 +31,9 @@ export function filled(n = 100, capacity = 1000): ReplayBuffer {
 const open: ReplayPipeline[] = [];
 
 export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<ReplayPipeline> {
-  const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE, ...options });
+  // A copy of its own: a mistake in the order of things shows as wrong bytes.
+  const copied = { transfer: 'immediate', device: TESTED, sampleCount: SAMPLE } as const;
+  const made = await ReplayPipeline.open({ buffer: filled(), ...copied, ...options });
   open.push(made);
   return made;
 }

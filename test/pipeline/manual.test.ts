@@ -184,14 +184,18 @@ describe('the manifest', () => {
     expect(Object.isFrozen(made.transferManifest)).to.equal(true);
   });
 
-  for (const [transfer, submitter] of [
-    ['deferred', 'host_deferred'],
-    ['direct', 'host_direct'],
+  for (const [transfer, rows, submitter] of [
+    ['deferred', 'host', 'host_deferred'],
+    ['direct', 'host', 'host_direct'],
+    ['auto', 'host', 'host_direct'],
+    ['auto', 'auto', 'host_direct'],
+    ['auto', 'device', 'host_stream'],
   ] as const) {
-    it(`tells a ${transfer} transfer, whose batches are the same`, async function () {
+    it(`tells a transfer that is ${transfer}, of rows at '${rows}', whose batches are the same`, async function () {
       if (!ON_HOST) this.skip();
-      const made = await pipeline({ transfer });
+      const made = await pipeline({ transfer, rows });
       expect(made.transferManifest.h2dSubmitter).to.equal(submitter);
+      if (rows === 'device') return;
       for (let tick = 0; tick < 20; tick++) {
         const batch = await made.sampleLargeBatch(tick, SAMPLE);
         const expected = [...uniformIndices({ seed: tick, size: 100, count: SAMPLE })].map(Number);

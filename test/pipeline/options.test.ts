@@ -35,7 +35,7 @@ describe('opening a pipeline', () => {
     [{ device: 'tpu:0' }, /unknown device 'tpu:0'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
     [{ device: 'host:99' }, /unknown device 'host:99'/, 'ERR_HOTSLOT_UNKNOWN_DEVICE'],
     [{ device: 0 }, /device must be a string/],
-    [{ transfer: 'teleport' }, /immediate, deferred, direct, got 'teleport'/],
+    [{ transfer: 'teleport' }, /auto, immediate, deferred, direct, got 'teleport'/],
     [{ placement: 'everywhere' }, /'auto', 'inline' or an array/],
     [{ placement: [['pack']] }, /role 'submit' once, it names it 0 times/],
     [{ placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] }, /role 'pack' once, it names it 2 times/],

@@ -3,9 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import type { TransferManifest } from '../../src/index.ts';
+import type { PipelineOptions, TransferManifest } from '../../src/index.ts';
 import { closeAll, counter, pipeline, SAMPLE } from '../pipeline/fixture.ts';
 import { rejection } from '../rig/refusal.ts';
+import { ON_HOST } from '../rig/tested-device.ts';
 
 interface Span {
   ph: string;
@@ -22,9 +23,9 @@ describe('the trace', () => {
   afterEach(closeAll);
 
   let manifest: TransferManifest;
-  async function traced(deviceEvents: boolean): Promise<Span[]> {
+  async function traced(deviceEvents: boolean, more: Partial<PipelineOptions> = {}): Promise<Span[]> {
     const file = join(folder, `${deviceEvents}.json`);
-    const made = await pipeline({ trace: { file, deviceEvents }, baseSeed: 7 });
+    const made = await pipeline({ trace: { file, deviceEvents }, baseSeed: 7, ...more });
     manifest = made.transferManifest;
     const update = counter(made);
     await made.run({ ticks: 30 });
@@ -78,6 +79,12 @@ describe('the trace', () => {
     }
     const names = new Set((await traced(false)).map(({ name }) => name));
     expect([...names].filter((name) => name.startsWith('gpu/'))).to.deep.equal([]);
+  });
+
+  it('shows updates where batches are packed on the device', async function () {
+    if (!ON_HOST) this.skip();
+    const names = (await traced(true, { transfer: 'direct' })).map(({ name }) => name);
+    expect(names.filter((name) => name.startsWith('gpu/'))).to.deep.equal(Array(30).fill('gpu/update'));
   });
 
   it('a file that cannot be written is refused at the door', async () => {
