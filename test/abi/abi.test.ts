@@ -15,6 +15,8 @@ interface Check {
   header: string;
   /** folders that may hold it, besides the compiler's own */
   folders: (string | undefined)[];
+  /** another one's header may be the compiler's own */
+  named?: boolean;
   missing: string;
   /** what the build with -DNEGATIVE must say, and nothing else */
   wrong: string[];
@@ -64,6 +66,30 @@ const checks: Check[] = [
   },
 ];
 
+for (const [vendor, folders, packageOf] of [
+  [
+    'Open MPI',
+    ['/usr/lib/x86_64-linux-gnu/openmpi/include', '/usr/lib/aarch64-linux-gnu/openmpi/include'],
+    'libopenmpi-dev',
+  ],
+  ['MPICH', ['/usr/include/x86_64-linux-gnu/mpich', '/usr/include/aarch64-linux-gnu/mpich'], 'libmpich-dev'],
+  ['MPI-5', [env.MPI_ABI_INCLUDE], "none yet: MPI_ABI_INCLUDE names a folder with the standard ABI's mpi.h"],
+] as const)
+  checks.push({
+    vendor,
+    source: 'mpi_abi_check.cpp',
+    header: 'mpi.h',
+    folders: [...folders],
+    named: true,
+    missing: `${vendor}'s headers (Debian: ${packageOf})`,
+    wrong: [
+      'wrong: a parameter too few',
+      'wrong: a parameter too many',
+      'Ours::tag_ub + 1 is not MPI_TAG_UB',
+      'Ours::status_ignore + 2 is not MPI_STATUS_IGNORE',
+    ],
+  });
+
 function works(compiler: string): boolean {
   return spawnSync(compiler, ['--version']).status === 0;
 }
@@ -75,9 +101,10 @@ function compilers(): string[] {
 }
 
 /** The folder to include from, '' for the compiler's own; null when the header is nowhere. */
-function folderOf({ header, folders }: Check, compiler: string): string | null {
+function folderOf({ header, folders, named }: Check, compiler: string): string | null {
   const found = folders.find((folder) => folder && existsSync(join(folder, header)));
   if (found) return found;
+  if (named) return null;
   const input = `#if !__has_include(<${header}>)\n#error\n#endif\n`;
   return spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], { input }).status === 0 ? '' : null;
 }

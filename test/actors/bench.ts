@@ -53,6 +53,9 @@ export class Bench {
       stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
       stream.copy(out.view({ shape: [1] }), this.#count);
     });
+    // As a run does: behind what was written on the current stream, the numbers above among it.
+    this.slots.device.currentStream.record(this.slots.last);
+    this.slots.compute.wait(this.slots.last);
     this.ring.setBeta(source.beta);
     this.ring.run.setLearner(learnerOf(this.#graphs, {}, null));
     this.ring.startRun({ firstSequence: 0, firstTick: 0, ticks, rows: source.rows, publishEvery: 0 });
