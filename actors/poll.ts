@@ -48,8 +48,8 @@ export class PollActor implements Actor {
   /** copied events first, then spent ones, then those of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
-  /** copies are made by the consumer: nothing to wait for, and no `copied` event */
-  readonly #deferred: boolean;
+  /** rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied` event */
+  readonly #uncopied: boolean;
   readonly #passOn: boolean;
   /** the slot becomes Ready without a look at its copy */
   readonly #unseen: boolean[] = [];
@@ -73,7 +73,7 @@ export class PollActor implements Actor {
       spinNs: setup.spinNs,
       ...(setup.bell ? { bell: setup.bell.words } : {}),
     });
-    this.#deferred = slots.backend.mode === TransferMode.deferred;
+    this.#uncopied = slots.backend.mode !== TransferMode.immediate;
     this.#passOn = setup.passOn;
     this.#ready = ring.seatOf(SlotState.Submitted);
     this.#free = ring.seatOf(SlotState.Replaying);
@@ -115,7 +115,7 @@ export class PollActor implements Actor {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
         // The mode after the state: it is stored before a manual tick is asked for, and stays while a run has slots.
-        const unseen = this.#deferred || (this.#passOn && header.mode !== Mode.manual);
+        const unseen = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
         this.#unseen[slot] = unseen;
         this.#watch[slot] = unseen ? Watch.done : Watch.pending;
         if (unseen) this.#times[slot] = nowMs();

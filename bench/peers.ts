@@ -58,7 +58,7 @@ function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<stri
     return ((performance.now() - begin) * 1000) / ticks;
   };
   const ways = { autonomous: autonomous({}), manual };
-  return device.family === 'host' ? { ...ways, direct: autonomous({ transfer: 'direct' }) } : ways;
+  return device.family === 'host' ? { ...ways, copied: autonomous({ transfer: 'immediate' }) } : ways;
 }
 const first = (tensor: Tensor) => tensor.view({ shape: [1] });
 
@@ -99,7 +99,7 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   told('autonomous', goals[0], 'pipeline', threads, 'its default');
   told('autonomous', goals[1], 'pipeline', best('pipeline'), `its best of ${counts.join(', ')}`);
   told('autonomous', null, 'turn', best('turn'), `its best of ${counts.join(', ')}`);
-  if (times.has('direct')) told('direct', null, 'pipeline', best('pipeline'), 'its best');
+  if (times.has('copied')) told('copied', null, 'pipeline', best('pipeline'), 'its best');
   told('manual', goals[2], 'pipeline', threads, 'its default');
 }
 

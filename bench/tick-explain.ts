@@ -74,7 +74,7 @@ export async function explain(
     await pipeline.run({ ticks: ticks / 10 });
     const { ticksPerSecond } = await pipeline.run({ ticks });
     tell(report, `run(), ${name}`, records(pipeline), ticksPerSecond);
-    const manual = await manualTicks(pipeline, rows, ticks);
+    const manual = await manualTicks(pipeline, rows, 1.1 * ticks, ticks);
     tell(report, `manual, ${name}`, records(pipeline), manual);
   }
 }

@@ -24,9 +24,8 @@ export async function rate(
   return (await pipeline.run({ ticks })).ticksPerSecond;
 }
 
-/** Each batch is asked for while the caller has the one before. */
-export async function manualTicks(pipeline: ReplayPipeline, rows: number, ticks: number): Promise<number> {
-  let tick = pipeline.inspect().finished;
+/** Ticks from `tick` on: each batch is asked for while the caller has the one before. */
+export async function manualTicks(pipeline: ReplayPipeline, rows: number, tick: number, ticks: number): Promise<number> {
   const begin = performance.now();
   pipeline.startPrepare(tick, rows);
   for (const end = tick + ticks; tick < end; tick++) {
@@ -46,8 +45,9 @@ export async function manualRate(thread: 'main' | 'worker', task: Omit<ManualTas
   }
   const { device, placement, rows, ticks } = task;
   await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount: rows, placement });
-  await manualTicks(pipeline, rows, Math.ceil(ticks / 10));
-  return manualTicks(pipeline, rows, ticks);
+  const warm = Math.ceil(ticks / 10);
+  await manualTicks(pipeline, rows, 0, warm);
+  return await manualTicks(pipeline, rows, warm, ticks);
 }
 
 export type Placed = Placement;

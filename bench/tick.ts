@@ -63,7 +63,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   };
   const naive: number[] = [];
   const ways: Record<string, object> = {
-    "transfer 'immediate'": {},
+    "transfer 'immediate'": { transfer: 'immediate' },
     ...(onHost && { "transfer 'direct'": { transfer: 'direct' } }),
     "rows: 'device'": { rows: 'device' },
   };

@@ -11,7 +11,8 @@ namespace {
 class Submitter final : public Napi::ObjectWrap<Submitter> {
  public:
   // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots:
-  // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already)
+  // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already, and
+  // nobody waits for an event)
   explicit Submitter(Info info) : ObjectWrap(info), pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
@@ -43,7 +44,7 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     const uint64_t begin = now_ns();
     if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
     if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
-    if (mode_ != 1) checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
+    if (mode_ == 0) checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
     return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
   }
 
@@ -57,7 +58,9 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
     const uint64_t begin = now_ns();
     const uint64_t bytes = whole(info, 2);
     int result;
-    if (mode_ != 1 || bytes == 0)
+    if (mode_ == 2)
+      result = 0;
+    else if (mode_ == 0 || bytes == 0)
       result = pins_.api().wait(stream, copied_[slot]);
     else if ((result = copy(stream, slot, bytes)) >= 0)
       result = pins_.api().record(stream, copied_[slot]);

@@ -197,7 +197,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   readyQuery(slot: number): boolean {
     this.#checkSlot(slot);
     if (Atomics.load(this.#armed, slot) === 0) return false;
-    if (this.mode === TransferMode.deferred) return true;
+    // Nothing on a stream of ours is to be waited for.
+    if (this.mode !== TransferMode.immediate) return true;
     const done = (this.#copied[slot] as DeviceEvent).query();
     if (done) this.#tellSpan(slot);
     return done;
@@ -205,7 +206,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
 
   async synchronizeReady(slot: number): Promise<void> {
     this.#checkSlot(slot);
-    if (Atomics.load(this.#armed, slot) === 0 || this.mode === TransferMode.deferred) return;
+    if (Atomics.load(this.#armed, slot) === 0 || this.mode !== TransferMode.immediate) return;
     await (this.#copied[slot] as DeviceEvent).done();
     this.#tellSpan(slot);
   }
