@@ -25,7 +25,12 @@ export async function rate(
 }
 
 /** Ticks from `tick` on: each batch is asked for while the caller has the one before. */
-export async function manualTicks(pipeline: ReplayPipeline, rows: number, tick: number, ticks: number): Promise<number> {
+export async function manualTicks(
+  pipeline: ReplayPipeline,
+  rows: number,
+  tick: number,
+  ticks: number,
+): Promise<number> {
   const begin = performance.now();
   pipeline.startPrepare(tick, rows);
   for (const end = tick + ticks; tick < end; tick++) {

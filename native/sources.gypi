@@ -19,6 +19,12 @@
       "native/kernels/registry.cpp",
       "native/kernels/test_kernels.cpp"
     ],
+    "ranks_sources": [
+      "native/ranks/binding.cpp",
+      "native/ranks/halo.cpp",
+      "native/ranks/mpi.cpp",
+      "native/ranks/thread.cpp"
+    ],
     "pack_sources": [
       "native/pack/binding.cpp",
       "native/rows/all.cpp"

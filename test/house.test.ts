@@ -70,6 +70,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],
   'src/halo': ['src/device'],
+  'src/ranks': ['src/halo'],
   'src/monitor': ['src/collectors', 'src/device', 'src/pipeline', 'src/remote/status.ts', 'src/formats/files.ts'],
   'src/formats': ['src/learner'],
   'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
@@ -113,6 +114,7 @@ const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   submit: ['wait', 'device/addon'],
   poll: ['wait', 'device/addon'],
   replay: ['wait', 'device/addon'],
+  ranks: ['wait', 'device/addon', 'device/core'],
 };
 
 /** Who alone may import a file or a package. */

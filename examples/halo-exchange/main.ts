@@ -1,10 +1,12 @@
 /** Advection in parts that exchange halos: each part in a worker thread, and all of them equal to one undivided run. */
 import { writeFileSync } from 'node:fs';
 import { type Display, showProgress } from '../../src/collect/index.ts';
+import { openMpi } from '../../src/ranks/index.ts';
 import { checkWritable, Refused, runExample, terminalColumns, toFile } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { draw } from './picture.ts';
 import { type Plan, planOf } from './plan.ts';
+import { alone, type Processes, together } from './processes.ts';
 import { type Summary, summarise, textOf } from './report.ts';
 import { compare, type Running, startParts, startUndivided } from './run.ts';
 
@@ -17,18 +19,28 @@ async function ended<T>({ done }: Running<T>, what: string, progress: Display): 
   }
 }
 
-async function main({ modes, size, steps, png, json }: CommandLine): Promise<number> {
+async function main(line: CommandLine): Promise<number> {
+  if (!line.mpi) return compute(line, alone);
+  await using mpi = await openMpi();
+  return await compute(line, together(mpi));
+}
+
+async function compute({ modes, size, steps, png, ...line }: CommandLine, processes: Processes): Promise<number> {
+  const json = line.json || !processes.first;
   checkWritable('png', png);
   const plans: Plan[] = [];
   const summaries: Summary[] = [];
   for (const mode of modes) {
-    const plan = planOf(mode, size, steps);
+    const plan = planOf(mode, size, steps, processes.share);
     const reached = new Int32Array(plan.progress);
     /** how far the slowest of these threads is */
     const progress = (what: string, of: Int32Array) =>
       json ? {} : { live: () => [`${what}: step ${Math.min(...of)} of ${steps}`] };
     const undivided = `${mode}, undivided`;
-    const times = await ended(startParts(plan), mode, progress(mode, reached.subarray(0, plan.ranks)));
+    const ranks = processes.ranksOf(plan);
+    const mine = reached.subarray(ranks[0], ranks[0]! + ranks.length);
+    const times = await processes.gather(plan, await ended(startParts(plan, ranks), mode, progress(mode, mine)));
+    if (!processes.first) continue;
     const [undividedMs] = await ended(
       startUndivided(plan),
       undivided,
@@ -40,6 +52,7 @@ async function main({ modes, size, steps, png, json }: CommandLine): Promise<num
     plans.push(plan);
     summaries.push(summary);
   }
+  if (!processes.first) return 0;
   if (png !== undefined) {
     const bytes = await draw(plans).png();
     toFile('png', png, (file) => writeFileSync(file, bytes));

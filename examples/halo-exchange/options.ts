@@ -9,6 +9,7 @@ own; they exchange halos while each computes its interior. The result has to be
 that of an undivided run in one thread, bit for bit.
 
 usage: node dist/examples/halo-exchange/main.js [options]
+       mpirun -n 2 node dist/examples/halo-exchange/main.js --mpi [options]
 
   --mode MODE      plane, sphere or both (default both)
   --size N         cells along each side of a part, 8 to 256 (default 40)
@@ -16,6 +17,9 @@ usage: node dist/examples/halo-exchange/main.js [options]
                    where everything was)
   --png FILE       draw the fields too: at first, after a third, after all
                    (default: none)
+  --mpi            share the parts out among the processes of an MPI launcher
+                   (plane: 1, 2 or 4, sphere: 1, 2, 3 or 6); the first one
+                   shows what came of all
   --json           one JSON object instead of text
   --help           this text
 
@@ -28,6 +32,7 @@ export interface CommandLine {
   size: number;
   steps: number;
   png: string | undefined;
+  mpi: boolean;
   json: boolean;
 }
 
@@ -38,14 +43,15 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     size: { type: 'string', default: '40' },
     steps: { type: 'string' },
     png: { type: 'string' },
+    mpi: flag,
     json: flag,
   });
   if (!values) return null;
-  const { mode, png, json } = values;
+  const { mode, png, mpi, json } = values;
   const chosen = mode === 'both' ? modes : modes.filter((name) => name === mode);
   if (chosen.length === 0) throw new UsageError(`--mode is plane, sphere or both, got '${mode}'`);
   if (png === '') throw new UsageError("--png needs a file's name");
   const size = whole('size', values.size, 8, 256);
   const steps = values.steps === undefined ? onceAround(size) : whole('steps', values.steps, 1, 1_000_000);
-  return { modes: chosen, size, steps, png, json };
+  return { modes: chosen, size, steps, png, mpi, json };
 }

@@ -1,5 +1,6 @@
 /** What the threads are given: plain data and shared memory, made once by the main thread. */
-import { type QuantityHaloOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/halo/index.ts';
+import type { HaloExchangeOptions, QuantityHaloOptions, SharedHaloExchange } from '../../src/halo/index.ts';
+import { shareHaloExchange } from '../../src/halo/index.ts';
 import { REACH } from './advection.ts';
 import { domainOf, type Mode } from './domain.ts';
 
@@ -19,7 +20,12 @@ export interface Plan {
   readonly progress: SharedArrayBuffer;
 }
 
-export function planOf(mode: Mode, size: number, steps: number): Plan {
+export function planOf(
+  mode: Mode,
+  size: number,
+  steps: number,
+  share: (options: HaloExchangeOptions) => SharedHaloExchange = shareHaloExchange,
+): Plan {
   const { topology } = domainOf(mode, size);
   const { ranks } = topology;
   const quantity: QuantityHaloOptions = {
@@ -33,8 +39,8 @@ export function planOf(mode: Mode, size: number, steps: number): Plan {
   const frames = () => new SharedArrayBuffer(8 * framesAt(steps).length * ranks * size * size);
   return {
     ...{ mode, size, steps, ranks },
-    tracer: shareHaloExchange({ topology, x: [quantity] }),
-    wind: shareHaloExchange({ topology, x: [quantity], y: [quantity], points: 1 }),
+    tracer: share({ topology, x: [quantity] }),
+    wind: share({ topology, x: [quantity], y: [quantity], points: 1 }),
     ...{ parts: frames(), undivided: frames() },
     progress: new SharedArrayBuffer(4 * (ranks + 1)),
   };

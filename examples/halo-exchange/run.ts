@@ -11,10 +11,10 @@ export interface Running<T> {
   readonly done: Promise<T[]>;
 }
 
-/** A thread per part. */
-export function startParts(plan: Plan): Running<PartResult> {
+/** A thread per part, of all of them where nothing else is said. */
+export function startParts(plan: Plan, ranks = [...Array(plan.ranks).keys()]): Running<PartResult> {
   return startThreads(
-    Array.from({ length: plan.ranks }, (_, rank) => ({ plan, rank })),
+    ranks.map((rank) => ({ plan, rank })),
     // Also for a thread that ended before it took its rank: the other ranks cannot notice that.
     (error) => {
       for (const shared of [plan.wind, plan.tracer]) failHaloExchange(shared, error);

@@ -19,6 +19,7 @@
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../addon.ts';
 import { native } from '../device/native.ts';
+import { rangeError, stateError } from '../errors.ts';
 import { LINE, type Place } from '../shared-memory.ts';
 import { NOTE_WORDS, SharedNote } from '../shared-note.ts';
 import { BELL_WORDS, Bell } from '../wait/bell.ts';
@@ -42,8 +43,20 @@ interface ExchangeFailure {
   error: Error;
 }
 
+/** Ranks of an exchange that are in other processes: one thread here stands in for all of them, and has one bell. */
+export interface RanksElsewhere {
+  /** of each rank */
+  readonly process: readonly number[];
+  /** this one */
+  readonly here: number;
+  readonly bell: Int32Array;
+}
+
 export class ExchangeWords {
   readonly ranks: number;
+  /** what is native code's to read and write too */
+  readonly views: Readonly<Record<'note' | 'states' | 'bells' | 'halves', Int32Array>>;
+  readonly #elsewhere: RanksElsewhere | null;
   readonly #note: SharedNote;
   /** a line per rank */
   readonly #states: Int32Array;
@@ -51,22 +64,28 @@ export class ExchangeWords {
   /** a line per buffer: the words of its two halves */
   readonly #halves: Int32Array;
 
-  constructor({ memory, offset }: Place, ranks: number, buffers: number) {
+  constructor({ memory, offset }: Place, ranks: number, buffers: number, elsewhere: RanksElsewhere | null = null) {
     this.ranks = ranks;
+    this.#elsewhere = elsewhere;
     let at = offset;
     const take = (words: number) => {
       const view = new Int32Array(memory, at, words);
       at += words * 4;
       return view;
     };
-    this.#note = new SharedNote(take(NOTE_WORDS));
+    const note = take(NOTE_WORDS);
+    this.#note = new SharedNote(note);
     this.#states = take(ranks * LINE);
     this.#bells = take(ranks * BELL_WORDS);
     this.#halves = take(buffers * LINE);
+    this.views = { note, states: this.#states, bells: this.#bells, halves: this.#halves };
   }
 
   bell(rank: number): Bell {
-    return new Bell(this.#bells, rank);
+    return this.isHere(rank) ? new Bell(this.#bells, rank) : new Bell((this.#elsewhere as RanksElsewhere).bell);
+  }
+  isHere(rank: number): boolean {
+    return this.#elsewhere === null || this.#elsewhere.process[rank] === this.#elsewhere.here;
   }
 
   ringAll(): void {
@@ -89,6 +108,18 @@ export class ExchangeWords {
       ? Atomics.compareExchange(this.#states, rank * LINE, absent, open)
       : answered(native().watchThread(this.#states, rank * LINE, absent, open, lost));
     return before as RankState;
+  }
+
+  checkHere(rank: number): void {
+    if (this.isHere(rank)) return;
+    throw rangeError(
+      `rank ${rank} is of process ${this.#elsewhere?.process[rank]}: a process takes its own ranks alone`,
+    );
+  }
+
+  /** A rank elsewhere is open from the start; it leaves as its process says. */
+  standIn(rank: number): void {
+    Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
   }
 
   /** An open rank leaves; H5: everything it sent is in its words by now. H3: tells everybody. */
@@ -142,4 +173,14 @@ function place(buffer: number, exchange: number): number {
 
 function numbered(exchange: number): number {
   return ((exchange - 1) % NUMBERS) + 1;
+}
+
+/** What a rank was before it was to be taken. */
+export function checkFree(rank: number, state: RankState): void {
+  if (state === RankState.absent) return;
+  const now = state === RankState.open ? 'is in use' : 'was used';
+  throw stateError(
+    'BUSY',
+    `rank ${rank} ${now} by another HaloUpdater: each rank is taken once, share another exchange`,
+  );
 }

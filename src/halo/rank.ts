@@ -9,7 +9,7 @@ import type { Bell } from '../wait/bell.ts';
 import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
 import { type HaloCarrier, type HaloRoute, HostHaloCarrier } from './carrier.ts';
 import { DeviceHaloCarrier } from './device-carrier.ts';
-import { type ExchangeWords, RankState } from './exchange-words.ts';
+import { checkFree, type ExchangeWords, RankState } from './exchange-words.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { type SharedHaloExchange, wordsOf } from './shared-exchange.ts';
 import type { HaloNeighbour } from './topology.ts';
@@ -67,6 +67,7 @@ export class HaloRank {
     }));
     this.#id = shared.id;
     this.#words = wordsOf(shared);
+    this.#words.checkHere(rank);
     this.bell = this.#words.bell(rank);
     this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) => this.#words.bell(reader));
     checkFree(rank, this.#words.state(rank));
@@ -281,13 +282,4 @@ export class HaloRank {
   where(): string {
     return `exchange ${this.#exchange} of rank ${this.rank}`;
   }
-}
-
-function checkFree(rank: number, state: RankState): void {
-  if (state === RankState.absent) return;
-  const now = state === RankState.open ? 'is in use' : 'was used';
-  throw stateError(
-    'BUSY',
-    `rank ${rank} ${now} by another HaloUpdater: each rank is taken once, share another exchange`,
-  );
 }

@@ -9,7 +9,7 @@ import { rangeError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
 import { type Components, components } from './descriptors.ts';
 import { type Edge, edgeSlices, edgeSteps } from './edges.ts';
-import { ExchangeWords, exchangeWordsBytes } from './exchange-words.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from './exchange-words.ts';
 import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './spec.ts';
 import type { HaloNeighbour, HaloTopology } from './topology.ts';
 
@@ -52,6 +52,8 @@ export interface SharedHaloExchange {
   /** apart from the data: a thread that took a rank holds on to the words until it ends */
   readonly words: Place;
   readonly data: Place;
+  /** null: all ranks are in this process */
+  readonly elsewhere: RanksElsewhere | null;
 }
 
 /**
@@ -59,6 +61,14 @@ export interface SharedHaloExchange {
  * that do not fit each other, naming ranks and edges; ERR_HOTSLOT_MEMORY when the buffers do not fit.
  */
 export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
+  return layOutExchange(options, () => null);
+}
+
+/** The same, told how many ranks there are: which of them are elsewhere. */
+export function layOutExchange(
+  options: HaloExchangeOptions,
+  place: (ranks: number) => RanksElsewhere | null,
+): SharedHaloExchange {
   checkKeys('shareHaloExchange', options, ['topology', 'x', 'y', 'points']);
   const { topology, points = null } = options;
   const x = plainSpecs('x', options.x);
@@ -91,6 +101,7 @@ export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExcha
       bytes += roundUp(2 * stride, PAGE);
     }
   }
+  const elsewhere = place(topology.ranks);
   const words = exchangeWordsBytes(topology.ranks, buffers.length);
   return Object.freeze({
     kind: KIND,
@@ -102,6 +113,7 @@ export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExcha
     buffers: Object.freeze(buffers),
     words: Object.freeze(allocateShared(`a halo exchange's words`, words, 64)),
     data: Object.freeze(allocateShared(`${buffers.length} halo buffers of two halves`, bytes, PAGE)),
+    elsewhere,
   });
 }
 
@@ -123,8 +135,8 @@ export function checkExchange(what: string, shared: SharedHaloExchange): void {
   checkShared(KIND, shared, shared?.data?.memory, `${what} takes what shareHaloExchange() returned`);
 }
 
-export function wordsOf({ words, ranks, buffers }: SharedHaloExchange): ExchangeWords {
-  return new ExchangeWords(words, ranks, buffers.length);
+export function wordsOf({ words, ranks, buffers, elsewhere }: SharedHaloExchange): ExchangeWords {
+  return new ExchangeWords(words, ranks, buffers.length, elsewhere);
 }
 
 /**

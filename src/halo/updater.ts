@@ -10,8 +10,9 @@ import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/** how long a thread looks before it sleeps */
+/** how long a thread looks before it sleeps; longer for what comes from another process */
 const LOOK_MS = 0.001;
+const LOOK_ELSEWHERE_MS = 0.05;
 
 /** How a rank takes part. */
 export interface HaloUpdaterOptions {
@@ -33,6 +34,8 @@ export class HaloUpdater implements Disposable {
   /** 'cpu', 'host:0', … */
   readonly deviceName: string;
   readonly #inside: HaloRank;
+  /** some ranks are in other processes: native code rings */
+  readonly #elsewhere: boolean;
   #waiting = false;
 
   /**
@@ -46,6 +49,7 @@ export class HaloUpdater implements Disposable {
     const { device = 'cpu' } = options;
     this.rank = rank;
     this.#inside = new HaloRank(shared, rank, device);
+    this.#elsewhere = shared.elsewhere !== null;
     this.deviceName = this.#inside.carrier.deviceName;
   }
 
@@ -85,6 +89,8 @@ export class HaloUpdater implements Disposable {
     const { bell, carrier } = this.#inside;
     const caller = carrier.caller();
     const park = async (seen: number, left: number) => {
+      // A wake of another process costs an event loop's turn: what is nearly there is looked for.
+      if (this.#elsewhere && bell.look(seen, Math.min(left, LOOK_ELSEWHERE_MS))) return;
       const rung = bell.parkAsync(seen, Math.min(left, LONGEST_PARK_MS));
       const packing = packingRank();
       await (packing ? Promise.race([rung, packing.carrier.awaitPacked(left)]) : rung);
@@ -113,6 +119,7 @@ export class HaloUpdater implements Disposable {
       const packing = packingRank();
       if (!this.#inside.sent) carrier.awaitPackedSync(left);
       else if (packing) packing.carrier.awaitPackedSync(Math.min(left, OTHERS_SLICE_MS));
+      else if (this.#elsewhere) bell.parkNative(seen, Math.min(left, LONGEST_PARK_MS), LOOK_ELSEWHERE_MS);
       else bell.park(seen, Math.min(left, LONGEST_PARK_MS), LOOK_MS);
     };
     return waitForSync(bell, () => this.#inside.look(caller), { ...options, instead: 'wait()', park });

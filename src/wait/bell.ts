@@ -27,6 +27,8 @@ interface NativeBells {
   wakeNative(words: Int32Array, index: number): void;
   /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
   lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
+  sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }
 
 let addon: NativeBells | undefined;
@@ -79,6 +81,11 @@ export class Bell {
     const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);
     Atomics.store(this.words, PARKED, before);
     return how !== 'timed-out';
+  }
+
+  /** The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be ended meanwhile: at most `timeoutMs`. */
+  parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
+    return this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true;
   }
 
   /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */

@@ -30,6 +30,22 @@ Napi::Value look_native(Info info) {
   return Napi::Boolean::New(info.Env(), moved);
 }
 
+// sleepNative(words, index, seen, ms): sleeps on the bell at `index` where native code can wake it; true when its count
+// is not `seen`.
+Napi::Value sleep_native(Info info) {
+  const Bytes words = bytes_of(info[0], "the bell");
+  const size_t index = size_t(whole(info, 1));
+  if (index + 2 > words.size / 4) return Napi::Boolean::New(info.Env(), true);
+  auto* const bell = reinterpret_cast<Bell*>(reinterpret_cast<int32_t*>(words.data) + index);
+  const int32_t seen = info[2].As<Napi::Number>().Int32Value();
+  sleep_exactly();
+  // Put back rather than cleared: this thread may wait in JavaScript too.
+  const int32_t before = word_at(&bell->parked).exchange(Bell::native);
+  if (bell->read() == seen) futex_wait(&bell->count, seen, uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6));
+  word_at(&bell->parked).store(before);
+  return Napi::Boolean::New(info.Env(), bell->read() != seen);
+}
+
 // watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
 // thread's environment ends, however it ends; a thread that said goodbye has another word there then, which stays. In
 // one call, for a thread can be terminated between two of them. Answers what the word was.
@@ -121,6 +137,7 @@ void add_thread_functions(Napi::Env env, Napi::Object exports) {
                 {
                     {"wakeNative", wake_native},
                     {"lookNative", look_native},
+                    {"sleepNative", sleep_native},
                     {"watchThread", watch_thread},
                     {"unwatchThread", unwatch_thread},
                     {"endWithParent", end_with_parent},

@@ -1,0 +1,176 @@
+// ranks.node: a process's own MPI thread to JavaScript. What it has to say comes through one function, in the thread
+// that made it.
+#include <napi.h>
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+
+#include "device/addon/napi.hpp"
+#include "ranks/halo.hpp"
+
+namespace hotslot {
+namespace {
+
+using ranks::Halo;
+using ranks::Notice;
+
+// Of a process there is one, for MPI can be begun once.
+std::atomic<bool> taken{false};
+
+// The thread's own: its jobs by JavaScript's numbers.
+struct Halos {
+  std::vector<std::pair<double, Halo*>> all;
+  ranks::Mpi* mpi = nullptr;
+  Halo* find(double job) const {
+    for (auto& [number, halo] : all)
+      if (number == job) return halo;
+    return nullptr;
+  }
+};
+
+class Ranks final : public Napi::ObjectWrap<Ranks> {
+ public:
+  // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
+  explicit Ranks(Info info) : ObjectWrap(info) {
+    // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and brk while this
+    // process's other threads run in them, and take signals that are Node's: that has ended processes. Ranks that share
+    // a core make room.
+    for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
+                                      {"UCX_MEM_MALLOC_HOOKS", "n"},
+                                      {"UCX_ERROR_SIGNALS", ""},
+                                      {"OMPI_MCA_memory", "^patcher"},
+                                      {"OMPI_MCA_mpi_yield_when_idle", "1"}})
+      setenv(name, value, 0);
+    if (taken.exchange(true)) throw_js(info.Env(), state_busy("MPI was opened in this process before"));
+    std::vector<std::string> names;
+    const auto list = info[0].As<Napi::Array>();
+    for (uint32_t i = 0; i < list.Length(); ++i) names.push_back(list.Get(i).As<Napi::String>());
+    keep(info[1]);
+    auto* const bell = reinterpret_cast<Bell*>(bytes_of(info[1], "the bell").data);
+    notices_ = Notices::New(info.Env(), info[2].As<Napi::Function>(), "hotslot.ranks", 0, 1);
+    thread_.emplace(std::move(names), bell, [notices = notices_](Notice&& notice) mutable {
+      auto* const told = new Notice(std::move(notice));
+      if (notices.NonBlockingCall(told) != napi_ok) delete told;
+    });
+    napi_add_env_cleanup_hook(info.Env(), end, this);
+  }
+  ~Ranks() override {
+    napi_remove_env_cleanup_hook(Env(), end, this);
+    stop();
+  }
+
+  static Napi::Function define(Napi::Env env) {
+    return DefineClass(env, "Ranks",
+                       {InstanceMethod("hold", &Ranks::hold), InstanceMethod("agree", &Ranks::agree),
+                        InstanceMethod("halo", &Ranks::halo), InstanceMethod("send", &Ranks::send),
+                        InstanceMethod("left", &Ranks::left), InstanceMethod("drain", &Ranks::drain),
+                        InstanceMethod("close", &Ranks::close)});
+  }
+
+ private:
+  static void tell(Napi::Env env, Napi::Function notify, std::nullptr_t*, Notice* notice) {
+    const std::unique_ptr<Notice> told(notice);
+    if (!env) return;
+    const auto bytes = Napi::Buffer<uint8_t>::Copy(env, told->bytes.data(), told->bytes.size());
+    const auto number = [&](double value) { return Napi::Number::New(env, value); };
+    notify.Call({number(told->kind), number(told->job), number(told->numbers[0]), number(told->numbers[1]),
+                 number(told->numbers[2]), bytes});
+  }
+  using Notices = Napi::TypedThreadSafeFunction<std::nullptr_t, Notice, tell>;
+
+  // hold(bool): whether the process goes on while nothing else keeps it.
+  void hold(Info info) { info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env()); }
+
+  // agree(token, bytes): `agreed` with everyone's.
+  void agree(Info info) {
+    const Bytes bytes = bytes_of(info[1], "the bytes");
+    thread(info).agree(number(info, 0), {bytes.data, bytes.data + bytes.size});
+  }
+
+  // halo(job, {note, states, bells, halves, data: views; buffers: Float64Array of reader, sender, offset, stride,
+  // bytes; process: Int32Array; here})
+  void halo(Info info) {
+    const double job = number(info, 0);
+    const auto options = info[1].As<Napi::Object>();
+    ranks::HaloSetup setup{};
+    const auto words = [&](const char* name) {
+      keep(options.Get(name));
+      return reinterpret_cast<int32_t*>(bytes_of(options.Get(name), name).data);
+    };
+    setup.note = words("note");
+    setup.states = words("states");
+    setup.bells = words("bells");
+    setup.halves = words("halves");
+    setup.data = reinterpret_cast<uint8_t*>(words("data"));
+    const Bytes numbers = bytes_of(options.Get("buffers"), "buffers");
+    const auto* at = reinterpret_cast<const double*>(numbers.data);
+    for (const auto* end = at + numbers.size / 8; at != end; at += 5)
+      setup.buffers.push_back({int(at[0]), int(at[1]), size_t(at[2]), size_t(at[3]), size_t(at[4])});
+    const Bytes process = bytes_of(options.Get("process"), "process");
+    const auto* first = reinterpret_cast<const int32_t*>(process.data);
+    setup.process.assign(first, first + process.size / 4);
+    setup.here = int(number(options.Get("here")));
+    // Known to JavaScript by its number from here on: what is ordered of it comes behind.
+    const auto tell = [notices = notices_](Notice&& notice) mutable {
+      auto* const told = new Notice(std::move(notice));
+      if (notices.NonBlockingCall(told) != napi_ok) delete told;
+    };
+    thread(info).add([halos = halos_, job, setup = std::move(setup), tell](ranks::Mpi& mpi, const ranks::Comm& world) {
+      auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
+      halos->mpi = &mpi;
+      halos->all.push_back({job, made.get()});
+      return made;
+    });
+  }
+
+  // send(job, bytes): to every other process.
+  void send(Info info) {
+    const Bytes bytes = bytes_of(info[1], "the bytes");
+    std::vector<uint8_t> copy(bytes.data, bytes.data + std::min(bytes.size, ranks::mail_bytes));
+    thread(info).order([halos = halos_, job = number(info, 0), copy = std::move(copy)] {
+      if (Halo* const found = halos->find(job)) found->send(*halos->mpi, copy);
+    });
+  }
+
+  // left(job, rank, state, exchange): a rank elsewhere has, after so many exchanges.
+  void left(Info info) {
+    thread(info).order([halos = halos_, job = number(info, 0), rank = int(number(info, 1)),
+                        state = int(number(info, 2)), exchange = int64_t(number(info, 3))] {
+      if (Halo* const found = halos->find(job)) found->left(rank, state, exchange);
+    });
+  }
+
+  void drain(Info info) { thread(info).drain(number(info, 0)); }
+  void close(Info info) { thread(info).close(number(info, 0)); }
+
+  ranks::Thread& thread(Info info) {
+    if (!thread_) throw_js(info.Env(), argument("this MPI is closed"));
+    return *thread_;
+  }
+  void keep(const Napi::Value& view) { views_.push_back(Napi::Persistent(view.As<Napi::TypedArray>())); }
+  static void end(void* self) { static_cast<Ranks*>(self)->stop(); }
+  void stop() {
+    if (!thread_) return;
+    thread_.reset();
+    notices_.Abort();
+  }
+
+  std::vector<Napi::Reference<Napi::TypedArray>> views_;
+  Notices notices_;
+  std::shared_ptr<Halos> halos_ = std::make_shared<Halos>();
+  std::optional<ranks::Thread> thread_;
+};
+
+}  // namespace
+
+static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+  make_linkable(env, exports);
+  exports.Set("Ranks", Ranks::define(env));
+  return exports;
+}
+NODE_API_MODULE(ranks, init_addon)
+
+}  // namespace hotslot

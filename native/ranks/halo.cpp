@@ -1,0 +1,196 @@
+// Routes between a rank here and one elsewhere, half by half; who leaves, told both ways.
+#include "ranks/halo.hpp"
+
+#include <algorithm>
+
+namespace hotslot::ranks {
+namespace {
+
+// As src/halo/exchange-words.ts has them.
+enum RankState : int32_t { absent = 0, open = 1 };
+constexpr int32_t note_written = 2;
+constexpr int64_t numbers = int64_t(1) << 30;
+int32_t numbered(int64_t exchange) { return int32_t((exchange - 1) % numbers) + 1; }
+
+}  // namespace
+
+Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tell tell)
+    : job_(job), setup_(std::move(setup)), tell_(std::move(tell)), comm_(mpi.duplicate(&world)) {
+  const size_t ranks = setup_.process.size(), buffers = setup_.buffers.size();
+  started_.assign(ranks, 0);
+  found_.assign(ranks, absent);
+  told_.assign(ranks, false);
+  const int letters = int(2 * buffers);
+  if (letters > mpi.most_tag())
+    throw Failure(std::to_string(buffers) + " halo buffers need more tags than this MPI has, " +
+                  std::to_string(mpi.most_tag()));
+  for (size_t b = 0; b < buffers; ++b) {
+    const HaloBuffer& buffer = setup_.buffers[b];
+    const bool in = is_here(buffer.reader), out = is_here(buffer.sender);
+    if (in == out) continue;
+    Route route{b, buffer.reader, buffer.sender, 0, {}};
+    for (int half = 0; half < 2; ++half) {
+      uint8_t* const at = setup_.data + buffer.offset + size_t(half) * buffer.stride;
+      const int tag = int(2 * b) + half;
+      Half& of = route.halves[half];
+      of.next = half == 1 ? 1 : 2;
+      of.request = in ? mpi.recv_init(at, buffer.bytes, setup_.process[size_t(buffer.sender)], tag, comm_)
+                      : mpi.send_init(at, buffer.bytes, setup_.process[size_t(buffer.reader)], tag, comm_);
+    }
+    (in ? incoming_ : outgoing_).push_back(route);
+  }
+  const int processes = 1 + *std::max_element(setup_.process.begin(), setup_.process.end());
+  for (int process = 0; process < processes; ++process) {
+    if (process == setup_.here) continue;
+    others_.push_back(process);
+    Letter letter{{}, std::vector<uint8_t>(mail_bytes)};
+    letter.request = mpi.recv_init(letter.bytes.data(), mail_bytes, process, letters, comm_);
+    mpi.start(letter.request);
+    inbox_.push_back(std::move(letter));
+  }
+}
+
+void Halo::look(Mpi& mpi, Look& look) {
+  // H5: states first; what a rank has sent is in its words before it leaves.
+  for (size_t rank = 0; rank < found_.size(); ++rank)
+    if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
+  for (Route& route : outgoing_) ship(mpi, route, look);
+  for (Route& route : incoming_) receive(mpi, route, look);
+  follow(look);
+  read_mail(mpi, look);
+}
+
+// H1: this is the reader of what leaves; a half is empty when MPI has no more to do with it.
+void Halo::ship(Mpi& mpi, Route& route, Look& look) {
+  for (int half = 0; half < 2; ++half) {
+    Half& of = route.halves[half];
+    if (!of.going && word_at(word(route, half)).load() == numbered(of.next)) {
+      mpi.start(of.request);
+      of.going = look.worked = true;
+      int64_t& started = started_[size_t(route.sender)];
+      started = std::max(started, of.next);
+    }
+    if (!of.going) continue;
+    look.due = true;
+    if (!mpi.test(of.request)) continue;
+    word_at(word(route, half)).store(0);
+    route.done = of.next;
+    of.next += 2;
+    of.going = false;
+    look.worked = true;
+  }
+}
+
+// And the sender of what arrives. H2: an arrival is told when what left for its sender before has left for good, for
+// who is told may start again.
+void Halo::receive(Mpi& mpi, Route& route, Look& look) {
+  const size_t reader = size_t(route.reader);
+  const bool gone = found_[reader] > open;
+  for (int half = 0; half < 2; ++half) {
+    Half& of = route.halves[half];
+    // What nobody will read is taken all the same: its sender waits for that.
+    if (!of.going && !of.full && (gone || word_at(word(route, half)).load() == 0)) {
+      mpi.start(of.request);
+      of.going = true;
+    }
+    if (of.going && mpi.test(of.request)) {
+      of.going = false;
+      of.full = look.worked = true;
+    }
+    if (!of.full || of.next != route.done + 1) continue;
+    const auto before = [&](const Route& out) {
+      return out.sender != route.reader || out.reader != route.sender || out.done >= of.next - 1;
+    };
+    if (!std::all_of(outgoing_.begin(), outgoing_.end(), before)) continue;
+    if (!gone) word_at(word(route, half)).store(numbered(of.next));
+    route.done = of.next;
+    of.next += 2;
+    of.full = false;
+    look.worked = true;
+    // H3
+    ring(route.reader);
+  }
+  if (found_[reader] == open && route.done < started_[reader]) look.due = true;
+}
+
+// Ranks here that have left are told to the others, and those of the others are followed here.
+void Halo::follow(Look& look) {
+  if (!note_told_ && word_at(setup_.note).load() == note_written) {
+    note_told_ = look.worked = true;
+    tell_({Notice::note, job_, {}, {}});
+  }
+  for (size_t rank = 0; rank < found_.size(); ++rank) {
+    if (found_[rank] <= open || told_[rank]) continue;
+    told_[rank] = look.worked = true;
+    tell_({Notice::left, job_, {double(rank), double(found_[rank]), double(started_[rank])}, {}});
+  }
+  const auto followed = [&](const Gone& gone) {
+    for (const Route& route : incoming_)
+      if (route.sender == gone.rank && route.done < gone.exchange && found_[size_t(route.reader)] <= open) return false;
+    int32_t expected = open;
+    word_at(&state_of(gone.rank)).compare_exchange_strong(expected, gone.state);
+    ring_all();
+    look.worked = true;
+    return true;
+  };
+  gone_.erase(std::remove_if(gone_.begin(), gone_.end(), followed), gone_.end());
+}
+
+void Halo::read_mail(Mpi& mpi, Look& look) {
+  const auto sent = [&](Letter& letter) {
+    look.due = true;
+    return mpi.test(letter.request);
+  };
+  letters_.erase(std::remove_if(letters_.begin(), letters_.end(), sent), letters_.end());
+  for (Letter& letter : inbox_) {
+    if (!mpi.test(letter.request)) continue;
+    tell_({Notice::mail, job_, {}, letter.bytes});
+    mpi.start(letter.request);
+    look.worked = true;
+  }
+}
+
+void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
+  for (const int process : others_) {
+    Letter letter{{}, bytes};
+    letter.bytes.resize(mail_bytes);
+    letters_.push_back(std::move(letter));
+    Letter& kept = letters_.back();
+    kept.request = mpi.send(kept.bytes.data(), mail_bytes, process, int(2 * setup_.buffers.size()), comm_);
+  }
+}
+
+void Halo::left(int rank, int state, int64_t exchange) { gone_.push_back({rank, state, exchange}); }
+
+bool Halo::drained() const {
+  const auto idle = [this](const Route& route) {
+    for (int half = 0; half < 2; ++half)
+      if (route.halves[half].going || word_at(&setup_.halves[route.buffer * line + size_t(half)]).load() != 0)
+        return false;
+    return true;
+  };
+  return letters_.empty() && std::all_of(outgoing_.begin(), outgoing_.end(), idle);
+}
+
+void Halo::end(Mpi& mpi) {
+  for (Route& route : incoming_)
+    for (Half& half : route.halves) half.going ? mpi.cancel(half.request) : mpi.free(half.request);
+  for (Route& route : outgoing_)
+    for (Half& half : route.halves) mpi.free(half.request);
+  for (Letter& letter : inbox_) mpi.cancel(letter.request);
+  mpi.free(comm_);
+}
+
+void Halo::ring(int rank) {
+  Bell* const bell = reinterpret_cast<Bell*>(setup_.bells + rank * line);
+  bell->ring();
+  // A sleeper of JavaScript's is woken by JavaScript.
+  if (word_at(&bell->parked).load() == Bell::javascript) tell_({Notice::wake, job_, {double(rank)}, {}});
+}
+
+void Halo::ring_all() {
+  for (size_t rank = 0; rank < found_.size(); ++rank)
+    if (is_here(int(rank))) ring(int(rank));
+}
+
+}  // namespace hotslot::ranks

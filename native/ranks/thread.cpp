@@ -1,0 +1,178 @@
+// The loop of the thread that owns MPI, and what all processes say to each other at once.
+#include "ranks/thread.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+
+namespace hotslot::ranks {
+
+namespace {
+
+constexpr uint64_t spin_ns = 50'000;
+constexpr uint64_t shortest_nap_ns = 50'000, longest_nap_ns = 1'000'000;
+// A rank whose thread was lost rings nobody: it is found out so often.
+constexpr uint64_t sleep_ns = 100'000'000;
+
+class Agreement final : public Job {
+ public:
+  Agreement(Mpi& mpi, const Comm& world, double token, std::vector<uint8_t> bytes, const Thread::Tell& tell)
+      : token_(token), tell_(tell), mine_(std::move(bytes)), all_(mine_.size() * size_t(mpi.size())) {
+    request_ = mpi.all_gather(mine_.data(), mine_.size(), all_.data(), world);
+  }
+  void look(Mpi& mpi, Look& look) override {
+    if (over_) return;
+    look.due = true;
+    if (!mpi.test(request_)) return;
+    over_ = look.worked = true;
+    tell_({Notice::agreed, token_, {}, std::move(all_)});
+  }
+  bool over() const override { return over_; }
+
+ private:
+  const double token_;
+  const Thread::Tell& tell_;
+  std::vector<uint8_t> mine_, all_;
+  Request request_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+struct Thread::State {
+  std::vector<std::string> names;
+  Bell* bell;
+  Tell tell;
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::deque<std::function<void()>> orders;
+  bool over = false;
+  std::atomic<bool> leave{false};
+
+  // The thread's own.
+  std::unique_ptr<Mpi> mpi;
+  Comm world;
+  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<double> draining;
+  bool closing = false;
+  double closing_token = 0;
+
+  void run() {
+    try {
+      start();
+      while (!leave && !closing) step();
+      if (closing) finish();
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      tell({Notice::failed, 0, {}, {text.begin(), text.end()}});
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    over = true;
+    ended.notify_all();
+  }
+
+  void start() {
+    std::string why;
+    mpi = Mpi::open(names, why);
+    if (!mpi) throw Failure(why);
+    mpi->init();
+    world = mpi->duplicate(nullptr);
+    const std::string text = mpi->name() + "\n" + mpi->version();
+    tell({Notice::opened, 0, {double(mpi->rank()), double(mpi->size())}, {text.begin(), text.end()}});
+  }
+
+  void finish() {
+    for (auto& job : jobs) job->end(*mpi);
+    jobs.clear();
+    mpi->free(world);
+    mpi->finalize();
+    tell({Notice::closed, closing_token, {}, {}});
+  }
+
+  uint64_t busy_until = 0, nap = shortest_nap_ns;
+  void step() {
+    const int32_t seen = bell->read();
+    Look look;
+    look.worked = obey();
+    for (auto& job : jobs) job->look(*mpi, look);
+    jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }), jobs.end());
+    if (!draining.empty() && std::all_of(jobs.begin(), jobs.end(), [](auto& job) { return job->drained(); })) {
+      for (const double token : draining) tell({Notice::drained, token, {}, {}});
+      draining.clear();
+    }
+    const uint64_t now = now_ns();
+    if (look.worked) {
+      busy_until = now + spin_ns;
+      nap = shortest_nap_ns;
+    } else if (now < busy_until) {
+      pause_core();
+      sched_yield();
+    } else if (!leave && !closing) {
+      bell->sleep(seen, look.due ? nap : sleep_ns);
+      if (look.due) nap = std::min(2 * nap, longest_nap_ns);
+    }
+  }
+
+  bool obey() {
+    std::deque<std::function<void()>> now;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      now.swap(orders);
+    }
+    for (auto& order : now) order();
+    return !now.empty();
+  }
+};
+
+Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell) : state_(std::make_shared<State>()) {
+  state_->names = std::move(names);
+  state_->bell = bell;
+  state_->tell = std::move(tell);
+  std::thread([state = state_] {
+    sleep_exactly();
+    state->run();
+  }).detach();
+}
+
+Thread::~Thread() {
+  state_->leave = true;
+  state_->bell->ring();
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; });
+}
+
+void Thread::order(std::function<void()> command) {
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->orders.push_back(std::move(command));
+  }
+  state_->bell->ring();
+}
+
+void Thread::add(Make make) {
+  State* const state = state_.get();
+  order([state, make = std::move(make)] { state->jobs.push_back(make(*state->mpi, state->world)); });
+}
+
+void Thread::agree(double token, std::vector<uint8_t> bytes) {
+  State* const state = state_.get();
+  add([state, token, bytes = std::move(bytes)](Mpi& mpi, const Comm& world) mutable {
+    return std::make_unique<Agreement>(mpi, world, token, std::move(bytes), state->tell);
+  });
+}
+
+void Thread::drain(double token) {
+  State* const state = state_.get();
+  order([state, token] { state->draining.push_back(token); });
+}
+
+void Thread::close(double token) {
+  State* const state = state_.get();
+  order([state, token] {
+    state->closing = true;
+    state->closing_token = token;
+  });
+}
+
+}  // namespace hotslot::ranks

@@ -1,0 +1,222 @@
+/** One of several processes that an MPI launcher started: what it has of MPI, opened at run time. */
+import { checkKeys, shown } from '../checks.ts';
+import { closedError, stateError, typeError, unavailableError } from '../errors.ts';
+import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exchange.ts';
+import { allocateShared } from '../shared-memory.ts';
+import { BELL_WORDS, Bell } from '../wait/bell.ts';
+import { checkAgreed, recordOf } from './agreement.ts';
+import { ExchangeElsewhere } from './exchange.ts';
+import { type Launcher, launcherOf } from './launcher.ts';
+import { Notice, newRanks, type Ranks } from './native.ts';
+
+export interface OpenMpiOptions {
+  /** the library, where it is not the launcher's usual one; HOTSLOT_MPI in the environment says the same */
+  library?: string;
+}
+
+/**
+ * Opens the MPI library that this process's launcher belongs to, in a thread of its own, and takes part in it: once per process.
+ * Resolves when all processes have come so far. Rejects with ERR_HOTSLOT_UNAVAILABLE, in words, without a launcher, without a
+ * library, and where the library is another one than the launcher's; ERR_HOTSLOT_STATE_BUSY for a second time.
+ */
+export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess> {
+  checkKeys('openMpi', options, ['library']);
+  const launcher = launcherOf(process.env, options.library);
+  const inside = new Inside(launcher);
+  const { rank, size, name } = await inside.opened;
+  // A library that finds no launcher of its kind takes itself for the only one.
+  if (size !== launcher.size) {
+    const text = `${launcher.name} started ${launcher.size} processes, and ${name} says there ${size === 1 ? 'is' : 'are'} ${size}`;
+    await inside.close();
+    throw unavailableError(`${text}: it is another MPI's library; name the launcher's own by HOTSLOT_MPI`);
+  }
+  return new MpiProcess(OPENED, inside, { rank, size, name });
+}
+const OPENED = Symbol('opened');
+
+interface Facts {
+  readonly rank: number;
+  readonly size: number;
+  /** the library's own words, such as 'Open MPI v4.1.4, …', and the file that was opened */
+  readonly name: string;
+}
+
+/** What openMpi() gives. `close()` it at the end, in every process: a launcher takes one that ends without it for a crash. */
+export class MpiProcess implements AsyncDisposable {
+  /** of this process, from 0 */
+  readonly rank: number;
+  /** processes in all */
+  readonly size: number;
+  readonly name: string;
+  readonly #inside: Inside;
+
+  constructor(key: typeof OPENED, inside: Inside, { rank, size, name }: Facts) {
+    if (key !== OPENED) throw stateError('EMPTY', 'an MpiProcess comes from openMpi()');
+    this.rank = rank;
+    this.size = size;
+    this.name = name;
+    this.#inside = inside;
+  }
+
+  /**
+   * A halo exchange whose ranks are shared out evenly among the processes, in order: with as many ranks as processes, a process's
+   * rank is `rank`. Every process calls it, with the same options, in the same order as whatever else they do together; those
+   * that differ fail the exchange in every process. From here on it is as shareHaloExchange() made it: HaloUpdater(exchange, rank),
+   * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for ranks that cannot be shared out.
+   */
+  shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
+    return this.#inside.share(options, this.rank, this.size);
+  }
+
+  /**
+   * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the same order as whatever else they do
+   * together; rejects with a TypeError where they do not.
+   */
+  async allGather(values: Float64Array): Promise<Float64Array[]> {
+    if (!(values instanceof Float64Array)) throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
+    const all = await this.#inside.gather(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    const numbers = new Float64Array(Uint8Array.from(all).buffer);
+    return Array.from({ length: this.size }, (_, rank) =>
+      numbers.subarray(rank * values.length, (rank + 1) * values.length),
+    );
+  }
+
+  /**
+   * Sends what was given to it, waits until every process has come so far, and ends MPI, which cannot be opened again in this
+   * process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has happened, while a rank of this process is in an exchange.
+   */
+  close(): Promise<void> {
+    return this.#inside.close();
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+interface Waiting {
+  resolve(bytes: Uint8Array): void;
+  reject(error: Error): void;
+}
+
+/** What the thread is asked and what it answers. */
+class Inside {
+  readonly opened: Promise<Facts>;
+  readonly #native: Ranks;
+  readonly #bell: Int32Array;
+  readonly #exchanges = new Map<number, ExchangeElsewhere>();
+  readonly #waiting = new Map<number, Waiting>();
+  #token = 0;
+  /** what processes do together is begun one after the other */
+  #together: Promise<unknown> = Promise.resolve();
+  #failed: Error | null = null;
+  #closing: Promise<void> | null = null;
+
+  constructor({ libraries }: Launcher) {
+    const { memory, offset } = allocateShared("MPI's bell", 4 * BELL_WORDS, 64);
+    this.#bell = new Int32Array(memory, offset, BELL_WORDS);
+    this.opened = this.#asked((token) => void token).then((bytes) => factsOf(bytes));
+    const opening = this.#token;
+    this.#native = newRanks(libraries, new Bell(this.#bell).words, (kind, job, a, b, c, bytes) => {
+      if (kind === Notice.opened) this.#answer(opening, withNumbers(a, b, bytes));
+      else if (kind === Notice.failed) this.#fail(new TextDecoder().decode(bytes));
+      else if (kind === Notice.agreed || kind === Notice.drained || kind === Notice.closed) this.#answer(job, bytes);
+      else this.#hear(kind, job, a, b, c, bytes);
+    });
+  }
+
+  share(options: HaloExchangeOptions, here: number, processes: number): SharedHaloExchange {
+    if (this.#closing) throw closedError('this MpiProcess');
+    if (this.#failed) throw this.#failed;
+    const exchange = new ExchangeElsewhere(options, here, processes, this.#bell);
+    const job = ++this.#token;
+    this.#exchanges.set(job, exchange);
+    this.#inTurn(async () => {
+      await this.#agree('a halo exchange', exchange.facts);
+      this.#native.halo(job, exchange.job());
+    }).catch((error: Error) => exchange.fail(error));
+    return exchange.shared;
+  }
+
+  gather(bytes: Uint8Array): Promise<Uint8Array> {
+    if (this.#closing) return Promise.reject(closedError('this MpiProcess'));
+    return this.#inTurn(async () => {
+      await this.#agree('a gathering', bytes.length);
+      return this.#asked((token) => this.#native.agree(token, bytes));
+    });
+  }
+
+  close(): Promise<void> {
+    const open = [...this.#exchanges.values()].flatMap((exchange) => exchange.open);
+    if (this.#closing === null && this.#failed === null && open.length > 0)
+      return Promise.reject(
+        stateError('BUSY', `rank ${open.join(', ')} is still in a halo exchange: close its HaloUpdater first`),
+      );
+    this.#closing ??= this.#inTurn(async () => {
+      if (this.#failed) return;
+      await this.#asked((token) => this.#native.drain(token));
+      await this.#agree('the end', null);
+      await this.#asked((token) => this.#native.close(token));
+    }).catch((error: unknown) => {
+      // Others were at something else: it can be tried again.
+      this.#closing = null;
+      throw error;
+    });
+    return this.#closing;
+  }
+
+  async #agree(what: string, facts: unknown): Promise<void> {
+    checkAgreed(await this.#asked((token) => this.#native.agree(token, recordOf(what, facts))));
+  }
+
+  /** Does something behind what was begun before, and keeps the process until it is over. */
+  #inTurn<T>(does: () => Promise<T>): Promise<T> {
+    const done = this.#together.then(does, does);
+    this.#together = done;
+    return done;
+  }
+
+  #asked(ask: (token: number) => void): Promise<Uint8Array> {
+    const token = ++this.#token;
+    const answer = new Promise<Uint8Array>((resolve, reject) => this.#waiting.set(token, { resolve, reject }));
+    if (this.#failed) return Promise.reject(this.#failed);
+    if (token > 1) this.#native.hold(true);
+    ask(token);
+    return answer;
+  }
+  #answer(token: number, bytes: Uint8Array): void {
+    this.#waiting.get(token)?.resolve(bytes);
+    this.#waiting.delete(token);
+    if (this.#waiting.size === 0) this.#native.hold(false);
+  }
+
+  #hear(kind: number, job: number, a: number, b: number, c: number, bytes: Uint8Array): void {
+    const exchange = this.#exchanges.get(job);
+    if (kind === Notice.note) exchange?.tellNote(this.#native, job);
+    else if (kind === Notice.left) exchange?.tellLeft(this.#native, job, a, b, c);
+    else if (kind === Notice.mail) exchange?.hear(this.#native, job, bytes);
+    else exchange?.wake(a);
+  }
+
+  #fail(text: string): void {
+    const error = unavailableError(`MPI failed in this process: ${text}`);
+    this.#failed = error;
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    for (const exchange of this.#exchanges.values()) exchange.fail(error);
+    this.#native.hold(false);
+  }
+}
+
+/** The thread's answer to being opened: its numbers, the file and the library's words. */
+function withNumbers(rank: number, size: number, text: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(8 + text.length);
+  new Int32Array(bytes.buffer, 0, 2).set([rank, size]);
+  bytes.set(text, 8);
+  return bytes;
+}
+function factsOf(bytes: Uint8Array): Facts {
+  const [rank, size] = new Int32Array(bytes.buffer, 0, 2) as unknown as [number, number];
+  const [file, ...words] = new TextDecoder().decode(bytes.subarray(8)).split('\n');
+  const [version] = (words[0] ?? '').split(',');
+  return { rank, size, name: `${version!.replace(/\s+/g, ' ').trim()} (${file})` };
+}

@@ -1,0 +1,69 @@
+/** Starts a compiled program as several processes, by each MPI that is installed. */
+import { spawn, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+export interface Launch {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+  /** Debian's package */
+  readonly package: string;
+}
+
+// Tests may run as root, and on fewer cores than processes.
+const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
+export const openMpi: Launch = {
+  name: 'Open MPI',
+  command: 'mpirun.openmpi',
+  args: ['--oversubscribe'],
+  env: asRoot,
+  package: 'openmpi-bin',
+};
+export const overTcp: Launch = {
+  ...openMpi,
+  name: 'Open MPI over TCP',
+  args: ['--oversubscribe', '--mca', 'btl', 'tcp,self'],
+};
+export const mpich: Launch = { name: 'MPICH', command: 'mpirun.mpich', args: [], env: {}, package: 'mpich' };
+
+/** Why it cannot be used here, or null. */
+export function missingLaunch({ command, package: from }: Launch): string | null {
+  return spawnSync(command, ['--version']).error ? `${command} is not installed (Debian: ${from})` : null;
+}
+
+export interface Launched {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  /** stdout's lines of JSON, in no order of processes */
+  told: { rank: number; [key: string]: unknown }[];
+}
+
+/** `file` relative to the compiled tree; ended after `ms`. */
+export function launch(
+  { command, args, env }: Launch,
+  processes: number,
+  file: string,
+  given: readonly string[],
+  { ms = 60_000, more = {} }: { ms?: number; more?: NodeJS.ProcessEnv } = {},
+): Promise<Launched> {
+  const path = fileURLToPath(new URL(`../../${file}`, import.meta.url));
+  const own = ['-n', String(processes), process.execPath, '--no-warnings', path, ...given];
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, [...args, ...own], {
+      env: { ...process.env, FORCE_COLOR: '0', ...env, ...more },
+      timeout: ms,
+    });
+    const said = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const)
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        said[name] += text;
+      });
+    child.on('error', reject);
+    child.on('close', (code) => {
+      const lines = said.stdout.split('\n').filter((line) => line.startsWith('{'));
+      resolve({ code, ...said, told: lines.map((line) => JSON.parse(line) as Launched['told'][number]) });
+    });
+  });
+}

@@ -1,0 +1,163 @@
+/** Processes that an MPI launcher started: halos between them, each way to fail, and what may not be. By both libraries of Debian. */
+import { expect } from 'chai';
+import { run } from '../cli/run-command.ts';
+import { itAll, itLong, setting } from '../rig/setting.ts';
+import { type Launch, type Launched, launch, missingLaunch, mpich, openMpi, overTcp } from './launch.ts';
+
+const program = 'test/ranks/program.js';
+const play = (by: Launch, processes: number, ...scene: string[]) => launch(by, processes, program, scene);
+
+/** All of them, by rank; nothing was said beside, and the launcher was content. */
+function toldBy({ code, told, stdout, stderr }: Launched, processes: number): Launched['told'] {
+  const byRank = [...told].sort((a, b) => a.rank - b.rank);
+  expect({ code, ranks: byRank.map(({ rank }) => rank) }, stdout + stderr).to.deep.equal({
+    code: 0,
+    ranks: [...Array(processes).keys()],
+  });
+  return byRank;
+}
+
+for (const by of [openMpi, mpich]) {
+  describe(`ranks/${by.name}`, function () {
+    this.timeout(setting({ short: 60_000, all: 300_000 }));
+    const why = missingLaunch(by);
+    if (why !== null) {
+      it.skip(`cannot be tried: ${why}`);
+      return;
+    }
+
+    it('every halo point of every exchange is its sender’s, and numbers are gathered by rank', async () => {
+      const told = toldBy(await play(by, 2, 'exchange', '50'), 2);
+      for (const { size, all, name } of told) {
+        expect({ size, all }).to.deep.equal({
+          size: 2,
+          all: [
+            [0, 7],
+            [1, 7],
+          ],
+        });
+        expect(name).to.match(
+          by === mpich ? /^MPICH Version: \d+\.\d.* \(libmpich\.so\.12\)$/ : /^Open MPI v\d.* \(libmpi\.so\.40\)$/,
+        );
+      }
+    });
+
+    it('ranks of threads, two exchanges at a time', async () => {
+      for (const { worked } of toldBy(await play(by, 2, 'threads', '50'), 2)) expect(worked).to.deep.equal([50, 50]);
+    });
+
+    for (const failing of [0, 1])
+      it(`rank ${failing} fails: the other one is told why`, async () => {
+        const told = toldBy(await play(by, 2, 'fail', String(failing)), 2);
+        expect(told[failing]).to.deep.equal({ rank: failing, failed: true });
+        expect(told[1 - failing]).to.deep.include({
+          message: `rank ${failing} failed in exchange 3: no wind at ${failing}`,
+          cause: `no wind at ${failing}`,
+        });
+      });
+
+    it('a rank leaves, or its thread ends: the other one has what was sent, and is told', async () => {
+      const [left] = toldBy(await play(by, 2, 'close', '1'), 2);
+      expect(left!.message).to.match(/^rank 1 closed before it sent what exchange 4 of rank 0 waits for/);
+      const [lost] = toldBy(await play(by, 2, 'lost', '1'), 2);
+      expect(lost!.message).to.match(/^the thread of rank 1 ended before it sent what exchange 4 of rank 0 waits for/);
+      expect(lost!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+    });
+
+    it('processes that do not do the same are told which one differs', async () => {
+      for (const { message, code } of toldBy(await play(by, 2, 'mismatch', 'options'), 2)) {
+        expect(message).to.match(/process 1 begins a halo exchange with other options than process 0/);
+        expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
+      }
+      for (const { message } of toldBy(await play(by, 2, 'mismatch', 'end'), 2))
+        expect(message).to.match(
+          /process 1 begins the end where process 0 begins a halo exchange: every process does the same/,
+        );
+    });
+
+    it('what may not be is refused, and harms nothing', async () => {
+      for (const { rank, refused, again } of toldBy(await play(by, 2, 'misuse'), 2)) {
+        const words = (refused as { message: string }[]).map(({ message }) => message);
+        expect(words).to.deep.equal([
+          '3 ranks cannot be shared out evenly among 2 processes: start as many, or a divisor of it',
+          `rank ${1 - rank} is of process ${1 - rank}: a process takes its own ranks alone`,
+          'MPI was opened in this process before',
+          'allGather takes a Float64Array, got an array of 1',
+          `rank ${rank} is still in a halo exchange: close its HaloUpdater first`,
+          'this MpiProcess is closed',
+          'this MpiProcess is closed',
+        ]);
+        expect(again).to.deep.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      }
+    });
+
+    it('a process that is killed ends the job', async () => {
+      const { code, told } = await play(by, 2, 'killed', '1');
+      expect({ code: code === 0, told }).to.deep.equal({ code: false, told: [] });
+    });
+
+    it('the parts of examples/halo-exchange are those of one process, bit for bit', async () => {
+      const modes = setting({ short: ['plane'], all: ['plane', 'sphere'] });
+      for (const mode of modes) {
+        const size = mode === 'plane' ? 4 : 6;
+        const given = ['--mpi', '--mode', mode, '--size', '8', '--steps', '20', '--json'];
+        const processes = setting({ short: 2, all: size });
+        const { code, stdout, stderr } = await launch(by, processes, 'examples/halo-exchange/main.js', given);
+        expect(code, stderr).to.equal(0);
+        expect(JSON.parse(stdout) as object).to.deep.include({ size: 8, steps: 20, equal: true });
+      }
+    });
+
+    itAll('four ranks: each of them may fail, and all others know', async () => {
+      for (let failing = 0; failing < 4; failing++) {
+        const told = toldBy(await play(by, 4, 'fail', String(failing)), 4);
+        const words = told.filter(({ rank }) => rank !== failing).map(({ message }) => message);
+        expect(words).to.deep.equal(Array(3).fill(`rank ${failing} failed in exchange 3: no wind at ${failing}`));
+      }
+    });
+
+    const starts = setting({ short: 0, all: 20, long: 200 });
+    itAll(`starts ${starts} times and ends well`, async () => {
+      for (let start = 0; start < starts; start++) toldBy(await play(by, 2, 'threads', '20'), 2);
+    });
+
+    itLong('a rank that is killed at any moment ends the job within seconds', async () => {
+      for (let round = 0; round < 20; round++) {
+        const begin = performance.now();
+        const { code } = await play(by, 2, 'killed', String(round % 2));
+        expect(code).not.to.equal(0);
+        expect(performance.now() - begin).to.be.below(20_000);
+      }
+    });
+  });
+}
+
+describe('ranks/launchers', function () {
+  this.timeout(60_000);
+
+  it('without one it says how to start', async () => {
+    const { lines } = await run(program, ['exchange', '1']);
+    expect(JSON.parse(lines[0]!) as object).to.deep.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+    expect((JSON.parse(lines[0]!) as { message: string }).message).to.match(
+      /^no MPI launcher started this process .*: start it as one of several processes, such as: mpirun -n 2 node main\.mjs$/,
+    );
+  });
+
+  it('another MPI’s library is found out, and one that is not there', async function () {
+    const why = missingLaunch(openMpi) ?? missingLaunch(mpich);
+    if (why !== null) this.skip();
+    const other = { more: { HOTSLOT_MPI: 'libmpich.so.12' } };
+    for (const { message } of (await launch(openMpi, 2, program, ['exchange', '1'], other)).told)
+      expect(message).to.match(
+        /^Open MPI's mpirun started 2 processes, and MPICH .* says there is 1: it is another MPI's library; name the launcher's own by HOTSLOT_MPI$/,
+      );
+    const none = { more: { HOTSLOT_MPI: 'libnothing.so' } };
+    for (const { message } of (await launch(mpich, 2, program, ['exchange', '1'], none)).told)
+      expect(message).to.match(/^MPI failed in this process: libnothing\.so: cannot open shared object file/);
+  });
+
+  it('over TCP', async function () {
+    if (missingLaunch(openMpi) !== null) this.skip();
+    toldBy(await play(overTcp, 2, 'threads', setting({ short: '20', all: '500' })), 2);
+  });
+});

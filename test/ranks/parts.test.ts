@@ -1,0 +1,58 @@
+/** Who launched, what processes agree on, what they write each other. */
+import { expect } from 'chai';
+import { checkAgreed, recordOf } from '../../src/ranks/agreement.ts';
+import { launcherOf } from '../../src/ranks/launcher.ts';
+import { read, written } from '../../src/ranks/letters.ts';
+import { refusal } from '../rig/refusal.ts';
+
+describe('ranks/parts', () => {
+  it('launchers are known by what they leave in the environment', () => {
+    const of = (env: NodeJS.ProcessEnv, library?: string) => launcherOf(env, library);
+    expect(of({ OMPI_COMM_WORLD_SIZE: '4' }))
+      .to.deep.include({ size: 4 })
+      .and.property('libraries')
+      .include('libmpi.so.40');
+    expect(of({ PMI_SIZE: '2' }).libraries[0]).to.equal('libmpi.so.12');
+    expect(of({ PMIX_RANK: '0', SLURM_NTASKS: '96', SLURM_STEP_NUM_TASKS: '8' })).to.deep.include({
+      name: 'srun',
+      size: 8,
+    });
+    expect(of({ PMIX_RANK: '0', SLURM_NTASKS: '96' }).size).to.equal(96);
+    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }).libraries).to.deep.equal(['/opt/libmpi.so']);
+    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }, 'mine.so').libraries).to.deep.equal(['mine.so']);
+    for (const env of [{}, { OMPI_COMM_WORLD_SIZE: '0' }, { PMI_SIZE: 'two' }, { SLURM_NTASKS: '2' }])
+      expect(refusal(() => of(env)).code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+    expect(refusal(() => of({ PMI_SIZE: '2' }, 7 as never)).message).to.equal(
+      'library must name an MPI library to open, got 7',
+    );
+  });
+
+  it('the first process that differs is named', () => {
+    const agree = (...records: Uint8Array[]) => checkAgreed(Uint8Array.from(records.flatMap((bytes) => [...bytes])));
+    const one = recordOf('a halo exchange', { ranks: 4 });
+    agree(one, one, recordOf('a halo exchange', { ranks: 4 }));
+    const message = (...records: Uint8Array[]) => refusal(() => agree(...records)).message;
+    expect(message(one, one, recordOf('the end', null))).to.match(
+      /^process 2 begins the end where process 0 begins a halo/,
+    );
+    expect(message(one, recordOf('a halo exchange', { ranks: 5 }))).to.match(/^process 1 .* with other options/);
+    const older = Uint8Array.from(one);
+    older[1] = '9'.charCodeAt(0);
+    expect(message(one, older)).to.match(/^process 1 runs another version of Hotslot/);
+  });
+
+  it('letters say again what was written, errors of any length too', () => {
+    const left = { kind: 'left', rank: 3, state: 2, exchange: 2 ** 40 } as const;
+    expect(read(written(left))).to.deep.equal(left);
+    const long = Object.assign(new Error('no '.repeat(9999)), { code: 'ERR_HOTSLOT_DEVICE' });
+    for (const error of [new RangeError('no'), long]) {
+      const bytes = written({ kind: 'note', rank: 1, exchange: 7, error });
+      expect(bytes.length).to.be.at.most(4096);
+      const padded = new Uint8Array(4096);
+      padded.set(bytes);
+      const again = read(padded);
+      expect(again).to.deep.include({ kind: 'note', rank: 1, exchange: 7 });
+      expect(error.message.startsWith((again as { error: Error }).error.message.slice(0, 100))).to.equal(true);
+    }
+  });
+});

@@ -1,0 +1,122 @@
+/** One of several processes: plays a scene and tells in a line of JSON what it came to. Arguments: the scene, and what it takes. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { HaloUpdater } from '../../src/halo/index.ts';
+import { type MpiProcess, openMpi } from '../../src/ranks/index.ts';
+import { exchange, N, share } from './exchanging.ts';
+import { told } from './told.ts';
+
+const [scene = '', argument = ''] = process.argv.slice(2);
+const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
+  async exchange(mpi) {
+    const shared = share(mpi);
+    {
+      using updater = new HaloUpdater(shared, mpi.rank);
+      await exchange(updater, mpi.size, Number(argument));
+    }
+    const all = await mpi.allGather(Float64Array.of(mpi.rank, 7));
+    return { size: mpi.size, name: mpi.name, all: all.map((values) => [...values]) };
+  },
+
+  /** Two ranks to a process, one of them in a worker; several exchanges at a time. */
+  async threads(mpi) {
+    const all = [share(mpi, { ranks: 2 * mpi.size }), share(mpi, { ranks: 2 * mpi.size })];
+    const workers = all.map(
+      (shared) =>
+        new Worker(new URL('./program-worker.js', import.meta.url), {
+          workerData: { shared, rank: 2 * mpi.rank + 1, exchanges: Number(argument) },
+        }),
+    );
+    const ended = workers.map((worker) => once(worker, 'message'));
+    await Promise.all(
+      all.map(async (shared) => {
+        using updater = new HaloUpdater(shared, 2 * mpi.rank);
+        await exchange(updater, 2 * mpi.size, Number(argument));
+      }),
+    );
+    return { worked: (await Promise.all(ended)).flat() };
+  },
+
+  /** One rank cannot go on: all are told why. */
+  async fail(mpi) {
+    const shared = share(mpi);
+    using updater = new HaloUpdater(shared, mpi.rank);
+    await exchange(updater, mpi.size, 3);
+    if (mpi.rank === Number(argument)) {
+      updater.fail(new RangeError(`no wind at ${mpi.rank}`));
+      return { failed: true };
+    }
+    return await told(() => exchange(updater, mpi.size, 3));
+  },
+
+  /** One rank leaves when it has sent three: its neighbours have those, and no more. */
+  async close(mpi) {
+    using updater = new HaloUpdater(share(mpi), mpi.rank);
+    await exchange(updater, mpi.size, 3);
+    if (mpi.rank === Number(argument)) return { closed: true };
+    return await told(() => exchange(updater, mpi.size, 1));
+  },
+
+  /** The thread of a rank is ended in the middle of something else. */
+  async lost(mpi) {
+    const shared = share(mpi);
+    if (mpi.rank === Number(argument)) {
+      const workerData = { shared, rank: mpi.rank, exchanges: 3, stays: true };
+      const worker = new Worker(new URL('./program-worker.js', import.meta.url), { workerData });
+      await once(worker, 'message');
+      await worker.terminate();
+      return { ended: true };
+    }
+    using updater = new HaloUpdater(shared, mpi.rank);
+    await exchange(updater, mpi.size, 3);
+    return await told(() => exchange(updater, mpi.size, 1));
+  },
+
+  /** Process 1 has another idea of it. */
+  async mismatch(mpi) {
+    if (argument === 'end' && mpi.rank === 1) {
+      const { message } = await told(() => mpi.close());
+      return { message };
+    }
+    const other = mpi.rank === 1 && argument === 'options';
+    using updater = new HaloUpdater(share(mpi, { extent: other ? N - 1 : N }), mpi.rank);
+    return await told(() => exchange(updater, mpi.size, 1));
+  },
+
+  /** What may not be. */
+  async misuse(mpi) {
+    const refused = [
+      await told(() => share(mpi, { ranks: mpi.size + 1 })),
+      await told(() => new HaloUpdater(share(mpi), (mpi.rank + 1) % mpi.size)),
+      await told(() => openMpi()),
+      await told(() => mpi.allGather([1] as never)),
+    ];
+    const updater = new HaloUpdater(share(mpi), mpi.rank);
+    refused.push(await told(() => mpi.close()));
+    await exchange(updater, mpi.size, 2);
+    updater.close();
+    await mpi.close();
+    refused.push(await told(() => share(mpi)), await told(() => mpi.allGather(Float64Array.of(1))));
+    return { refused, again: await told(() => openMpi()) };
+  },
+
+  /** A process is gone all at once: its launcher ends the others. */
+  async killed(mpi) {
+    using updater = new HaloUpdater(share(mpi), mpi.rank);
+    await exchange(updater, mpi.size, 5);
+    if (mpi.rank === Number(argument)) process.kill(process.pid, 'SIGKILL');
+    await exchange(updater, mpi.size, 1e6);
+    return { gone: false };
+  },
+};
+
+const opened = await told(() => openMpi());
+if ('message' in opened) {
+  console.log(JSON.stringify({ rank: -1, ...opened }));
+} else {
+  const mpi = opened.value as MpiProcess;
+  const came = await told(() => scenes[scene]!(mpi));
+  console.log(JSON.stringify({ rank: mpi.rank, ...('value' in came ? (came.value as object) : came) }));
+  const closing = await told(() => mpi.close());
+  if ('message' in closing && scene !== 'mismatch') console.log(JSON.stringify({ rank: mpi.rank, closing }));
+}
