@@ -23,6 +23,7 @@ const names = [
   'full-iteration',
   'todevice',
   'halo',
+  'ranks',
   'transfer',
   'driver',
   'seen',
@@ -52,13 +53,14 @@ const seconds: Readonly<Record<Name, string>> = {
   'full-iteration': '1 s',
   todevice: '10 s',
   halo: '14 s',
+  ranks: '40 s',
   transfer: '160 s',
   driver: 'seconds',
   seen: '2 s',
   monitor: '100 s',
   torch: '60 s',
-  peers: '120 s',
-  scale: '150 s',
+  peers: '500 s',
+  scale: '180 s',
   checkpoint: '240 s',
   remote: '200 s',
   long: '30 s',
@@ -78,7 +80,7 @@ const processor: readonly Name[] = [
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
-const named: readonly Name[] = ['torch', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
+const named: readonly Name[] = ['torch', 'ranks', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
 names, and about how long each takes on two cores:

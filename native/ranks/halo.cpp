@@ -74,7 +74,6 @@ void Halo::ship(Mpi& mpi, Route& route, Look& look) {
     look.due = true;
     if (!mpi.test(of.request)) continue;
     word_at(word(route, half)).store(0);
-    route.done = of.next;
     of.next += 2;
     of.going = false;
     look.worked = true;
@@ -97,20 +96,20 @@ void Halo::receive(Mpi& mpi, Route& route, Look& look) {
       of.going = false;
       of.full = look.worked = true;
     }
-    if (!of.full || of.next != route.done + 1) continue;
+    if (!of.full || of.next != route.told + 1) continue;
     const auto before = [&](const Route& out) {
-      return out.sender != route.reader || out.reader != route.sender || out.done >= of.next - 1;
+      return out.sender != route.reader || out.reader != route.sender || out.has_left(of.next - 1);
     };
     if (!std::all_of(outgoing_.begin(), outgoing_.end(), before)) continue;
     if (!gone) word_at(word(route, half)).store(numbered(of.next));
-    route.done = of.next;
+    route.told = of.next;
     of.next += 2;
     of.full = false;
     look.worked = true;
     // H3
     ring(route.reader);
   }
-  if (found_[reader] == open && route.done < started_[reader]) look.due = true;
+  if (found_[reader] == open && route.told < started_[reader]) look.due = true;
 }
 
 // Ranks here that have left are told to the others, and those of the others are followed here.
@@ -126,7 +125,7 @@ void Halo::follow(Look& look) {
   }
   const auto followed = [&](const Gone& gone) {
     for (const Route& route : incoming_)
-      if (route.sender == gone.rank && route.done < gone.exchange && found_[size_t(route.reader)] <= open) return false;
+      if (route.sender == gone.rank && route.told < gone.exchange && found_[size_t(route.reader)] <= open) return false;
     int32_t expected = open;
     word_at(&state_of(gone.rank)).compare_exchange_strong(expected, gone.state);
     ring_all();

@@ -47,9 +47,11 @@ class Halo final : public Job {
   struct Route {
     size_t buffer;
     int reader, sender;
-    // The last exchange that was told here, or that has left.
-    int64_t done = 0;
+    // The last exchange that was told here.
+    int64_t told = 0;
     Half halves[2];
+    // Of what leaves: sends of one route need not be over in order.
+    bool has_left(int64_t exchange) const { return halves[exchange % 2].next > exchange; }
   };
   struct Gone {
     int rank, state;

@@ -49,6 +49,7 @@ describe('native harnesses', function () {
   describe('under the thread sanitizer', () => {
     finds('rows', 'thread');
     finds('lanes', 'thread');
+    finds('ranks', 'thread');
     for (const rig of [host, cuda]) itAll(title(rig), core(rig, 'thread'));
     for (const rig of others) itLong(title(rig), core(rig, 'thread'));
   });
@@ -56,6 +57,7 @@ describe('native harnesses', function () {
     finds('rows', 'address,undefined');
     finds('tree', 'address,undefined');
     finds('lanes', 'address,undefined');
+    finds('ranks', 'address,undefined');
     finds('kernels', 'address,undefined');
     for (const rig of [host, cuda, newest]) it(title(rig), core(rig, 'address,undefined'));
     for (const rig of others) if (rig !== newest) itLong(title(rig), core(rig, 'address,undefined'));
