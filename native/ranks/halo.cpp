@@ -83,12 +83,10 @@ void Halo::ship(Mpi& mpi, Route& route, Look& look) {
 // And the sender of what arrives. H2: an arrival is told when what left for its sender before has left for good, for
 // who is told may start again.
 void Halo::receive(Mpi& mpi, Route& route, Look& look) {
-  const size_t reader = size_t(route.reader);
-  const bool gone = found_[reader] > open;
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
-    // What nobody will read is taken all the same: its sender waits for that.
-    if (!of.going && !of.full && (gone || word_at(word(route, half)).load() == 0)) {
+    // Whether its reader has left or not: the sender's request waits for that.
+    if (!of.going && !of.full && word_at(word(route, half)).load() == 0) {
       mpi.start(of.request);
       of.going = true;
     }
@@ -101,7 +99,7 @@ void Halo::receive(Mpi& mpi, Route& route, Look& look) {
       return out.sender != route.reader || out.reader != route.sender || out.has_left(of.next - 1);
     };
     if (!std::all_of(outgoing_.begin(), outgoing_.end(), before)) continue;
-    if (!gone) word_at(word(route, half)).store(numbered(of.next));
+    word_at(word(route, half)).store(numbered(of.next));
     route.told = of.next;
     of.next += 2;
     of.full = false;
@@ -109,6 +107,7 @@ void Halo::receive(Mpi& mpi, Route& route, Look& look) {
     // H3
     ring(route.reader);
   }
+  const size_t reader = size_t(route.reader);
   if (found_[reader] == open && route.told < started_[reader]) look.due = true;
 }
 
@@ -125,7 +124,7 @@ void Halo::follow(Look& look) {
   }
   const auto followed = [&](const Gone& gone) {
     for (const Route& route : incoming_)
-      if (route.sender == gone.rank && route.told < gone.exchange && found_[size_t(route.reader)] <= open) return false;
+      if (route.sender == gone.rank && route.told < gone.exchange) return false;
     int32_t expected = open;
     word_at(&state_of(gone.rank)).compare_exchange_strong(expected, gone.state);
     ring_all();

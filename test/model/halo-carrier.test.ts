@@ -1,0 +1,29 @@
+/** Halos between processes under every interleaving of ranks, native threads and MPI, and the thread's rules broken one by one. */
+import { type CarrierMutation, type CarrierSetup, carrierProtocol } from './halo-carrier.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ exchanges, faults = [] }: CarrierSetup) =>
+  `${exchanges} exchanges${faults.length > 0 ? ', either rank may close early' : ''}`;
+const { holds, caught: caughtIn, explored } = proofsOf(carrierProtocol, inWords);
+const caught = (broken: CarrierMutation, rule: string, more: Partial<CarrierSetup> = {}) =>
+  caughtIn(broken, rule, { exchanges: 4, ...more });
+
+describe('halos between processes', function () {
+  this.timeout(60_000);
+
+  describe('hold', () => {
+    holds({ exchanges: 4 });
+    holds({ exchanges: 4, faults: ['close'] });
+  });
+
+  describe('broken on purpose, are caught', () => {
+    after(() => console.log(`      ${explored()} of halos between processes`));
+    caught('told before what left before is over', 'H2');
+    caught('told behind the latest send that is over', 'H2');
+    caught('told before its bytes are there', 'H1');
+    for (const faults of [[], ['close']] as const) {
+      caught('a rank is followed before what it sent has arrived', 'H5', { faults });
+      caught('halves are looked at before states', 'H5', { faults });
+    }
+  });
+});
