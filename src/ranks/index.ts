@@ -1,2 +1,2 @@
 /** `hotslot/ranks`: several processes that an MPI launcher started, on one machine or many. */
-export { MpiProcess, type OpenMpiOptions, openMpi } from './mpi.ts';
+export { type MpiProcess, type OpenMpiOptions, openMpi } from './mpi.ts';

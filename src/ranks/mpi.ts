@@ -30,33 +30,23 @@ export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess>
     await inside.close();
     throw unavailableError(`${text}: it is another MPI's library; name the launcher's own by HOTSLOT_MPI`);
   }
-  return new MpiProcess(OPENED, inside, { rank, size, name });
+  return new Opened(inside, { rank, size, name });
 }
-const OPENED = Symbol('opened');
 
 interface Facts {
   readonly rank: number;
   readonly size: number;
-  /** the library's own words, such as 'Open MPI v4.1.4, …', and the file that was opened */
   readonly name: string;
 }
 
 /** What openMpi() gives. `close()` it at the end, in every process: a launcher takes one that ends without it for a crash. */
-export class MpiProcess implements AsyncDisposable {
+export interface MpiProcess extends AsyncDisposable {
   /** of this process, from 0 */
   readonly rank: number;
   /** processes in all */
   readonly size: number;
+  /** the library's own words and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)' */
   readonly name: string;
-  readonly #inside: Inside;
-
-  constructor(key: typeof OPENED, inside: Inside, { rank, size, name }: Facts) {
-    if (key !== OPENED) throw stateError('EMPTY', 'an MpiProcess comes from openMpi()');
-    this.rank = rank;
-    this.size = size;
-    this.name = name;
-    this.#inside = inside;
-  }
 
   /**
    * A halo exchange whose ranks are shared out evenly among the processes, in order: with as many ranks as processes, a process's
@@ -64,14 +54,39 @@ export class MpiProcess implements AsyncDisposable {
    * that differ fail the exchange in every process. From here on it is as shareHaloExchange() made it: HaloUpdater(exchange, rank),
    * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for ranks that cannot be shared out.
    */
-  shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
-    return this.#inside.share(options, this.rank, this.size);
-  }
+  shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
   /**
    * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the same order as whatever else they do
    * together; rejects with a TypeError where they do not.
    */
+  allGather(values: Float64Array): Promise<Float64Array[]>;
+
+  /**
+   * Sends what was given to it, waits until every process has come so far, and ends MPI, which cannot be opened again in this
+   * process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has happened, while a rank of this process is in an exchange.
+   */
+  close(): Promise<void>;
+}
+
+/** Its methods are told at MpiProcess. */
+class Opened implements MpiProcess {
+  readonly rank: number;
+  readonly size: number;
+  readonly name: string;
+  readonly #inside: Inside;
+
+  constructor(inside: Inside, { rank, size, name }: Facts) {
+    this.rank = rank;
+    this.size = size;
+    this.name = name;
+    this.#inside = inside;
+  }
+
+  shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
+    return this.#inside.share(options, this.rank, this.size);
+  }
+
   async allGather(values: Float64Array): Promise<Float64Array[]> {
     if (!(values instanceof Float64Array)) throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
     const all = await this.#inside.gather(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
@@ -81,10 +96,6 @@ export class MpiProcess implements AsyncDisposable {
     );
   }
 
-  /**
-   * Sends what was given to it, waits until every process has come so far, and ends MPI, which cannot be opened again in this
-   * process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has happened, while a rank of this process is in an exchange.
-   */
   close(): Promise<void> {
     return this.#inside.close();
   }

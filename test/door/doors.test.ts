@@ -30,9 +30,19 @@ describe('the doors', () => {
   it('are one per subject, and the replay path is the first', async () => {
     expect(doors.map(([path]) => path)).to.deep.equal([
       '.',
-      ...['collect', 'learner', 'graph', 'memory', 'linop', 'halo', 'formats', 'monitor', 'remote', 'transfer'].map(
-        (subject) => `./${subject}`,
-      ),
+      ...[
+        'collect',
+        'learner',
+        'graph',
+        'memory',
+        'linop',
+        'halo',
+        'formats',
+        'monitor',
+        'remote',
+        'ranks',
+        'transfer',
+      ].map((subject) => `./${subject}`),
     ]);
     const values = Object.keys(await import('hotslot'));
     expect(values).to.include.members([
