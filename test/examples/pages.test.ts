@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { type Launch, missingLaunch, mpich, openMpi } from '../ranks/launch.ts';
 import { needServer, startServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
 
@@ -22,6 +23,8 @@ const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `do
 
 /** Snippets that name it need a server, whose URL it is. */
 const SERVER = 'HOTSLOT_REDIS_URL';
+/** Those that name it are run as two processes. */
+const MPI = 'openMpi';
 
 interface Snippet {
   /** its first line's comment names the file that other snippets of the page load; '' for most */
@@ -52,9 +55,14 @@ function run(
   folder: string,
   file: string,
   env: NodeJS.ProcessEnv,
+  by: Launch | null,
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [file], { cwd: folder, env: { ...process.env, ...env } });
+    const launched = by ? [by.command, ...by.args, '-n', '2', process.execPath] : [process.execPath];
+    const child = spawn(launched[0]!, [...launched.slice(1), file], {
+      cwd: folder,
+      env: { ...process.env, ...env, ...by?.env },
+    });
     const said = { stdout: '', stderr: '' };
     for (const of of ['stdout', 'stderr'] as const)
       child[of].setEncoding('utf8').on('data', (text: string) => {
@@ -75,6 +83,9 @@ describe('pages', () => {
       this.timeout(120_000);
       const served = snippets.some(({ code }) => code.includes(SERVER));
       if (served) needServer(this);
+      const launches = snippets.some(({ code }) => code.includes(MPI));
+      const by = [openMpi, mpich].find((each) => missingLaunch(each) === null) ?? null;
+      if (launches && by === null) this.skip();
       const server = served ? await startServer() : null;
       const env = server ? { [SERVER]: server.url } : {};
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-snippets-'));
@@ -86,7 +97,11 @@ describe('pages', () => {
           // Those that another one names are loaded by it.
           if (name !== '' && snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)))
             continue;
-          const { code: exit, stdout, stderr } = await run(folder, name || `${line}.mjs`, env);
+          const {
+            code: exit,
+            stdout,
+            stderr,
+          } = await run(folder, name || `${line}.mjs`, env, code.includes(MPI) ? by : null);
           const where = `${page}:${line}`;
           expect([exit, stderr], where).to.deep.equal([0, '']);
           const printed = stdout.split('\n').map(words);
