@@ -6,7 +6,7 @@ import { checkWritable, Refused, runExample, terminalColumns, toFile } from '../
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { draw } from './picture.ts';
 import { type Plan, planOf } from './plan.ts';
-import { alone, type Processes, together } from './processes.ts';
+import { alone, notAmong, type Processes, together } from './processes.ts';
 import { type Summary, summarise, textOf } from './report.ts';
 import { compare, type Running, startParts, startUndivided } from './run.ts';
 
@@ -22,6 +22,10 @@ async function ended<T>({ done }: Running<T>, what: string, progress: Display): 
 async function main(line: CommandLine): Promise<number> {
   if (!line.mpi) return compute(line, alone);
   await using mpi = await openMpi();
+  const no = line.modes.map((mode) => notAmong(mode, mpi.size)).find((each) => each !== null);
+  // One of them says it.
+  if (no !== undefined && mpi.rank > 0) return 1;
+  if (no !== undefined) throw new Refused(no);
   return await compute(line, together(mpi));
 }
 

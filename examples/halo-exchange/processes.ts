@@ -1,6 +1,7 @@
 /** Where the parts are computed: all in this process, or shared out among those that an MPI launcher started. */
 import { type HaloExchangeOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/halo/index.ts';
 import type { MpiProcess } from '../../src/ranks/index.ts';
+import { domainOf, type Mode } from './domain.ts';
 import type { PartResult } from './part.ts';
 import { frame, framesAt, type Plan } from './plan.ts';
 
@@ -22,6 +23,15 @@ export const alone: Processes = {
   ranksOf: ({ ranks }) => upTo(ranks),
   gather: async (_, mine) => [...mine],
 };
+
+/** Why a domain's parts cannot be shared out evenly among so many processes, or null. */
+export function notAmong(mode: Mode, processes: number): string | null {
+  const { ranks } = domainOf(mode, 1).topology;
+  if (ranks % processes === 0) return null;
+  const can = upTo(ranks + 1).filter((n) => n > 0 && ranks % n === 0);
+  const numbers = `${can.slice(0, -1).join(', ')} or ${can.at(-1)}`;
+  return `the ${mode} has ${ranks} parts, which cannot be shared out evenly among ${processes} processes: start ${numbers}`;
+}
 
 export function together(mpi: MpiProcess): Processes {
   const ranksOf = ({ ranks }: Plan, process = mpi.rank) => {

@@ -51,10 +51,7 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
     keep(info[1]);
     auto* const bell = reinterpret_cast<Bell*>(bytes_of(info[1], "the bell").data);
     notices_ = Notices::New(info.Env(), info[2].As<Napi::Function>(), "hotslot.ranks", 0, 1);
-    thread_.emplace(std::move(names), bell, [notices = notices_](Notice&& notice) mutable {
-      auto* const told = new Notice(std::move(notice));
-      if (notices.NonBlockingCall(told) != napi_ok) delete told;
-    });
+    thread_.emplace(std::move(names), bell, teller());
     napi_add_env_cleanup_hook(info.Env(), end, this);
   }
   ~Ranks() override {
@@ -80,6 +77,12 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
                  number(told->numbers[2]), bytes});
   }
   using Notices = Napi::TypedThreadSafeFunction<std::nullptr_t, Notice, tell>;
+  ranks::Thread::Tell teller() {
+    return [notices = notices_](Notice&& notice) mutable {
+      auto* const told = new Notice(std::move(notice));
+      if (notices.NonBlockingCall(told) != napi_ok) delete told;
+    };
+  }
 
   // hold(bool): whether the process goes on while nothing else keeps it.
   void hold(Info info) { info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env()); }
@@ -114,16 +117,13 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
     setup.process.assign(first, first + process.size / 4);
     setup.here = int(number(options.Get("here")));
     // Known to JavaScript by its number from here on: what is ordered of it comes behind.
-    const auto tell = [notices = notices_](Notice&& notice) mutable {
-      auto* const told = new Notice(std::move(notice));
-      if (notices.NonBlockingCall(told) != napi_ok) delete told;
-    };
-    thread(info).add([halos = halos_, job, setup = std::move(setup), tell](ranks::Mpi& mpi, const ranks::Comm& world) {
-      auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
-      halos->mpi = &mpi;
-      halos->all.push_back({job, made.get()});
-      return made;
-    });
+    thread(info).add(
+        [halos = halos_, job, setup = std::move(setup), tell = teller()](ranks::Mpi& mpi, const ranks::Comm& world) {
+          auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
+          halos->mpi = &mpi;
+          halos->all.push_back({job, made.get()});
+          return made;
+        });
   }
 
   // send(job, bytes): to every other process.

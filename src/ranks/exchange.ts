@@ -6,6 +6,9 @@ import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, word
 import { read, written } from './letters.ts';
 import type { HaloJob, Ranks } from './native.ts';
 
+/** MPI counts a message's bytes by an int. */
+export const MOST_BYTES = 2 ** 31 - 1;
+
 export class ExchangeElsewhere {
   readonly shared: SharedHaloExchange;
   readonly #words: ExchangeWords;
@@ -26,6 +29,10 @@ export class ExchangeElsewhere {
         bell,
       });
     });
+    const { buffers, dtype } = this.shared;
+    const widest = Math.max(0, ...buffers.map(({ length }) => length * dtypes[dtype].bytes));
+    if (widest > MOST_BYTES)
+      throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
     this.#words = wordsOf(this.shared);
     for (let rank = 0; rank < this.shared.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
   }

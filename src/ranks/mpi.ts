@@ -1,11 +1,11 @@
 /** One of several processes that an MPI launcher started: what it has of MPI, opened at run time. */
 import { checkKeys, shown } from '../checks.ts';
-import { closedError, stateError, typeError, unavailableError } from '../errors.ts';
+import { closedError, rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exchange.ts';
 import { allocateShared } from '../shared-memory.ts';
 import { BELL_WORDS, Bell } from '../wait/bell.ts';
 import { checkAgreed, recordOf } from './agreement.ts';
-import { ExchangeElsewhere } from './exchange.ts';
+import { ExchangeElsewhere, MOST_BYTES } from './exchange.ts';
 import { type Launcher, launcherOf } from './launcher.ts';
 import { Notice, newRanks, type Ranks } from './native.ts';
 
@@ -58,7 +58,7 @@ export interface MpiProcess extends AsyncDisposable {
 
   /**
    * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the same order as whatever else they do
-   * together; rejects with a TypeError where they do not.
+   * together. Rejects with a TypeError where they do not, a RangeError for more than 2 GiB.
    */
   allGather(values: Float64Array): Promise<Float64Array[]>;
 
@@ -89,7 +89,10 @@ class Opened implements MpiProcess {
 
   async allGather(values: Float64Array): Promise<Float64Array[]> {
     if (!(values instanceof Float64Array)) throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
-    const all = await this.#inside.gather(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    if (values.byteLength > MOST_BYTES)
+      throw rangeError(`allGather takes ${MOST_BYTES} bytes of each process at most, got ${values.byteLength}`);
+    // As they are now: it may have to wait for what was begun before.
+    const all = await this.#inside.gather(new Uint8Array(values.slice().buffer));
     const numbers = new Float64Array(Uint8Array.from(all).buffer);
     return Array.from({ length: this.size }, (_, rank) =>
       numbers.subarray(rank * values.length, (rank + 1) * values.length),
@@ -125,12 +128,15 @@ class Inside {
   constructor({ libraries }: Launcher) {
     const { memory, offset } = allocateShared("MPI's bell", 4 * BELL_WORDS, 64);
     this.#bell = new Int32Array(memory, offset, BELL_WORDS);
-    this.opened = this.#asked((token) => void token).then((bytes) => factsOf(bytes));
-    const opening = this.#token;
+    const opening = {} as { resolve(facts: Facts): void; reject(error: Error): void };
+    this.opened = new Promise((resolve, reject) => Object.assign(opening, { resolve, reject }));
     this.#native = newRanks(libraries, new Bell(this.#bell).words, (kind, job, a, b, c, bytes) => {
-      if (kind === Notice.opened) this.#answer(opening, withNumbers(a, b, bytes));
-      else if (kind === Notice.failed) this.#fail(new TextDecoder().decode(bytes));
-      else if (kind === Notice.agreed || kind === Notice.drained || kind === Notice.closed) this.#answer(job, bytes);
+      if (kind === Notice.opened) {
+        this.#native.hold(false);
+        opening.resolve({ rank: a, size: b, name: nameOf(bytes) });
+      } else if (kind === Notice.failed) {
+        opening.reject(this.#fail(new TextDecoder().decode(bytes)));
+      } else if (kind === Notice.agreed || kind === Notice.drained || kind === Notice.closed) this.#answer(job, bytes);
       else this.#hear(kind, job, a, b, c, bytes);
     });
   }
@@ -190,7 +196,7 @@ class Inside {
     const token = ++this.#token;
     const answer = new Promise<Uint8Array>((resolve, reject) => this.#waiting.set(token, { resolve, reject }));
     if (this.#failed) return Promise.reject(this.#failed);
-    if (token > 1) this.#native.hold(true);
+    this.#native.hold(true);
     ask(token);
     return answer;
   }
@@ -208,26 +214,20 @@ class Inside {
     else exchange?.wake(a);
   }
 
-  #fail(text: string): void {
+  #fail(text: string): Error {
     const error = unavailableError(`MPI failed in this process: ${text}`);
     this.#failed = error;
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
     for (const exchange of this.#exchanges.values()) exchange.fail(error);
     this.#native.hold(false);
+    return error;
   }
 }
 
-/** The thread's answer to being opened: its numbers, the file and the library's words. */
-function withNumbers(rank: number, size: number, text: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(8 + text.length);
-  new Int32Array(bytes.buffer, 0, 2).set([rank, size]);
-  bytes.set(text, 8);
-  return bytes;
-}
-function factsOf(bytes: Uint8Array): Facts {
-  const [rank, size] = new Int32Array(bytes.buffer, 0, 2) as unknown as [number, number];
-  const [file, ...words] = new TextDecoder().decode(bytes.subarray(8)).split('\n');
-  const [version] = (words[0] ?? '').split(',');
-  return { rank, size, name: `${version!.replace(/\s+/g, ' ').trim()} (${file})` };
+/** The file that was opened, and the first of the library's own words. */
+function nameOf(bytes: Uint8Array): string {
+  const [file, words = ''] = new TextDecoder().decode(bytes).split('\n');
+  const [version = ''] = words.split(',');
+  return `${version.replace(/\s+/g, ' ').trim()} (${file})`;
 }

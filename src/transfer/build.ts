@@ -44,7 +44,7 @@ export function buildReplayTransferBackend(options: {
   });
 }
 
-export function checkTransfer(transfer: unknown): TransferChoice {
+function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
     throw typeError(`transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`);
   return transfer as TransferChoice;

@@ -31,7 +31,7 @@ export interface Replayer {
 
 /** How host bytes reach the device half; submit.node numbers them in this order. */
 // No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs the negated arming words, a mode
-// of submit.node, poll's branch without `copied`, and a second event behind a manual tick.
+// of submit.node, and a second event behind a manual tick.
 export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
 /** 'auto': `direct` on the host device, `immediate` on GPUs. */

@@ -32,6 +32,14 @@ export function missingLaunch({ command, package: from }: Launch): string | null
   return spawnSync(command, ['--version']).error ? `${command} is not installed (Debian: ${from})` : null;
 }
 
+/** Leaves the test, and says why, where one of them cannot be used. */
+export function needLaunch(context: Mocha.Context, ...all: readonly Launch[]): void {
+  const why = all.map(missingLaunch).find((each) => each !== null);
+  if (why === undefined) return;
+  console.log(`      left out: ${why}`);
+  context.skip();
+}
+
 export interface Launched {
   code: number | null;
   stdout: string;

@@ -1,8 +1,9 @@
 /** Processes that an MPI launcher started: halos between them, each way to fail, and what may not be. By both libraries of Debian. */
+import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { itAll, itLong, setting } from '../rig/setting.ts';
-import { type Launch, type Launched, launch, missingLaunch, mpich, openMpi, overTcp } from './launch.ts';
+import { type Launch, type Launched, launch, missingLaunch, mpich, needLaunch, openMpi, overTcp } from './launch.ts';
 
 const program = 'test/ranks/program.js';
 const play = (by: Launch, processes: number, ...scene: string[]) => launch(by, processes, program, scene);
@@ -108,6 +109,14 @@ for (const by of [openMpi, mpich]) {
       }
     });
 
+    it('the example says which numbers of processes it can be shared out among', async () => {
+      const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
+      const { code, stderr } = await launch(by, 4, 'examples/halo-exchange/main.js', given);
+      expect(code).not.to.equal(0);
+      expect(stderr).to.match(/halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/);
+      expect(stderr).not.to.include('    at ');
+    });
+
     itAll('four ranks: each of them may fail, and all others know', async () => {
       for (let failing = 0; failing < 4; failing++) {
         const told = toldBy(await play(by, 4, 'fail', String(failing)), 4);
@@ -116,7 +125,7 @@ for (const by of [openMpi, mpich]) {
       }
     });
 
-    const starts = setting({ short: 0, all: 20, long: 200 });
+    const starts = setting({ short: 20, all: 20, long: 200 });
     itAll(`starts ${starts} times and ends well`, async () => {
       for (let start = 0; start < starts; start++) toldBy(await play(by, 2, 'threads', '20'), 2);
     });
@@ -144,8 +153,7 @@ describe('ranks/launchers', function () {
   });
 
   it('another MPI’s library is found out, and one that is not there', async function () {
-    const why = missingLaunch(openMpi) ?? missingLaunch(mpich);
-    if (why !== null) this.skip();
+    needLaunch(this, openMpi, mpich);
     const other = { more: { HOTSLOT_MPI: 'libmpich.so.12' } };
     for (const { message } of (await launch(openMpi, 2, program, ['exchange', '1'], other)).told)
       expect(message).to.match(
@@ -156,8 +164,21 @@ describe('ranks/launchers', function () {
       expect(message).to.match(/^MPI failed in this process: libnothing\.so: cannot open shared object file/);
   });
 
+  it('UCX leaves this process’s memory functions alone, unless its user wants otherwise', async function () {
+    needLaunch(this, mpich);
+    const hooked = async (more: NodeJS.ProcessEnv) => {
+      const given = { more: { UCX_MEM_LOG_LEVEL: 'debug', UCX_LOG_LEVEL: 'info', ...more } };
+      const { stdout, stderr } = await launch(mpich, 2, program, ['exchange', '5'], given);
+      return /installing bistro hook for munmap/.test(stdout + stderr);
+    };
+    expect(await hooked({})).to.equal(false);
+    // Where this MPICH is without UCX there is nothing to want.
+    if (/ch4:ucx/.test(spawnSync('mpichversion', { encoding: 'utf8' }).stdout ?? ''))
+      expect(await hooked({ UCX_MEM_MMAP_HOOK_MODE: 'bistro' })).to.equal(true);
+  });
+
   it('over TCP', async function () {
-    if (missingLaunch(openMpi) !== null) this.skip();
+    needLaunch(this, openMpi);
     toldBy(await play(overTcp, 2, 'threads', setting({ short: '20', all: '500' })), 2);
   });
 });

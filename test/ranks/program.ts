@@ -14,7 +14,11 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
       using updater = new HaloUpdater(shared, mpi.rank);
       await exchange(updater, mpi.size, Number(argument));
     }
-    const all = await mpi.allGather(Float64Array.of(mpi.rank, 7));
+    const given = Float64Array.of(mpi.rank, 7);
+    const gathering = mpi.allGather(given);
+    // They were given as they were.
+    given.fill(-1);
+    const all = await gathering;
     return { size: mpi.size, name: mpi.name, all: all.map((values) => [...values]) };
   },
 
