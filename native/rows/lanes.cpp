@@ -191,7 +191,8 @@ void take_over(const Lanes& lanes, uint64_t lane) {
 
 void stand_back(const Lanes& lanes) {
   Backoff courtesy;
-  while (lanes.header->readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)
+  while (lanes.header->readers_waiting.load(std::memory_order_relaxed) != 0 &&
+         courtesy.rounds() < rounds_of_courtesy(lanes.place_bytes))
     courtesy.pause();
 }
 

@@ -37,11 +37,57 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
   }
 }
 
+// R3: the rows behind `begin` that are written already; nobody else has them then.
+bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
+  for (Written& written : header.board) {
+    uint64_t turn = begin + 1;
+    if (written.turn.load(std::memory_order_seq_cst) != turn ||
+        !written.turn.compare_exchange_strong(turn, Written::held, std::memory_order_seq_cst))
+      continue;
+    end = written.end;
+    written.turn.store(Written::free, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+// False when they are still ours: the board is full, or our turn has come meanwhile.
+bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
+  for (Written& written : header.board) {
+    uint64_t turn = Written::free;
+    if (written.turn.load(std::memory_order_relaxed) != turn ||
+        !written.turn.compare_exchange_strong(turn, Written::held, std::memory_order_acquire))
+      continue;
+    written.end = end;
+    written.turn.store(begin + 1, std::memory_order_seq_cst);
+    uint64_t again = end;
+    return header.committed.load(std::memory_order_seq_cst) != begin || !take_from_board(header, begin, again);
+  }
+  return false;
+}
+
+// Of rows that are written; returns when they are committed.
+void commit(Header& header, uint64_t begin, uint64_t end) {
+  Backoff turn;
+  if (header.committed.load(std::memory_order_acquire) != begin && put_on_board(header, begin, end)) {
+    while (header.committed.load(std::memory_order_acquire) < end) turn.pause();
+    return;
+  }
+  // The writers before us first. Their store and ours publish in order, so committed never covers a half row.
+  while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
+  do {
+    header.committed.store(end, std::memory_order_seq_cst);
+    begin = end;
+    // Nobody has reserved behind us: whoever does so now looks at committed later.
+  } while (header.reserved.load(std::memory_order_seq_cst) != begin && take_from_board(header, begin, end));
+}
+
 void add_slice(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
                uint64_t rows) {
   Header& header = *source.header;
   Backoff courtesy;
-  while (header.readers_waiting.load(std::memory_order_relaxed) != 0 && courtesy.rounds() < rounds_of_courtesy)
+  while (header.readers_waiting.load(std::memory_order_relaxed) != 0 &&
+         courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
   // R2: announces the rows to readers before the first byte changes; pairs with the load after a reader's copy.
@@ -51,11 +97,7 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
   while (end > source.capacity && header.committed.load(std::memory_order_acquire) < end - source.capacity) lap.pause();
   before_shared_writes();
   write_rows(source, fields, field_count, mask, first, rows, begin);
-
-  // R3: the writers before us first. Their store and ours publish in order, so committed never covers a half row.
-  Backoff turn;
-  while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
-  header.committed.store(end, std::memory_order_seq_cst);
+  commit(header, begin, end);
 }
 
 // Places a writer may have touched: those of the absolute rows [from, from + count).
@@ -72,41 +114,65 @@ struct Window {
   }
 };
 
+// A reader's request to be let pass, from the first of a block's rows that it could not have to the block's end.
+class Plea {
+ public:
+  explicit Plea(const Source& source) : header_(*source.header), patience_ns_(patience_ns(source.row_bytes)) {}
+  ~Plea() {
+    if (asked_ != 0) header_.readers_waiting.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  Plea(const Plea&) = delete;
+  Plea& operator=(const Plea&) = delete;
+  void ask() {
+    if (asked_ != 0) return;
+    header_.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
+    asked_ = now_ns();
+  }
+  // Whoever asked has to be there when it is let pass, or it would ask for nothing again and again.
+  bool is_over(uint64_t deadline_ns) const {
+    if (asked_ == 0 || deadline_ns == 0) return false;
+    const uint64_t now = now_ns();
+    return now >= deadline_ns && now - asked_ >= patience_ns_;
+  }
+
+ private:
+  Header& header_;
+  const uint64_t patience_ns_;
+  uint64_t asked_ = 0;
+};
+
 // R4 for one row. False when the time is over; `out` is then worth nothing.
-bool gather_again(const Source& source, uint32_t index, uint8_t* out, uint64_t deadline_ns) {
+bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea, uint64_t deadline_ns) {
   Header& header = *source.header;
   Backoff wait;
-  bool asked = false;
-  bool whole = false;
   while (true) {
     const uint64_t before = header.committed.load(std::memory_order_acquire);
     // Looked at first only to save a copy that would be thrown away.
     if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
       from_shared(out, source.rows + uint64_t{index} * source.stride, source.row_bytes);
       after_shared_reads();
-      whole = !Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index);
-      if (whole) break;
+      if (!Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index)) return true;
     }
-    if (!asked && wait.rounds() >= rounds_of_bad_luck) {
-      header.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
-      asked = true;
+    if (wait.rounds() >= rounds_of_bad_luck) {
+      plea.ask();
+      if (plea.is_over(deadline_ns)) return false;
     }
-    if (deadline_ns != 0 && wait.rounds() >= rounds_of_bad_luck && now_ns() >= deadline_ns) break;
     wait.pause();
   }
-  if (asked) header.readers_waiting.fetch_sub(1, std::memory_order_seq_cst);
-  return whole;
 }
 
-// One block: copy, then look which rows were overtaken meanwhile. False when the time is over before all are whole.
-bool gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores, uint64_t deadline_ns) {
+// One block: copy, then look which rows were overtaken meanwhile. Returns the first row that is not whole, for the time
+// is over; `task.end` when all are.
+uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores,
+                      uint64_t deadline_ns) {
   Header& header = *source.header;
   const uint64_t before = header.committed.load(std::memory_order_acquire);
   copy(task);
   after_shared_reads();
   const uint64_t after = header.reserved.load(std::memory_order_acquire);
-  if (after == before) return true;
+  if (after == before) return task.end;
   const Window touched(source, before, after);
+  Plea plea(source);
   bool drained = !stream_stores;
   for (uint64_t at = task.begin; at < task.end; ++at) {
     if (!touched.covers(task.indices[at])) continue;
@@ -114,9 +180,9 @@ bool gather_block(const Source& source, CopyRows copy, const CopyTask& task, boo
     if (!drained) finish_streaming();
     drained = true;
     uint8_t* out = task.out + (at - task.begin) * source.row_bytes;
-    if (!gather_again(source, task.indices[at], out, deadline_ns)) return false;
+    if (!gather_again(source, task.indices[at], out, plea, deadline_ns)) return at;
   }
-  return true;
+  return task.end;
 }
 
 // Blocks of each thread between two looks at the clock: enough that the wake of a helper pays.
@@ -186,13 +252,14 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   const uint64_t at_once = shared ? block * blocks_each * IdleCores::count() : block;
   while (job.next_row < count) {
     const uint64_t from = job.next_row, to = std::min(count, from + at_once);
-    // Of the blocks between them, the first that is not whole: the time was over before all of its rows were.
+    // The first row between them that is not whole: the time was over before it was.
     std::atomic<uint64_t> torn{to};
     IdleCores::run(int((to - from + block - 1) / block), [&](int piece) {
       const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
       uint8_t* const at = out + begin * source.row_bytes;
       const CopyTask task{source.rows, source.stride, source.row_bytes, indices, begin, end, count, at};
-      if (!gather_block(source, copy, task, stream_stores, deadline_ns)) lower(torn, begin);
+      const uint64_t whole = gather_block(source, copy, task, stream_stores, deadline_ns);
+      if (whole < end) lower(torn, whole);
       // By the thread that made them: what it says next does not order another's.
       if (stream_stores) finish_streaming();
     });

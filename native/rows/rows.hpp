@@ -2,14 +2,17 @@
 // Compiled into rows.node (collectors, in-process sampling) and pack.node; any number of writers and readers, any
 // thread.
 //
-//   memory   header (12 lines) │ row 0 │ row 1 │ … │ row capacity−1
+//   memory   header (16 lines) │ row 0 │ row 1 │ … │ row capacity−1
 //
 // Absolute row p (counted from the first ever added) lies at index p mod capacity, row_stride() bytes from the row
 // before.
 //   R1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below committed are whole.
 //   R2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes them only once
 //       committed ≥ b − capacity: the earlier lap of the same places is whole.
-//   R3  commits are in order: only the owner of [a, b) moves committed, from a to b.
+//   R3  commits are in order: only who holds [a, b) moves committed, from a to b. Its owner holds it until it lies on
+//       the board; from there whoever committed up to a takes it, or the owner itself once committed is a. Whoever puts
+//       it there looks at committed behind that, whoever commits looks at the board behind that: one of them finds it.
+//       So writers that were put off their cores hold nobody up in turn, who comes back first commits for all.
 //   R4  a reader trusts a row it copied only if `reserved`, read after the copy, shows that no writer can have begun on
 //       that place since the `committed` it read before the copy.
 #pragma once
@@ -20,9 +23,18 @@
 namespace hotslot::rows {
 
 constexpr uint32_t format_magic = 0x52544f48;  // "HOTR"
-constexpr uint32_t format_version = 2;
+constexpr uint32_t format_version = 3;
+constexpr uint32_t board_places = 16;
 constexpr uint32_t bell_places = 8;
 constexpr uint32_t bell_words = 16;
+
+// Written rows [begin, end) whose turn has not come (R3).
+struct Written {
+  static constexpr uint64_t free = 0, held = ~uint64_t{0};
+  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows.
+  std::atomic<uint64_t> turn;
+  uint64_t end;
+};
 
 struct alignas(64) Header {
   uint32_t magic;
@@ -36,10 +48,11 @@ struct alignas(64) Header {
   alignas(64) std::atomic<uint64_t> committed;
   // Readers that could not get a whole row; writers let them pass before they reserve again. Never held across calls.
   alignas(64) std::atomic<uint32_t> readers_waiting;
+  alignas(64) Written board[board_places];
   // A BellBoard (src/wait/bell.ts); JavaScript's alone.
   alignas(64) int32_t bells[bell_places * bell_words];
 };
-static_assert(sizeof(Header) == 64 * (4 + bell_places), "the JavaScript side counts 12 lines");
+static_assert(sizeof(Header) == 64 * (8 + bell_places), "the JavaScript side counts 16 lines");
 
 struct Source {
   Header* header = nullptr;

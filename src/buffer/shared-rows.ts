@@ -7,8 +7,8 @@ import type { SharedRateLimiter } from './rate-limiter.ts';
 
 /** Threads that can wait for rows of one buffer. */
 export const BELLS = 8;
-/** before the bells: identity, reserved, committed, waiting readers; a cache line each */
-export const BELLS_AT = 4 * 64;
+/** before the bells: identity, reserved, committed, waiting readers, a cache line each; and the board of written rows, four */
+export const BELLS_AT = 8 * 64;
 const HEADER_BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
 
 export const KIND = 'hotslot.ReplayBuffer';

@@ -148,6 +148,6 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     new Uint32Array(memory, shared.offset, 4).set([1, 1, 4, 44]);
     const error = refusal(() => ReplayBuffer.attach({ ...shared, memory }));
     expect(error).to.include({ name: 'TypeError', code: 'ERR_HOTSLOT_ARGUMENT' });
-    expect(error.message).to.include('not a Hotslot replay buffer of version 2');
+    expect(error.message).to.include('not a Hotslot replay buffer of version 3');
   });
 });

@@ -40,10 +40,11 @@ const probes: Record<string, () => unknown> = {
   },
 
   /** 8 MiB in all: 4 are kept for later, 1 was let go and is still in use, 6 are asked for */
-  reclaimed: () => {
+  reclaimed: async () => {
     using latch = new Latch(device);
     using stream = device.createStream();
     bytes(4).close();
+    await device.currentStream.synchronize();
     device.memoryInfo();
     const used = bytes(1);
     // CUDA and HIP take nothing back before all work is done: there it has an end.
