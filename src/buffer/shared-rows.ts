@@ -9,7 +9,8 @@ import type { SharedRateLimiter } from './rate-limiter.ts';
 export const BELLS = 8;
 /** before the bells: identity, reserved, committed, waiting readers, a cache line each; and the board of written rows, four */
 export const BELLS_AT = 8 * 64;
-const HEADER_BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
+/** before row 0; native/rows/rows.hpp counts the same */
+export const HEADER_BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
 
 export const KIND = 'hotslot.ReplayBuffer';
 

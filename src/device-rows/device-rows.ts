@@ -4,6 +4,7 @@
  */
 import { ThreadEnding } from '../addon.ts';
 import { insideOfBuffer, type ReplayBuffer } from '../buffer/replay-buffer.ts';
+import { HEADER_BYTES } from '../buffer/shared-rows.ts';
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../device/device.ts';
 import { lendHost } from '../device/lend.ts';
 import { blockOnEvent } from '../device/open.ts';
@@ -14,8 +15,6 @@ import type { CheckedRing } from './options.ts';
 import type { KeptOnDevice, RingStatistics } from './statistics.ts';
 import { DeviceRowsWords, MOST_UNDER_WAY } from './words.ts';
 
-/** Lines of the buffer's header before row 0; native/rows/rows.hpp has the same number. */
-const HEADER_BYTES = 12 * 64;
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
 

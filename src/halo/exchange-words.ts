@@ -175,12 +175,9 @@ function numbered(exchange: number): number {
   return ((exchange - 1) % NUMBERS) + 1;
 }
 
-/** What a rank was before it was to be taken. */
-export function checkFree(rank: number, state: RankState): void {
+/** What a rank was before it was to be taken; by whom, and of what. */
+export function checkFree(rank: number, state: RankState, who = 'HaloUpdater', of = 'exchange'): void {
   if (state === RankState.absent) return;
   const now = state === RankState.open ? 'is in use' : 'was used';
-  throw stateError(
-    'BUSY',
-    `rank ${rank} ${now} by another HaloUpdater: each rank is taken once, share another exchange`,
-  );
+  throw stateError('BUSY', `rank ${rank} ${now} by another ${who}: each rank is taken once, share another ${of}`);
 }

@@ -1,69 +1,128 @@
-/** A halo exchange some of whose ranks are in other processes: its words and bytes as the MPI thread is given them, and its letters. */
+/** What some ranks of which are in other processes: its words and bytes as the MPI thread is given them, and its letters. */
 import { dtypes } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
-import { type ExchangeWords, RankState } from '../halo/exchange-words.ts';
+import { type ExchangeWords, RankState, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, wordsOf } from '../halo/shared-exchange.ts';
+import type { Place } from '../shared-memory.ts';
+import { groupWords, LETTER_BYTES, layOutGroup, routeOf, type SharedLearnerGroup, strideOf } from './group-shared.ts';
 import { read, written } from './letters.ts';
 import type { HaloJob, Ranks } from './native.ts';
 
 /** MPI counts a message's bytes by an int. */
 export const MOST_BYTES = 2 ** 31 - 1;
 
+/** What goes between processes: ranks, and buffers of two halves between them. */
+interface Laid {
+  /** for errors: what processes begin, and what takes a rank of it */
+  readonly what: string;
+  readonly user: string;
+  readonly ranks: number;
+  readonly words: ExchangeWords;
+  readonly data: Place;
+  readonly elsewhere: RanksElsewhere;
+  readonly buffers: readonly Buffer[];
+  /** what has to be the same in every process */
+  readonly facts: unknown;
+}
+interface Buffer {
+  readonly reader: number;
+  readonly sender: number;
+  /** from the data's start to the first half, and from there to the second one */
+  readonly byteOffset: number;
+  readonly stride: number;
+  /** of a half */
+  readonly bytes: number;
+}
+
+/** Throws RangeError where ranks cannot be shared out evenly, in order, or an edge has too many bytes. */
+export function haloElsewhere(
+  options: HaloExchangeOptions,
+  here: number,
+  processes: number,
+  bell: Int32Array,
+): { shared: SharedHaloExchange; exchange: ExchangeElsewhere } {
+  const shared = layOutExchange(options, (ranks) => {
+    const each = ranks / processes;
+    if (!Number.isInteger(each))
+      throw rangeError(
+        `${ranks} ranks cannot be shared out evenly among ${processes} processes: start as many, or a divisor of it`,
+      );
+    return Object.freeze({
+      process: Object.freeze(Array.from({ length: ranks }, (_, rank) => Math.floor(rank / each))),
+      here,
+      bell,
+    });
+  });
+  const { ranks, neighbours, x, y, points, dtype } = shared;
+  const buffers = shared.buffers.map(({ rank, edge, length, byteOffset, stride }) => {
+    const sender = neighbours[rank]!.find((each) => each.edge === edge)!.rank;
+    return { reader: rank, sender, byteOffset, stride, bytes: length * dtypes[dtype].bytes };
+  });
+  const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
+  if (widest > MOST_BYTES)
+    throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
+  const { data, elsewhere } = shared;
+  const laid = { what: 'a halo exchange', user: 'HaloUpdater', ranks, words: wordsOf(shared), data, elsewhere: elsewhere!, buffers };
+  return { shared, exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }) };
+}
+
+/** A rank per process. */
+export function groupElsewhere(
+  parameters: number,
+  here: number,
+  processes: number,
+  bell: Int32Array,
+): { shared: SharedLearnerGroup; exchange: ExchangeElsewhere } {
+  const process = Object.freeze(Array.from({ length: processes }, (_, rank) => rank));
+  const elsewhere = Object.freeze({ process, here, bell });
+  const shared = layOutGroup({ ranks: processes, parameters }, elsewhere);
+  const stride = strideOf(parameters);
+  const buffers = process
+    .flatMap((reader) => process.filter((sender) => sender !== reader).map((sender) => ({ reader, sender })))
+    .map(({ reader, sender }) => {
+      const byteOffset = 2 * stride * routeOf(processes, reader, sender);
+      return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
+    });
+  const laid = { what: 'a learner group', user: 'LearnerGroup', ranks: processes, words: groupWords(shared), data: shared.data, elsewhere };
+  return { shared, exchange: new ExchangeElsewhere({ ...laid, buffers, facts: { parameters } }) };
+}
+
 export class ExchangeElsewhere {
-  readonly shared: SharedHaloExchange;
+  readonly what: string;
+  readonly user: string;
+  readonly facts: unknown;
+  readonly #laid: Laid;
   readonly #words: ExchangeWords;
   /** the first failure came from another process, or was sent there */
   #noted = false;
 
-  /** Ranks are shared out evenly, in order. Throws RangeError where they cannot be. */
-  constructor(options: HaloExchangeOptions, here: number, processes: number, bell: Int32Array) {
-    this.shared = layOutExchange(options, (ranks) => {
-      const each = ranks / processes;
-      if (!Number.isInteger(each))
-        throw rangeError(
-          `${ranks} ranks cannot be shared out evenly among ${processes} processes: start as many, or a divisor of it`,
-        );
-      return Object.freeze({
-        process: Object.freeze(Array.from({ length: ranks }, (_, rank) => Math.floor(rank / each))),
-        here,
-        bell,
-      });
-    });
-    const { buffers, dtype } = this.shared;
-    const widest = Math.max(0, ...buffers.map(({ length }) => length * dtypes[dtype].bytes));
-    if (widest > MOST_BYTES)
-      throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
-    this.#words = wordsOf(this.shared);
-    for (let rank = 0; rank < this.shared.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
-  }
-
-  /** What has to be the same in every process. */
-  get facts(): unknown {
-    const { ranks, neighbours, x, y, points } = this.shared;
-    return { ranks, neighbours, x, y, points };
+  constructor(laid: Laid) {
+    this.#laid = laid;
+    this.what = laid.what;
+    this.user = laid.user;
+    this.facts = laid.facts;
+    this.#words = laid.words;
+    for (let rank = 0; rank < laid.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
   }
 
   /** Ranks of this process that are open. */
   get open(): number[] {
-    const { ranks } = this.shared;
-    return Array.from({ length: ranks }, (_, rank) => rank).filter(
+    return Array.from({ length: this.#laid.ranks }, (_, rank) => rank).filter(
       (rank) => this.#words.isHere(rank) && this.#words.state(rank) === RankState.open,
     );
   }
 
   job(): HaloJob {
-    const { buffers, data, dtype, elsewhere, neighbours } = this.shared;
-    const { bytes } = dtypes[dtype];
-    const numbers = buffers.flatMap(({ rank, edge, length, byteOffset, stride }) => {
-      const sender = neighbours[rank]!.find((each) => each.edge === edge)!.rank;
-      return [rank, sender, byteOffset, stride, length * bytes];
-    });
+    const { buffers, data, elsewhere } = this.#laid;
+    const numbers = buffers.flatMap(({ reader, sender, byteOffset, stride, bytes }) => [
+      ...[reader, sender, byteOffset, stride, bytes],
+    ]);
     return {
       ...this.#words.views,
       data: new Uint8Array(data.memory, data.offset),
       buffers: Float64Array.from(numbers),
-      process: Int32Array.from(elsewhere!.process),
-      here: elsewhere!.here,
+      process: Int32Array.from(elsewhere.process),
+      here: elsewhere.here,
     };
   }
 

@@ -5,7 +5,8 @@ import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exc
 import { allocateShared } from '../shared-memory.ts';
 import { BELL_WORDS, Bell } from '../wait/bell.ts';
 import { checkAgreed, recordOf } from './agreement.ts';
-import { ExchangeElsewhere, MOST_BYTES } from './exchange.ts';
+import { type ExchangeElsewhere, groupElsewhere, haloElsewhere, MOST_BYTES } from './exchange.ts';
+import type { SharedLearnerGroup } from './group-shared.ts';
 import { type Launcher, launcherOf } from './launcher.ts';
 import { Notice, newRanks, type Ranks } from './native.ts';
 
@@ -57,6 +58,12 @@ export interface MpiProcess extends AsyncDisposable {
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
   /**
+   * A learner group with a rank per process, for LearnerGroup.join(), which calls this. Every process does, with as many parameters;
+   * those that differ fail the group in every process.
+   */
+  shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
+
+  /**
    * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the same order as whatever else they do
    * together. Rejects with a TypeError where they do not, a RangeError for more than 2 GiB.
    */
@@ -84,7 +91,12 @@ class Opened implements MpiProcess {
   }
 
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
-    return this.#inside.share(options, this.rank, this.size);
+    return this.#inside.share((bell) => haloElsewhere(options, this.rank, this.size, bell));
+  }
+
+  shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup {
+    checkKeys('shareLearnerGroup', options, ['parameters']);
+    return this.#inside.share((bell) => groupElsewhere(options.parameters, this.rank, this.size, bell));
   }
 
   async allGather(values: Float64Array): Promise<Float64Array[]> {
@@ -141,17 +153,17 @@ class Inside {
     });
   }
 
-  share(options: HaloExchangeOptions, here: number, processes: number): SharedHaloExchange {
+  share<T>(layOut: (bell: Int32Array) => { shared: T; exchange: ExchangeElsewhere }): T {
     if (this.#closing) throw closedError('this MpiProcess');
     if (this.#failed) throw this.#failed;
-    const exchange = new ExchangeElsewhere(options, here, processes, this.#bell);
+    const { shared, exchange } = layOut(this.#bell);
     const job = ++this.#token;
     this.#exchanges.set(job, exchange);
     this.#inTurn(async () => {
-      await this.#agree('a halo exchange', exchange.facts);
+      await this.#agree(exchange.what, exchange.facts);
       this.#native.halo(job, exchange.job());
     }).catch((error: Error) => exchange.fail(error));
-    return exchange.shared;
+    return shared;
   }
 
   gather(bytes: Uint8Array): Promise<Uint8Array> {
@@ -163,10 +175,10 @@ class Inside {
   }
 
   close(): Promise<void> {
-    const open = [...this.#exchanges.values()].flatMap((exchange) => exchange.open);
-    if (this.#closing === null && this.#failed === null && open.length > 0)
+    const used = [...this.#exchanges.values()].find((exchange) => exchange.open.length > 0);
+    if (this.#closing === null && this.#failed === null && used)
       return Promise.reject(
-        stateError('BUSY', `rank ${open.join(', ')} is still in a halo exchange: close its HaloUpdater first`),
+        stateError('BUSY', `rank ${used.open.join(', ')} is still in ${used.what}: close its ${used.user} first`),
       );
     this.#closing ??= this.#inTurn(async () => {
       if (this.#failed) return;

@@ -1,0 +1,92 @@
+/**
+ * What the ranks of a learner group have in common: shared memory of words and of a vector's two halves from every rank to every
+ * other. The words and their rules are a halo exchange's (src/halo/exchange-words.ts): all ranks are each other's neighbours.
+ */
+import { randomUUID } from 'node:crypto';
+import { checkCount, checkKeys } from '../checks.ts';
+import { rangeError } from '../errors.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../halo/exchange-words.ts';
+import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
+
+const KIND = 'hotslot.LearnerGroup';
+/** What comes before the vector: four float64, see group-rank.ts. */
+export const LETTER_BYTES = 32;
+/** float32 of a message between processes, whose bytes MPI counts by an int */
+export const MOST_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
+
+export interface LearnerGroupOptions {
+  /** learners, 1 to 256; `mpi.shareLearnerGroup()` takes one per process */
+  ranks: number;
+  /** float32 values that are averaged, of all tensors together */
+  parameters: number;
+}
+
+/** Plain data: it goes through postMessage as it is. */
+export interface SharedLearnerGroup {
+  readonly kind: typeof KIND;
+  /** tells groups apart, also after they went through postMessage */
+  readonly id: string;
+  readonly ranks: number;
+  readonly parameters: number;
+  readonly words: Place;
+  readonly data: Place;
+  /** null: all ranks are in this process */
+  readonly elsewhere: RanksElsewhere | null;
+}
+
+/**
+ * A group of learners in threads of this process; each joins it by LearnerGroup.join({ shared, rank }). Throws RangeError for
+ * counts out of range, ERR_HOTSLOT_MEMORY where 8 × ranks² × parameters bytes are not to be had.
+ */
+export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGroup {
+  checkKeys('shareLearnerGroup', options, ['ranks', 'parameters']);
+  return layOutGroup(options, null);
+}
+
+export function layOutGroup(
+  { ranks, parameters }: LearnerGroupOptions,
+  elsewhere: RanksElsewhere | null,
+): SharedLearnerGroup {
+  checkCount('ranks', ranks, 1, 256);
+  checkCount('parameters', parameters, 1);
+  if (parameters > MOST_PARAMETERS)
+    throw rangeError(`a group averages ${MOST_PARAMETERS} parameters at most, got ${parameters}`);
+  const routes = ranks * (ranks - 1);
+  // Behind the exchange's words, a line per rank: exchanges that it began, and that are over.
+  const words = exchangeWordsBytes(ranks, routes) + ranks * LINE * 4;
+  return Object.freeze({
+    kind: KIND,
+    id: randomUUID(),
+    ranks,
+    parameters,
+    words: Object.freeze(allocateShared(`a learner group's words`, words, 64)),
+    data: Object.freeze(
+      allocateShared(`a learner group of ${ranks}`, Math.max(1, routes) * 2 * strideOf(parameters), PAGE),
+    ),
+    elsewhere,
+  });
+}
+
+/** Bytes from one half to the next. */
+export function strideOf(parameters: number): number {
+  return roundUp(LETTER_BYTES + 4 * parameters, STRIDE);
+}
+
+/** The place of what `sender` tells `reader` among the routes. */
+export function routeOf(ranks: number, reader: number, sender: number): number {
+  return reader * (ranks - 1) + (sender < reader ? sender : sender - 1);
+}
+
+export function checkGroup(what: string, shared: SharedLearnerGroup): void {
+  checkShared(KIND, shared, shared?.data?.memory, `${what} takes what shareLearnerGroup() returned`);
+}
+
+export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeWords {
+  return new ExchangeWords(words, ranks, ranks * (ranks - 1), elsewhere);
+}
+
+/** Of one rank: exchanges that it began, and that are over. */
+export function countsOf({ words, ranks }: SharedLearnerGroup, rank: number): Int32Array {
+  const at = words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1)) + rank * LINE * 4;
+  return new Int32Array(words.memory, at, 2);
+}
