@@ -73,6 +73,7 @@ class LateKernels {
 
 inline void step(Clock& clock, const Contents::Node& node, uint64_t queue, int index = -1) {
   if (node.touches.empty()) return;
+  clock.join(detector().host());
   const StepRef made = detector().step(clock, {node.what, queue, index}, node.touches, node.late != 0);
   if (node.late) LateKernels::all().expect(node.late, made);
 }

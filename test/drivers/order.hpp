@@ -75,11 +75,10 @@ class Detector {
   // Where a call was made to fail, the host knows what is not so.
   static void off() { wanted().store(false); }
 
-  // The next operation behind `clock`, which is behind it afterwards. It has its bytes at once, or `later`, when it
-  // runs.
+  // The next operation behind `clock`, which is behind it afterwards; what the host knew when it was enqueued is in
+  // there: what it has found out since orders nothing. It has its bytes at once, or `later`, when it runs.
   StepRef step(Clock& clock, Named name, const std::vector<Touch>& touches, bool later = false) {
     std::lock_guard guard(lock_);
-    clock.join(host_);
     auto step = std::make_shared<Step>();
     // Any chain whose end it comes after: so there are as many chains as operations were ever side by side.
     while (step->chain < ends_.size() && clock.of(step->chain) < ends_[step->chain]) step->chain++;
