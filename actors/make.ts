@@ -3,6 +3,7 @@ import type { SharedWeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { openDevice } from '../src/device/open.ts';
 import { AttachedDeviceRows, type SharedDeviceRows } from '../src/device-rows/attached.ts';
+import type { SharedAveraging } from '../src/pipeline/averaging.ts';
 import { attachPacker, headPacker } from '../src/pipeline/packer.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import type { SharedSource } from '../src/pipeline/source.ts';
@@ -12,6 +13,7 @@ import { type Role, roles } from '../src/ring/slot.ts';
 import { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
+import { Averager } from './averager.ts';
 import { Ingest } from './ingest.ts';
 import { PackActor } from './pack.ts';
 import { PollActor } from './poll.ts';
@@ -30,6 +32,8 @@ export interface ActorSetup {
   slots: SharedSlots;
   /** null where rows travel with each batch */
   deviceRows: SharedDeviceRows | null;
+  /** null: no learner group */
+  averaging: SharedAveraging | null;
   /** how long a thread looks at its bell before it parks */
   lookMs: number;
   /** there are more cores than busy threads: one may look at the device again and again */
@@ -72,6 +76,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         helpNs: bell ? 0 : 1_000_000,
         ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : setup.coresFree ? EAGER : SPARING),
         passOn: !device.traits.rings,
+        averager: setup.averaging && new Averager(ring, setup.averaging, slots.computeStream, mailbox),
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

@@ -17,6 +17,7 @@ import { Field, SlotState } from '../src/ring/slot.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import type { Actor } from './actor.ts';
+import type { Averager } from './averager.ts';
 
 /** Of a copy's time: it is over when the slot is Free, and measured then. */
 const UNMEASURED = -2;
@@ -38,6 +39,8 @@ interface PollSetup {
   rows: AttachedDeviceRows | null;
   /** in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind it on the device */
   passOn: boolean;
+  /** null: no learner group */
+  averager: Averager | null;
 }
 
 export class PollActor implements Actor {
@@ -83,9 +86,9 @@ export class PollActor implements Actor {
     return this.#ring.state(this.#free) === SlotState.Replaying ? this.#free : this.#ready;
   }
 
-  /** Events are watched that the device has not reached: the thread must sleep natively. */
+  /** Events are watched that the device has not reached, or learners that do not ring: the thread must sleep natively. */
   get pending(): boolean {
-    return this.#watch.includes(Watch.pending);
+    return this.#watch.includes(Watch.pending) || this.#setup.averager?.underWay === true;
   }
 
   work(): number {
@@ -96,7 +99,9 @@ export class PollActor implements Actor {
 
   /** Returns when an event is done or the bell's count is no longer `seen`, at the latest after `ms`. */
   wait(seen: number, ms: number): void {
-    this.#poller.wait(seen, ms);
+    const { averager } = this.#setup;
+    const most = averager?.underWay ? averager.soon() : ms;
+    if (most > 0) this.#poller.wait(seen, most);
   }
   away(): void {
     this.#poller.away();
@@ -193,14 +198,27 @@ export class PollActor implements Actor {
     bells.of('replay').ring();
   }
 
+  /** The update is over, and its average is not: `spent` is recorded a second time behind that. */
+  #averages(slot: number, record: Float64Array): boolean {
+    const { averager, slots } = this.#setup;
+    // Manual updates are the caller's.
+    if (averager === null || (record[Field.updateMs] as number) < 0) return false;
+    const sequence = this.#ring.sequence(slot);
+    if (averager.isDone(sequence)) return false;
+    if (averager.advance(slot, sequence, slots.spent[slot] as number))
+      this.#watch[this.#ring.depth + slot] = Watch.pending;
+    return true;
+  }
+
   #passFree(): number {
     const ring = this.#ring;
     const { halves, mailbox, slots } = this.#setup;
     let passed = 0;
     while (this.#watch[ring.depth + this.#free] === Watch.done) {
       const slot = this.#free;
-      this.#watch[ring.depth + slot] = Watch.idle;
       const record = ring.record(slot);
+      if (this.#averages(slot, record)) return passed;
+      this.#watch[ring.depth + slot] = Watch.idle;
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
       if (record[Field.copyMs] === UNMEASURED)
         record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);

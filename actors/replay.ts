@@ -60,12 +60,19 @@ export class ReplayActor implements Actor {
     this.#astray = false;
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
+      if (this.#averages(ring.sequence(this.slot) - 1)) return launched;
       this.#replayer ??= this.#make();
       if (this.#unsure && !this.#replayer.drained()) return launched;
       if (!this.#launch(this.#replayer, mode)) return launched;
       launched++;
     }
     return launched;
+  }
+
+  /** The parameters behind this tick of the run are being averaged: poll rings when the mean is on its way to the device. */
+  #averages(sequence: number): boolean {
+    const { run } = this.#ring;
+    return run.averageEvery > 0 && run.nthOf(sequence) >= 0 && run.averages(sequence) && run.averaged <= sequence;
   }
 
   /** False when the slot must stay Ready until poll has published a version. */

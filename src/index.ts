@@ -82,6 +82,7 @@ export type { ArrayOf, DType, DTypeOf, TypedArray } from './dtype.ts';
 export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './errors.ts';
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from './float16.ts';
 export type { RunOptions } from './pipeline/autonomous.ts';
+export type { AveragingOptions } from './pipeline/averaging.ts';
 export type { Batch, Extras } from './pipeline/batches.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { PipelineEvents, Tick } from './pipeline/history.ts';

@@ -70,7 +70,7 @@ const knows: Readonly<Record<string, readonly string[]>> = {
   'src/graph': ['src/device'],
   'src/linop': ['src/device'],
   'src/halo': ['src/device'],
-  'src/ranks': ['src/halo'],
+  'src/ranks': ['src/halo', 'src/learner/state.ts'],
   'src/monitor': ['src/collectors', 'src/device', 'src/pipeline', 'src/remote/status.ts', 'src/formats/files.ts'],
   'src/formats': ['src/learner'],
   'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],

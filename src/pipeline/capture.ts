@@ -7,8 +7,9 @@ import { allOrNothing } from '../device/owner.ts';
 import { OpenedStream } from '../device/stream.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
-import type { Learner } from '../ring/run-fields.ts';
+import type { Averages, Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
+import type { AveragingOptions } from './averaging.ts';
 import type { Batch, Extras } from './batches.ts';
 import type { Slots } from './slots.ts';
 
@@ -29,7 +30,7 @@ export interface CaptureContext extends Extras {
 /** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
 export type CaptureFunction<F extends Fields = Fields> = (batch: Batch<F>, context: CaptureContext) => void;
 
-export interface CaptureOptions<S extends string = string> {
+export interface CaptureOptions<S extends string = string> extends AveragingOptions {
   /** names of the first elements of `out`, for events and summaries */
   scalars?: readonly S[];
   /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
@@ -40,7 +41,7 @@ export interface CaptureOptions<S extends string = string> {
 
 export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
-  checkKeys('capture', options, ['scalars', 'weights', 'publishNonFinite']);
+  checkKeys('capture', options, ['scalars', 'weights', 'publishNonFinite', 'sync', 'parameters', 'every']);
   const { scalars = [], weights, publishNonFinite = false } = options;
   checkFlag('publishNonFinite', publishNonFinite);
   if (publishNonFinite && weights === undefined)
@@ -74,6 +75,7 @@ export function learnerOf(
   graphs: readonly GraphExec[],
   { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
   mailbox: { readonly handle: number } | null,
+  averages: Averages | null = null,
 ): Learner {
   const published = weights &&
     mailbox && {
@@ -87,15 +89,20 @@ export function learnerOf(
     scalars: scalars.length,
     published: published ?? null,
     nonFinite: publishNonFinite,
+    averages,
   };
 }
 
 /** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */
-export function captureSlots(slots: Slots, fn: CaptureFunction): GraphExec[] {
+export function captureSlots(
+  slots: Slots,
+  fn: CaptureFunction,
+  bring: (stream: Stream) => void = () => {},
+): GraphExec[] {
   return allOrNothing((own) => {
     let nodes = -1;
     return slots.batches.map((batch, slot) => {
-      const { nodeCount, exec } = captureSlot(slots, slot, batch, fn);
+      const { nodeCount, exec } = captureSlot(slots, slot, batch, fn, bring);
       own(exec);
       if (nodes >= 0 && nodeCount !== nodes) {
         throw stateError(
@@ -114,6 +121,7 @@ function captureSlot(
   slot: number,
   batch: Batch,
   fn: CaptureFunction,
+  bring: (stream: Stream) => void,
 ): { nodeCount: number; exec: GraphExec } {
   const pool = getSharedGraphPool(slots.device);
   return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
@@ -123,6 +131,7 @@ function captureSlot(
     const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
     slots.beginUpdate(slot, stream);
     const result = slots.device.withStream(lent, () => fn(batch, context));
+    bring(stream);
     slots.finishCapture(slot, stream);
     return result;
   });

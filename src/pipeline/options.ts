@@ -15,6 +15,7 @@ import {
   type RowsKept,
 } from '../device-rows/options.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { LearnerGroup } from '../ranks/group.ts';
 import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import type { PrioritizedSampler } from '../trajectories/prioritized.ts';
@@ -78,6 +79,8 @@ interface CommonOptions {
   rows?: RowsKept;
   /** of rows on the device */
   deviceRing?: DeviceRingOptions;
+  /** learners whose parameters are kept equal: see capture()'s `sync` and docs/ranks.md */
+  group?: LearnerGroup;
   /** finished ticks the journal remembers, a power of two; 8192 by default */
   journal?: number;
   /** ends opening: what was opened is closed again, and open() rejects with its reason */
@@ -130,13 +133,14 @@ function print(threads: readonly (readonly Role[])[]): string {
 }
 
 export type CheckedOptions = Required<
-  Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing'>
+  Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing' | 'group'>
 > & {
   source: BatchSource;
   /** null where rows cannot live on a device, and why */
   ring: CheckedRing | null;
   noRing: string;
   mailbox: WeightMailbox | null;
+  group: LearnerGroup | null;
   trace: false | Required<TraceOptions>;
   placement: RolePlacement;
 };
@@ -151,6 +155,7 @@ const known = [
   'restart',
   'trace',
   'mailbox',
+  'group',
   'transfer',
   'rows',
   'deviceRing',
@@ -170,12 +175,14 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   checkKeys('ReplayPipeline.open', options, known);
   checkSignal(options.signal);
   options.signal?.throwIfAborted();
-  const { buffer, device, mailbox = null, trace = false, journal = 8192 } = options;
+  const { buffer, device, mailbox = null, group = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
     throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
   if (typeof device !== 'string')
     throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
   if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
+  if (group !== null && !(group instanceof LearnerGroup))
+    throw typeError(`group must be a LearnerGroup, got ${shown(group)}`);
   const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
   checkCount('journal', journal, 64, 2 ** 20);
   if ((journal & (journal - 1)) !== 0) throw rangeError(`journal must be a power of two, got ${journal}`);
@@ -215,6 +222,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     restart,
     trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },
     mailbox,
+    group,
     ...{ transfer, rows, ring, noRing, journal },
   };
 }

@@ -20,6 +20,7 @@ import { type Role, roles } from '../ring/slot.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
 import { ActorThreads } from './actor-threads.ts';
+import { Averaging } from './averaging.ts';
 import { doneOrFailed, drained } from './drain.ts';
 import type { CheckedOptions } from './options.ts';
 import { Slots } from './slots.ts';
@@ -50,6 +51,8 @@ export class PipelineParts {
   readonly threads: ActorThreads | null;
   /** the mailbox's buffers, registered with the device, or their home; null without a mailbox */
   readonly mailbox: { readonly handle: number } | null;
+  /** null: no learner group, or one of one */
+  readonly averaging: Averaging | null;
   #home: PinnedHost | null = null;
   /** what did not go as wanted while this was made, in words */
   readonly warnings: string[] = [];
@@ -90,6 +93,7 @@ export class PipelineParts {
       if (this.#home) this.#owned.own(this.#home);
       this.mailbox = this.#home ?? memory;
     }
+    this.averaging = Averaging.make(options.group, this.slots.device, this.#owned, this.warnings);
     const { bells } = source;
     const bell = bells.claim();
     if (!bell)
@@ -122,6 +126,7 @@ export class PipelineParts {
       mailboxHome: this.#home?.handle ?? 0,
       slots: this.slots.share(),
       deviceRows: this.slots.deviceRows?.share() ?? null,
+      averaging: this.averaging?.share() ?? null,
       lookMs: SOON_MS,
       coresFree: availableParallelism() > placement.threads.length + 1,
     };
@@ -170,6 +175,7 @@ export class PipelineParts {
     const failure = this.ring.failure.read();
     if (!failure || this.closing || this.#reported) return;
     this.#reported = true;
+    this.#options.group?.fail(failure);
     if (this.#events.error(failure) || this.#waiters > 0 || this.#thrown) return;
     queueMicrotask(() => {
       throw failure;

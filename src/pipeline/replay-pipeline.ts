@@ -15,6 +15,7 @@ import type { StepFields } from '../trajectories/schema.ts';
 import type { View } from '../trajectories/views.ts';
 import { checkSignal, type WaitOptions } from '../wait/wait.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
+import { Averaging, checkAveraging } from './averaging.ts';
 import type { Batch } from './batches.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
@@ -163,13 +164,17 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     fn: CaptureFunction<F>,
     options: CaptureOptions<N> = {},
   ): ReplayPipeline<F, N> {
-    const { ring, slots, mailbox } = this.#parts;
+    const { ring, slots, mailbox, averaging } = this.#parts;
     checkCapture(fn, options, this.#options.mailbox?.length ?? null, slots.device.name);
+    const averaged = checkAveraging(options, this.#options.group, slots.device.name);
     this.#checkFree('capturing');
-    const graphs = captureSlots(slots, fn as CaptureFunction);
+    const graphs = captureSlots(slots, fn as CaptureFunction, (stream) =>
+      averaging?.bring(averaged!.parameters, stream),
+    );
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
-    ring.run.setLearner(learnerOf(graphs, options, mailbox));
+    const averages = averaged && averaging ? Averaging.of(averaged, ring.next) : null;
+    ring.run.setLearner(learnerOf(graphs, options, mailbox, averages));
     this.#history.captured(options.scalars ?? [], graphs.length);
     return this as unknown as ReplayPipeline<F, N>;
   }
@@ -191,7 +196,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const first = ring.next;
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
-      standsFor: () => standsFor(ring.header.gate, this.#options.source, this.#parts.slots.deviceRows),
+      standsFor: () =>
+        this.#options.group?.waitingFor() ||
+        standsFor(ring.header.gate, this.#options.source, this.#parts.slots.deviceRows),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
       hold: this.#standstill.hold,
     };
@@ -234,7 +241,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** What the next batch waits for, in words. */
   waitingFor(): string {
-    return waitingFor(this.#parts.ring.header.gate, this.#options.source, this.#parts.slots.deviceRows);
+    const { group, source } = this.#options;
+    return group?.waitingFor() || waitingFor(this.#parts.ring.header.gate, source, this.#parts.slots.deviceRows);
   }
 
   /** Rows on the device: how far they have come. Null where they travel with each batch. */

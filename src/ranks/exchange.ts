@@ -62,7 +62,15 @@ export function haloElsewhere(
   if (widest > MOST_BYTES)
     throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
   const { data, elsewhere } = shared;
-  const laid = { what: 'a halo exchange', user: 'HaloUpdater', ranks, words: wordsOf(shared), data, elsewhere: elsewhere!, buffers };
+  const laid = {
+    what: 'a halo exchange',
+    user: 'HaloUpdater',
+    ranks,
+    words: wordsOf(shared),
+    data,
+    elsewhere: elsewhere!,
+    buffers,
+  };
   return { shared, exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }) };
 }
 
@@ -83,7 +91,14 @@ export function groupElsewhere(
       const byteOffset = 2 * stride * routeOf(processes, reader, sender);
       return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
     });
-  const laid = { what: 'a learner group', user: 'LearnerGroup', ranks: processes, words: groupWords(shared), data: shared.data, elsewhere };
+  const laid = {
+    what: 'a learner group',
+    user: 'LearnerGroup',
+    ranks: processes,
+    words: groupWords(shared),
+    data: shared.data,
+    elsewhere,
+  };
   return { shared, exchange: new ExchangeElsewhere({ ...laid, buffers, facts: { parameters } }) };
 }
 

@@ -63,7 +63,7 @@ export class GroupRank {
     this.ranks = ranks;
     this.words = groupWords(shared);
     this.#counts = countsOf(shared, rank);
-    this.#sum = new Float64Array(ranks > 1 ? parameters : 0);
+    this.#sum = new Float64Array(parameters);
     const stride = strideOf(parameters);
     const halves = (route: number) =>
       [0, 1].map((half) => {

@@ -76,7 +76,11 @@ export class LearnerGroup implements Disposable {
    * Every rank calls it, with arrays as long. Rejects with a TypeError where they differ, and with what the group failed of.
    */
   async broadcast(state: LearnerState, options: { signal?: AbortSignal } = {}): Promise<LearnerState> {
-    if (typeof state !== 'object' || state === null || Object.values(state).some((each) => !ArrayBuffer.isView(each?.data)))
+    if (
+      typeof state !== 'object' ||
+      state === null ||
+      Object.values(state).some((each) => !ArrayBuffer.isView(each?.data))
+    )
       throw typeError(`broadcast takes what a learner's state() gives, got ${shown(state)}`);
     const entries = Object.entries(state);
     const bytes = entries.map(([, { data }]) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
@@ -146,6 +150,7 @@ export class LearnerGroup implements Disposable {
     checkSignal(signal);
     signal?.throwIfAborted();
     const inside = this.#inside;
+    inside.check();
     if (inside.underWay)
       throw stateError('BUSY', `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`);
     inside.start(purpose, vector, 0);

@@ -35,9 +35,20 @@ const Field = {
   publishOdd: 18,
   /** exponent of importance weights, two places: the header says which */
   beta: 19,
+  /**
+   * Averages with a learner group: ticks from one to the next (0: none), the first sequence that counts, 1 + the latest sequence that
+   * was averaged (poll's), how many tensors, and of each its handle, byte offset and bytes.
+   */
+  averageEvery: 21,
+  averageFirst: 22,
+  averaged: 23,
+  averagedTensors: 24,
+  tensors: 25,
   /** one graph per slot from here on */
-  graphs: 21,
+  graphs: 49,
 } as const;
+/** Tensors of a learner that can be averaged. */
+export const MOST_AVERAGED = 8;
 export const MOST_SLOTS = 64;
 const WORD = 2 ** 32;
 
@@ -69,6 +80,15 @@ export interface Learner {
   published: { weights: number; weightsOffset: number; weightsBytes: number; mailbox: number } | null;
   /** weights are published also when they are no finite numbers */
   nonFinite: boolean;
+  /** null: nothing is averaged */
+  averages: Averages | null;
+}
+
+/** What is averaged with a learner group, and when. */
+export interface Averages {
+  every: number;
+  firstSequence: number;
+  tensors: readonly { handle: number; byteOffset: number; bytes: number }[];
 }
 
 export class RunFields {
@@ -104,7 +124,7 @@ export class RunFields {
     this.#fields[Field.runRows] = rows;
     this.#fields[Field.publishEvery] = publishEvery;
   }
-  setLearner({ graphs, scalars, published, nonFinite }: Learner): void {
+  setLearner({ graphs, scalars, published, nonFinite, averages }: Learner): void {
     this.#fields[Field.scalars] = scalars;
     this.#fields[Field.oddScalar] = 0;
     this.#fields[Field.oddWeight] = 0;
@@ -113,6 +133,11 @@ export class RunFields {
     this.#fields[Field.weightsOffset] = published?.weightsOffset ?? 0;
     this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
     this.#fields[Field.mailbox] = published?.mailbox ?? 0;
+    this.#fields[Field.averageEvery] = averages?.every ?? 0;
+    this.#fields[Field.averageFirst] = averages?.firstSequence ?? 0;
+    this.#fields[Field.averagedTensors] = averages?.tensors.length ?? 0;
+    for (const [i, { handle, byteOffset, bytes }] of (averages?.tensors ?? []).entries())
+      this.#fields.set([handle, byteOffset, bytes], Field.tensors + 3 * i);
     this.#fields.set(graphs, Field.graphs);
   }
 
@@ -163,7 +188,7 @@ export class RunFields {
   get hasWeights(): boolean {
     return this.#at(Field.weights) !== 0;
   }
-  get learner(): Learner {
+  get learner(): Omit<Learner, 'averages'> {
     const graphs = [...this.#fields.subarray(Field.graphs, Field.graphs + this.#depth)];
     const published = {
       weights: this.#at(Field.weights),
@@ -173,6 +198,33 @@ export class RunFields {
     };
     const nonFinite = this.#at(Field.publishOdd) === 1;
     return { graphs, scalars: this.#at(Field.scalars), published: this.hasWeights ? published : null, nonFinite };
+  }
+
+  get averageEvery(): number {
+    return this.#at(Field.averageEvery);
+  }
+  /** Whether the parameters are averaged behind this tick of a run. */
+  averages(sequence: number): boolean {
+    const every = this.averageEvery;
+    return every > 0 && (sequence - this.#at(Field.averageFirst) + 1) % every === 0;
+  }
+  get averagedTensors(): Pick<Averages, 'tensors'> {
+    const tensors = Array.from({ length: this.#at(Field.averagedTensors) }, (_, i) => {
+      const [handle, byteOffset, bytes] = this.#fields.subarray(Field.tensors + 3 * i) as unknown as [
+        number,
+        number,
+        number,
+      ];
+      return { handle, byteOffset, bytes };
+    });
+    return { tensors };
+  }
+  /** 1 + the latest sequence behind which all were averaged; poll's, stored once the mean is on its way to the device. */
+  get averaged(): number {
+    return this.#at(Field.averaged);
+  }
+  setAveraged(next: number): void {
+    this.#fields[Field.averaged] = next;
   }
 
   // ---- what poll has seen ------------------------------------------------------------------------------------------

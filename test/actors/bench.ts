@@ -75,6 +75,7 @@ export class Bench {
         lookMs: 0,
         coresFree: false,
         mailboxHome: 0,
+        averaging: null,
       },
       [role],
       this.ring,

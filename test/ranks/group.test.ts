@@ -1,0 +1,303 @@
+/** Learners in threads of one process that keep their parameters equal: exchanges of their own, and pipelines that average. */
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { openDevice, type ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
+import { closeAll, pipeline, SPREAD } from '../pipeline/fixture.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
+import { setting } from '../rig/setting.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+const groups: LearnerGroup[] = [];
+const PARAMETERS = 5;
+
+async function join(ranks: number, parameters = PARAMETERS): Promise<LearnerGroup[]> {
+  const shared = shareLearnerGroup({ ranks, parameters });
+  const made = await Promise.all(Array.from({ length: ranks }, (_, rank) => LearnerGroup.join({ shared, rank })));
+  groups.push(...made);
+  return made;
+}
+
+/** Exact in float32, each value another one. */
+const vector = (rank: number, length = PARAMETERS) => Float32Array.from({ length }, (_, i) => 64 * rank + i);
+
+describe('ranks/learner groups', () => {
+  afterEach(async () => {
+    await closeAll();
+    for (const group of groups.splice(0)) group.close();
+  });
+
+  it('average what all have given, exchange after exchange', async () => {
+    for (const ranks of [1, 2, 3, 4]) {
+      const all = await join(ranks);
+      const values = all.map(({ rank }) => vector(rank));
+      for (let exchange = 1; exchange <= 5; exchange++) {
+        await Promise.all(all.map((group, rank) => group.average(values[rank] as Float32Array)));
+        const mean = Float32Array.from({ length: PARAMETERS }, (_, i) => 32 * (ranks - 1) + i);
+        for (const each of values) expect(each).to.deep.equal(mean);
+        expect(all.map((group) => group.exchanges)).to.deep.equal(all.map(() => exchange));
+        for (const [rank, each] of values.entries()) each.set(vector(rank));
+      }
+    }
+  });
+
+  it('give all the same bits, whatever the numbers: the sum is in the order of ranks', async () => {
+    const all = await join(3, 1000);
+    const values = all.map(({ rank }) =>
+      Float32Array.from({ length: 1000 }, (_, i) => Math.sin(i * 7.1 + rank) * 10 ** ((i % 9) - 4)),
+    );
+    const expected = Float32Array.from({ length: 1000 }, (_, i) => {
+      const [a, b, c] = values.map((each) => each[i] as number) as [number, number, number];
+      return (a + b + c) / 3;
+    });
+    await Promise.all(all.map((group, rank) => group.average(values[rank] as Float32Array)));
+    for (const each of values) expect(each).to.deep.equal(expected);
+  });
+
+  it('take over what rank 0 has, of whatever kind and however long', async () => {
+    const all = await join(3, 4);
+    const state = (rank: number) => ({
+      weights: { dtype: 'float32' as const, shape: [9], data: vector(rank, 9) },
+      count: { dtype: 'int32' as const, shape: [2], data: Int32Array.of(rank, -rank) },
+      clock: { dtype: 'float64' as const, shape: [1], data: Float64Array.of(Math.PI * (rank + 1)) },
+    });
+    const got = await Promise.all(all.map((group, rank) => group.broadcast(state(rank))));
+    for (const each of got) expect(each).to.deep.equal(state(0));
+    expect(all[0]!.exchanges).to.equal(Math.ceil((4 * 9 + 8 + 8) / 4 / 4));
+  });
+
+  describe('in pipelines', () => {
+    const device = () => openDevice(TESTED);
+
+    /** The update of rank r: half of the parameters, plus 8 r + 1. Exact for a few ticks. */
+    async function learner(group: LearnerGroup, every: number, more: Parameters<typeof pipeline>[0] = {}) {
+      const on = device();
+      const parameters = on.allocate({ shape: [PARAMETERS] }).write(vector(0));
+      const step = on.allocate({ shape: [PARAMETERS] }).write(new Float32Array(PARAMETERS).fill(8 * group.rank + 1));
+      await on.currentStream.synchronize();
+      const made = await pipeline({ group, ...more });
+      made.capture(
+        (_, { stream, out }) => {
+          stream.launch('axpby', { tensors: [parameters, step], wholes: [PARAMETERS], reals: [1, 0.5] });
+          stream.copy(out.view({ shape: [1] }), parameters.view({ shape: [1] }));
+        },
+        { sync: 'parameters', parameters: [parameters], every, ...(more?.mailbox ? { weights: parameters } : {}) },
+      );
+      return { made, parameters };
+    }
+
+    /** What every rank has after so many ticks, and what each had just before its latest average. */
+    function expected(ranks: number, ticks: number, every: number): Float32Array[] {
+      const all = Array.from({ length: ranks }, () => vector(0));
+      for (let tick = 1; tick <= ticks; tick++) {
+        for (const [rank, each] of all.entries())
+          for (let i = 0; i < PARAMETERS; i++) each[i] = each[i]! / 2 + 8 * rank + 1;
+        if (tick % every !== 0) continue;
+        const mean = all[0]!.map((_, i) => all.reduce((sum, each) => sum + each[i]!, 0) / ranks);
+        for (const each of all) each.set(mean);
+      }
+      return all;
+    }
+
+    const read = (learners: readonly { parameters: Tensor<'float32'> }[]) =>
+      Promise.all(learners.map(({ parameters }) => parameters.toArray()));
+
+    for (const [name, placement] of Object.entries({
+      auto: 'auto',
+      'a thread per role': SPREAD,
+      inline: 'inline',
+    } as const))
+      for (const [ranks, every] of [
+        [2, 1],
+        [4, 1],
+        [2, 3],
+      ] as const)
+        it(`${ranks} learners, every ${every}, ${name}: a mean behind the tick, over runs`, async () => {
+          const all = await Promise.all((await join(ranks)).map((group) => learner(group, every, { placement })));
+          let ticks = 0;
+          for (const more of [1, 4, 3]) {
+            const summaries = await Promise.all(all.map(({ made }) => made.run({ ticks: more })));
+            ticks += more;
+            expect(summaries.map((summary) => summary.ticks)).to.deep.equal(all.map(() => more));
+            expect(await read(all)).to.deep.equal(expected(ranks, ticks, every));
+          }
+        });
+
+    it('publish the mean behind a tick', async () => {
+      const boxes = [0, 1].map(() => WeightMailbox.create({ length: PARAMETERS }));
+      const all = await Promise.all((await join(2)).map((group, rank) => learner(group, 1, { mailbox: boxes[rank]! })));
+      await Promise.all(all.map(({ made }) => made.run({ ticks: 6, publishEvery: 2 })));
+      for (const box of boxes) {
+        expect(box.published).to.equal(3);
+        const weights = new Float32Array(PARAMETERS);
+        expect(box.read(weights)).to.equal(3);
+        expect(weights).to.deep.equal(expected(2, 6, 1)[0]);
+      }
+    });
+
+    it('a learner that has the group to itself does as without one', async () => {
+      const [group] = await join(1);
+      const one = await learner(group!, 1);
+      await one.made.run({ ticks: 5 });
+      expect(group!.exchanges).to.equal(0);
+      expect(await one.parameters.toArray()).to.deep.equal(expected(1, 5, 1)[0]);
+    });
+
+    it('hold for the one that has not come, and name it', async () => {
+      const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const running = a!.made.run({ ticks: 3 });
+      while (a!.made.waitingFor() !== 'rank 1, which has not come to exchange 1 of the learner group')
+        await new Promise(setImmediate);
+      expect(groups[1]!.waitingFor()).to.equal('');
+      await Promise.all([running, b!.made.run({ ticks: 3 })]);
+      expect(a!.made.waitingFor()).to.not.contain('group');
+    });
+
+    it('fail with the one that fails, whatever it was at', async () => {
+      const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const first = rejection(a!.made.run({ ticks: 1000 }));
+      const running = b!.made.run({ ticks: 3 });
+      await running;
+      groups[1]!.fail(new Error('out of eggs'));
+      const error = await first;
+      expect(error).to.include({ actor: 'poll' });
+      expect(error.message).to.contain('rank 1 of the learner group failed in exchange 3: out of eggs');
+      expect((await rejection(b!.made.run({ ticks: 1 }))).message).to.contain('out of eggs');
+    });
+
+    it('fail when one leaves before it told what others wait for', async () => {
+      const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const first = rejection(a!.made.run({ ticks: 5 }));
+      await b!.made.run({ ticks: 2 });
+      groups[1]!.close();
+      expect((await first).message).to.contain(
+        'rank 1 of the learner group left before it told what exchange 3 of rank 0',
+      );
+    });
+
+    it('can be closed while they wait', async () => {
+      const [a] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const running = rejection(a!.made.run({ ticks: 5 }));
+      while (a!.made.waitingFor() === 'nothing') await new Promise(setImmediate);
+      await a!.made.close();
+      expect(await running).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+    });
+
+    it('refuse what does not go with a group, before anything has happened', async () => {
+      const [group] = await join(2);
+      const on = device();
+      const [few, many, doubles] = [
+        on.allocate({ shape: [PARAMETERS] }),
+        on.allocate({ shape: [PARAMETERS + 1] }),
+        on.allocate({ shape: [2], dtype: 'float64' }),
+      ];
+      const [alone, grouped] = [await pipeline(), await pipeline({ group: group! })];
+      const say = (made: ReplayPipeline, options: object) => refusal(() => made.capture(() => {}, options)).message;
+      expect(say(alone, { sync: 'parameters', parameters: [few] })).to.contain('opened with a group');
+      expect(say(alone, { parameters: [few] })).to.contain("parameters are for sync: 'parameters'");
+      expect(say(grouped, {})).to.contain("capture() takes sync: 'parameters'");
+      expect(say(grouped, { sync: 'gradients' })).to.contain("sync can be 'parameters'");
+      expect(say(grouped, { sync: 'parameters' })).to.contain('1 to 8 tensors');
+      expect(say(grouped, { sync: 'parameters', parameters: [many] })).to.contain('6 values, the group averages 5');
+      expect(say(grouped, { sync: 'parameters', parameters: [doubles] })).to.contain('contiguous float32');
+      expect(say(grouped, { sync: 'parameters', parameters: [few], every: 0 })).to.contain('every');
+      expect((await rejection(pipeline({ group: {} as never }))).message).to.contain('must be a LearnerGroup');
+    });
+
+    it('name the learner that averages at other times', async () => {
+      const made = await join(2);
+      const all = await Promise.all(made.map((group, rank) => learner(group, rank + 1)));
+      const errors = await Promise.all(all.map(({ made }) => rejection(made.run({ ticks: 4 }))));
+      for (const error of errors)
+        expect(error.message).to.match(
+          /rank \d averages 5 parameters every \d ticks where rank \d averages 5 parameters/,
+        );
+    });
+
+    it('stay equal over many ticks, by whatever numbers, and notice when one does not', async () => {
+      const made = await join(2);
+      const all = await Promise.all(made.map((group) => learner(group, 1)));
+      const ticks = setting({ short: 1500, all: 5000 });
+      await Promise.all(all.map(({ made }) => made.run({ ticks })));
+      const [a, b] = await read(all);
+      expect(a).to.deep.equal(b);
+    });
+  });
+
+  describe('are told', () => {
+    it('of a thread that ended', async () => {
+      const shared = shareLearnerGroup({ ranks: 2, parameters: 3 });
+      const group = await LearnerGroup.join({ shared, rank: 0 });
+      groups.push(group);
+      const door = new URL('../../src/ranks/index.js', import.meta.url).href;
+      const worker = new Worker(
+        `import { parentPort, workerData } from 'node:worker_threads';
+         const { LearnerGroup } = await import(${JSON.stringify(door)});
+         const group = await LearnerGroup.join({ shared: workerData, rank: 1 });
+         const values = new Float32Array(3);
+         for (;;) { await group.average(values); parentPort.postMessage(group.exchanges); }`,
+        { eval: true, workerData: shared },
+      );
+      const values = Float32Array.of(2, 4, 6);
+      await group.average(values);
+      expect(values).to.deep.equal(Float32Array.of(1, 2, 3));
+      const ended = rejection(
+        (async () => {
+          for (;;) await group.average(values);
+        })(),
+      );
+      await worker.terminate();
+      expect(await ended).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
+      // For good.
+      expect(await rejection(group.average(values))).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
+    });
+
+    it('who does something else', async () => {
+      const [a, b] = await join(2);
+      const errors = await Promise.all([
+        rejection(a!.average(new Float32Array(2))),
+        rejection(b!.average(new Float32Array(3))),
+      ]);
+      for (const error of errors) expect(error.message).to.match(/rank \d averages [23] parameters .* where rank \d/);
+      const [c, d] = await join(2);
+      const data = Float32Array.of(1);
+      const others = await Promise.all([
+        rejection(c!.average(new Float32Array(1))),
+        rejection(d!.broadcast({ x: { dtype: 'float32', shape: [1], data } })),
+      ]);
+      expect(others.some((error) => /broadcasts 1 parameters/.test(error.message))).to.equal(true);
+    });
+
+    it('an abort is the end of the group', async () => {
+      const [a, b] = await join(2);
+      const waiting = rejection(a!.average(vector(0), { signal: AbortSignal.timeout(1) }));
+      expect(await waiting).to.include({ name: 'TimeoutError' });
+      expect((await rejection(b!.average(vector(1)))).message).to.contain(
+        'rank 0 of the learner group failed in exchange 1',
+      );
+    });
+
+    it('of bad input, and nothing has happened', async () => {
+      expect(refusal(() => shareLearnerGroup({ ranks: 0, parameters: 1 })).message).to.contain('ranks');
+      expect(refusal(() => shareLearnerGroup({ ranks: 2, parameters: 2 ** 30 })).message).to.contain('at most');
+      expect(refusal(() => shareLearnerGroup({ ranks: 2, parameters: 1, rank: 0 } as never)).message).to.contain(
+        'rank',
+      );
+      const shared = shareLearnerGroup({ ranks: 2, parameters: 1 });
+      const group = await LearnerGroup.join({ shared, rank: 0 });
+      groups.push(group);
+      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect((await rejection(LearnerGroup.join({ shared, rank: 2 }))).message).to.contain('at most 1');
+      expect((await rejection(LearnerGroup.join({ shared: {} as never, rank: 0 }))).message).to.contain(
+        'shareLearnerGroup()',
+      );
+      expect((await rejection(group.average([1] as never))).message).to.contain('Float32Array');
+      expect((await rejection(group.average(new Float32Array(2)))).message).to.contain('1 parameters at most');
+      expect((await rejection(group.broadcast(null as never))).message).to.contain('state()');
+      group.close();
+      group.close();
+      expect((await rejection(group.average(new Float32Array(1)))).message).to.contain('has left');
+      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+    });
+  });
+});
