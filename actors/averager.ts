@@ -11,8 +11,9 @@ import { GroupRank, Purpose } from '../src/ranks/group-rank.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field } from '../src/ring/slot.ts';
 
-/** How long a thread looks for what is nearly there, and how long it sleeps between two looks then. */
+/** How long a thread looks for what is nearly there, and how long it sleeps between two looks then: an eighth of what it has waited. */
 const LOOK_MS = 0.05;
+const SHORTEST_NAP_MS = 0.05;
 const LONGEST_NAP_MS = 1;
 
 export class Averager {
@@ -23,7 +24,7 @@ export class Averager {
   readonly #stream: number;
   readonly #mailbox: WeightVersions | null;
   #values: Float32Array | null = null;
-  #nap = LOOK_MS;
+  #begin = 0;
 
   constructor(ring: Ring, shared: SharedAveraging, stream: number, mailbox: WeightVersions | null) {
     const { memory, offset } = shared.values;
@@ -50,7 +51,7 @@ export class Averager {
   advance(slot: number, sequence: number, spent: number): boolean {
     if (this.#values === null) {
       this.#values = this.#brought();
-      this.#nap = LOOK_MS;
+      this.#begin = performance.now();
       this.#rank.start(Purpose.average, this.#values, this.#ring.run.averageEvery);
     }
     if (!this.#rank.look()) return false;
@@ -66,12 +67,13 @@ export class Averager {
 
   /** Looks for a moment whether all is there; else how long the thread may sleep. */
   soon(): number {
-    const until = performance.now() + LOOK_MS;
-    do if (this.#rank.whole) return 0;
-    while (performance.now() < until);
-    const nap = this.#nap;
-    this.#nap = Math.min(LONGEST_NAP_MS, 2 * nap);
-    return nap;
+    const begin = performance.now();
+    let now = begin;
+    while (now - begin < LOOK_MS) {
+      if (this.#rank.whole) return 0;
+      now = performance.now();
+    }
+    return Math.min(LONGEST_NAP_MS, Math.max(SHORTEST_NAP_MS, (now - this.#begin) / 8));
   }
 
   #brought(): Float32Array {

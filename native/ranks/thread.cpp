@@ -90,7 +90,7 @@ struct Thread::State {
     tell({Notice::closed, closing_token, {}, {}});
   }
 
-  uint64_t busy_until = 0, nap = shortest_nap_ns;
+  uint64_t worked_at = 0;
   void step() {
     const int32_t seen = bell->read();
     Look look;
@@ -102,15 +102,15 @@ struct Thread::State {
       draining.clear();
     }
     const uint64_t now = now_ns();
+    const uint64_t waited = now - worked_at;
     if (look.worked) {
-      busy_until = now + spin_ns;
-      nap = shortest_nap_ns;
-    } else if (now < busy_until) {
+      worked_at = now;
+    } else if (waited < spin_ns) {
       pause_core();
       sched_yield();
     } else if (!leave && !closing) {
-      bell->sleep(seen, look.due ? nap : sleep_ns);
-      if (look.due) nap = std::min(2 * nap, longest_nap_ns);
+      // A nap makes what is waited for come an eighth later at most.
+      bell->sleep(seen, look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
     }
   }
 

@@ -9,6 +9,7 @@
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 #include "rows/mark.hpp"
+#include "rows/mean.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 
@@ -25,6 +26,19 @@ struct Buffer {
 Napi::Value misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
   return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1)));
+}
+
+// mean(to, vectors): each as long as `to`.
+void mean_of(Info info) {
+  const Bytes to = require_bytes(info, 0, 0);
+  const auto list = info[1].As<Napi::Array>();
+  std::vector<const float*> vectors;
+  for (uint32_t i = 0; i < list.Length(); ++i) {
+    const Bytes each = bytes_of(list.Get(i), "a vector");
+    if (each.size != to.size) throw_js(info.Env(), argument("vectors of a mean are equally long"));
+    vectors.push_back(reinterpret_cast<const float*>(each.data));
+  }
+  mean(reinterpret_cast<float*>(to.data), vectors, to.size / sizeof(float));
 }
 
 void format_buffer(Info info) {
@@ -229,6 +243,7 @@ Napi::Value find_not_finite(Info info) {
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
   exports["misalignment"] = Napi::Function::New(env, misalignment);
+  exports["mean"] = Napi::Function::New(env, mean_of);
   exports["formatBuffer"] = Napi::Function::New(env, format_buffer);
   exports["openBuffer"] = Napi::Function::New(env, open_buffer);
   exports["ptr"] = Napi::Function::New(env, ptr);

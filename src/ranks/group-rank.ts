@@ -7,7 +7,7 @@
  *    them unequal comes after one that ended in between, and fails the group: what that one told cannot be told again.
  * G3 The letter before a vector says what it is. A rank that does something else than this one fails the group, and is named.
  */
-import { ThreadEnding } from '../addon.ts';
+import { loadAddon, ThreadEnding } from '../addon.ts';
 import { type CodedError, type ErrorCode, stateError, typeError, unavailableError } from '../errors.ts';
 import { type ExchangeWords, RankState } from '../halo/exchange-words.ts';
 import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
@@ -28,6 +28,11 @@ const inWords = ['nothing', 'averages', 'broadcasts'];
 
 /** How often learners make sure that they still are alike, in exchanges. */
 const CHECKED_EVERY = 1000;
+
+interface Means {
+  /** in the order of the vectors, each as long as `to`, which may be one of them; summed in float64 */
+  mean(to: Float32Array, vectors: readonly Float32Array[]): void;
+}
 
 interface Route {
   readonly rank: number;
@@ -50,7 +55,6 @@ export class GroupRank {
   readonly words: ExchangeWords;
   readonly #counts: Int32Array;
   readonly #routes: readonly Route[];
-  readonly #sum: Float64Array;
   #vector: Float32Array | null = null;
   #letter = [0, 0, 0, Number.NaN];
   #checksum = Number.NaN;
@@ -63,7 +67,6 @@ export class GroupRank {
     this.ranks = ranks;
     this.words = groupWords(shared);
     this.#counts = countsOf(shared, rank);
-    this.#sum = new Float64Array(parameters);
     const stride = strideOf(parameters);
     const halves = (route: number) =>
       [0, 1].map((half) => {
@@ -151,14 +154,8 @@ export class GroupRank {
   /** G1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
     this.#checkLetters();
-    const sum = this.#sum;
-    const { length } = to;
-    for (let rank = 0; rank < this.ranks; rank++) {
-      const vector = this.#vectorOf(rank);
-      if (rank === 0) for (let i = 0; i < length; i++) sum[i] = vector[i] as number;
-      else for (let i = 0; i < length; i++) sum[i] = (sum[i] as number) + (vector[i] as number);
-    }
-    for (let i = 0; i < length; i++) to[i] = (sum[i] as number) / this.ranks;
+    const vectors = Array.from({ length: this.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
+    loadAddon<Means>('rows').mean(to, vectors);
     if ((this.exchange + 1) % CHECKED_EVERY === 0) this.#checksum = checksum(to);
   }
 
