@@ -1,8 +1,8 @@
-/** An exchange between two processes of an MPI launcher, beside the same between two threads of one. */
+/** Two processes of an MPI launcher, and two threads of one: halos between them, and what averaging adds to a learner's tick. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { type Launch, missingLaunch, mpich, openMpi, overTcp } from '../test/ranks/launch.ts';
-import { type Benchmark, beside } from './harness.ts';
+import { type Benchmark, beside, type Report } from './harness.ts';
 
 /** At most so many times as long as between threads. */
 const goals: readonly (readonly [Launch, number])[] = [
@@ -10,15 +10,39 @@ const goals: readonly (readonly [Launch, number])[] = [
   [overTcp, 4],
   [mpich, 1.5],
 ];
-const program = fileURLToPath(new URL('./ranks-process.js', import.meta.url));
+const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const exchanging = file('./ranks-process.js');
+const learning = file('./ranks-average.js');
 
-function timed(by: Launch | null, exchanges: number): number {
+/** Microseconds, as the program in two processes, or in two threads, says. */
+function timed(by: Launch | null, program: string, ...given: string[]): number {
   const launched = by ? [by.command, ...by.args, '-n', '2'] : [];
-  const ours = [process.execPath, '--no-warnings', program, by ? 'mpi' : 'threads', String(exchanges)];
+  const ours = [process.execPath, '--no-warnings', program, by ? 'mpi' : 'threads', ...given];
   const [first, ...rest] = [...launched, ...ours];
   const { stdout, stderr, status } = spawnSync(first!, rest, { encoding: 'utf8', env: { ...process.env, ...by?.env } });
   if (status !== 0) throw new Error(`${first} ended with ${status}:\n${stderr}`);
   return Number(stdout);
+}
+
+/** Two learners of 10,934 parameters beside each other: on their own, each in a group of one, and averaging behind every tick. */
+function averages(report: Report, quick: boolean): void {
+  const ticks = String(quick ? 1000 : 4000);
+  for (const by of [null, mpich, openMpi].filter((each) => each === null || missingLaunch(each) === null)) {
+    const times = { none: [] as number[], one: [] as number[], group: [] as number[] };
+    for (let round = 0; round < (quick ? 3 : 9); round++)
+      for (const how of by ? (['none', 'one', 'group'] as const) : (['none', 'group'] as const))
+        times[how].push(timed(by, learning, how, ticks));
+    const where = by ? `two processes of ${by.name}` : 'two threads';
+    const told = { metric: 'time per tick', unit: 'µs' };
+    if (by)
+      report({ case: `${where}, each in a group of one; without a group`, ...told, ...beside(times.one, times.none) });
+    const goal = by ? ' (goal: at most 40 µs more)' : '';
+    report({
+      case: `${where}, a mean behind each tick${goal}; without a group`,
+      ...told,
+      ...beside(times.group, times.none),
+    });
+  }
 }
 
 export const run: Benchmark = async (report, { quick }) => {
@@ -27,12 +51,12 @@ export const run: Benchmark = async (report, { quick }) => {
     console.log(`ranks: ${missingLaunch(openMpi)}; ${missingLaunch(mpich)}`);
     return;
   }
-  const exchanges = quick ? 500 : 2000;
+  const exchanges = String(quick ? 500 : 2000);
   const threads: number[] = [];
   const processes = there.map(() => [] as number[]);
   for (let round = 0; round < (quick ? 3 : 9); round++) {
-    threads.push(timed(null, exchanges));
-    for (const [at, [by]] of there.entries()) processes[at]!.push(timed(by, exchanges));
+    threads.push(timed(null, exchanging, exchanges));
+    for (const [at, [by]] of there.entries()) processes[at]!.push(timed(by, exchanging, exchanges));
   }
   for (const [at, [{ name }, goal]] of there.entries())
     report({
@@ -41,4 +65,5 @@ export const run: Benchmark = async (report, { quick }) => {
       ...beside(processes[at]!, threads),
       unit: 'µs',
     });
+  averages(report, quick);
 };

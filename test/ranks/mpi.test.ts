@@ -76,6 +76,48 @@ for (const by of [openMpi, mpich]) {
         );
     });
 
+    for (const how of ['fail', 'leave'])
+      it(`learners have the same means and rank 0’s values; one that is to ${how} is named`, async () => {
+        const all = toldBy(await play(by, 3, 'group', how), 3);
+        const mean = Math.fround(
+          (Math.fround(Math.sin(21)) + Math.fround(2 * Math.sin(21)) + Math.fround(3 * Math.sin(21))) / 3,
+        );
+        for (const { bits, first, second, busy, rank, message, again } of all) {
+          expect({ bits, first, second }).to.deep.equal({ bits: all[0]!.bits, first: [0, 7], second: mean });
+          expect(busy).to.contain(`rank ${rank} is still in a learner group: close its LearnerGroup first`);
+          if (rank === 1) continue;
+          expect(message).to.match(
+            how === 'fail'
+              ? /rank 1 of the learner group failed in exchange 21: no sea/
+              : /rank 1 of the learner group left before/,
+          );
+          expect((again as { message: string }).message).to.contain('learner group');
+        }
+      });
+
+    it('learners of other numbers of parameters are told which one differs', async () => {
+      for (const { message, code } of toldBy(await play(by, 2, 'group-mismatch'), 2)) {
+        expect(message).to.match(/process 1 begins a learner group with other options than process 0/);
+        expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
+      }
+    });
+
+    itAll('CartPole is solved by 2 and by 4 learners, in as many ticks as in one process', async function () {
+      this.timeout(300_000);
+      for (const learners of [2, 4]) {
+        const given = ['--seed', '1', '--json'];
+        const { code, stdout, stderr } = await launch(by, learners, 'examples/learners/main.js', ['--mpi', ...given], {
+          ms: 200_000,
+        });
+        expect(code, stderr).to.equal(0);
+        const alone = await run('examples/learners/main.js', ['--learners', String(learners), ...given]);
+        const [there, here] = [stdout, alone.stdout].map((text) => JSON.parse(text) as Record<string, unknown>);
+        for (const each of [there!, here!]) delete each.seconds;
+        expect(there).to.deep.equal(here);
+        expect(there).to.include({ learners, solved: true, equal: true });
+      }
+    });
+
     it('what may not be is refused, and harms nothing', async () => {
       for (const { rank, refused, again } of toldBy(await play(by, 2, 'misuse'), 2)) {
         const words = (refused as { message: string }[]).map(({ message }) => message);

@@ -1,8 +1,9 @@
 /** One of several processes: plays a scene and tells in a line of JSON what it came to. Arguments: the scene, and what it takes. */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { HaloUpdater } from '../../src/halo/index.ts';
-import { type MpiProcess, openMpi } from '../../src/ranks/index.ts';
+import { LearnerGroup, type MpiProcess, openMpi } from '../../src/ranks/index.ts';
 import { exchange, N, share } from './exchanging.ts';
 import { told } from './told.ts';
 
@@ -102,6 +103,31 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     await mpi.close();
     refused.push(await told(() => share(mpi)), await told(() => mpi.allGather(Float64Array.of(1))));
     return { refused, again: await told(() => openMpi()) };
+  },
+
+  /** Learners: means and rank 0's values, then one of them cannot go on, or leaves. */
+  async group(mpi) {
+    using group = await LearnerGroup.join({ mpi, parameters: 1000 });
+    const values = new Float32Array(1000);
+    for (let exchange = 1; exchange <= 20; exchange++) {
+      for (const i of values.keys()) values[i] = Math.sin(i + exchange) * (mpi.rank + 1);
+      await group.average(values);
+    }
+    const bits = createHash('sha256').update(new Uint8Array(values.buffer)).digest('hex');
+    const first = await group.broadcast({ x: { dtype: 'int32', shape: [2], data: Int32Array.of(mpi.rank, 7) } });
+    const busy = await told(() => mpi.close());
+    const came = { bits, second: values[1], first: [...first.x!.data], busy: busy.message };
+    if (mpi.rank === 1) {
+      if (argument === 'fail') group.fail(new RangeError('no sea'));
+      return came;
+    }
+    return { ...came, ...(await told(() => group.average(values))), again: await told(() => group.average(values)) };
+  },
+
+  /** Process 1 has another idea of it. */
+  async 'group-mismatch'(mpi) {
+    using group = await LearnerGroup.join({ mpi, parameters: 10 + mpi.rank });
+    return await told(() => group.average(new Float32Array(10)));
   },
 
   /** A process is gone all at once: its launcher ends the others. */
