@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { openDevice, type ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
 import { closeAll, pipeline, SPREAD } from '../pipeline/fixture.ts';
+import { workersOf } from '../pipeline/inside.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -212,6 +213,33 @@ describe('ranks/learner groups', () => {
         expect(error.message).to.match(
           /rank \d averages 5 parameters every \d ticks where rank \d averages 5 parameters/,
         );
+    });
+
+    it('a thread that ends at any moment is replaced, or both are told, and no mean is made twice', async function () {
+      const came = { replaced: 0, told: 0 };
+      for (let round = 0; round < setting({ short: 4, all: 20 }); round++) {
+        const made = await join(2);
+        const all = await Promise.all(made.map((group) => learner(group, 1, { restart: 3 })));
+        const runs = all.map(({ made }) => made.run({ ticks: 300 }));
+        const outcomes = Promise.allSettled(runs);
+        await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 7.3) % 40)));
+        // The device roles' thread: poll averages there.
+        await workersOf(all[0]!.made)[1]?.terminate();
+        const [a, b] = await outcomes;
+        expect(a!.status).to.equal(b!.status);
+        if (a!.status === 'fulfilled') {
+          came.replaced++;
+          expect(made.map((group) => group.exchanges)).to.deep.equal([300, 300]);
+          const [x, y] = await read(all);
+          expect(x).to.deep.equal(y);
+        } else {
+          came.told++;
+          for (const each of [a, b])
+            expect(String((each as PromiseRejectedResult).reason)).to.match(/under way, or its thread ended in it/);
+        }
+        await closeAll();
+      }
+      this.test!.title += `: ${came.replaced} replaced, ${came.told} told`;
     });
 
     it('stay equal over many ticks, by whatever numbers, and notice when one does not', async () => {
