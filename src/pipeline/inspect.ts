@@ -43,15 +43,23 @@ export function slotsNow(ring: Ring): SlotNow[] {
   }));
 }
 
+/** What a pipeline waits for has to do with. */
+type Sources = Pick<CheckedOptions, 'source' | 'group'>;
+
 /** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
-export function waitingFor(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
-  const words = standsFor(gate, source, rows);
+export function waitingFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
+  const words = standsFor(gate, { source, group }, rows);
   const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.share().buffer.memory) : null;
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 
 /** The same of the pipeline alone: the words stay as they are for as long as it stands still. */
-export function standsFor(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
+export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
+  // Whoever waits for other learners waits for nothing else.
+  return group?.waitingFor() || ownWords(gate, source, rows);
+}
+
+function ownWords(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
   switch (gate) {
     case Gate.open:
       return 'nothing';

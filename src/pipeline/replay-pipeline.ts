@@ -196,9 +196,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const first = ring.next;
     const plan = {
       ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
-      standsFor: () =>
-        this.#options.group?.waitingFor() ||
-        standsFor(ring.header.gate, this.#options.source, this.#parts.slots.deviceRows),
+      standsFor: () => standsFor(ring.header.gate, this.#options, this.#parts.slots.deviceRows),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
       hold: this.#standstill.hold,
     };
@@ -241,8 +239,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** What the next batch waits for, in words. */
   waitingFor(): string {
-    const { group, source } = this.#options;
-    return group?.waitingFor() || waitingFor(this.#parts.ring.header.gate, source, this.#parts.slots.deviceRows);
+    return waitingFor(this.#parts.ring.header.gate, this.#options, this.#parts.slots.deviceRows);
   }
 
   /** Rows on the device: how far they have come. Null where they travel with each batch. */
