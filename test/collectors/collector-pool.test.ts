@@ -135,7 +135,7 @@ describe('collectors/collector-pool', () => {
 
   itLonger('keeps nothing of the promises that it waited for', async () => {
     const words = new Int32Array(new SharedArrayBuffer(8));
-    const collects = setting({ short: 100_000, all: 1_000_000 });
+    const collects = setting({ short: 100_000, all: 300_000, long: 1_000_000 });
     const pool = await CollectorPool.open<typeof promising>({
       entry: new URL('./promising-collector.js', import.meta.url),
       buffer: makeBuffer(),

@@ -249,8 +249,10 @@ describe('device-rows/pipeline', function () {
     const numbers = new Random(3);
     let over = false;
     await beside(buffer, 3, async () => {
-      const run = captured.run({ ticks: setting({ short: 2000, all: 10_000 }) }).finally(() => (over = true));
-      for (let death = 0; !over && death < setting({ short: 5, all: 40 }); death++) {
+      const run = captured
+        .run({ ticks: setting({ short: 2000, all: 5000, long: 10_000 }) })
+        .finally(() => (over = true));
+      for (let death = 0; !over && death < setting({ short: 5, all: 20, long: 40 }); death++) {
         const before = seen.length;
         await workersOf(made)[numbers.below(4)]?.terminate();
         // The next one when ticks go on.

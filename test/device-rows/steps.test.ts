@@ -119,7 +119,7 @@ describe('device-rows/steps', function () {
 
   for (const sampler of [undefined, prioritized] as const)
     it(`trains to the same bits, three steps and four frames, ${sampler ? 'by priorities' : 'uniformly'}`, async () => {
-      const ticks = setting({ short: 150, all: 500 });
+      const ticks = setting({ short: 150, all: 300, long: 500 });
       const learned = async (rows: string) => {
         const { buffer, writer } = stepsBuffer();
         const view = buffer.transitions({ nStep: 3, stack: { obs: 4 } });
@@ -205,7 +205,7 @@ describe('device-rows/steps', function () {
       const view = buffer.transitions({ nStep: 3, stack: { obs: 4 } });
       await using made = await opened({ buffer, view, sampler: prioritized() });
       await beside(buffer, 40, async () => {
-        for (let tick = 0; tick < setting({ short: 100, all: 1000, long: 20_000 }); tick++) {
+        for (let tick = 0; tick < setting({ short: 100, all: 400, long: 20_000 }); tick++) {
           const batch = await arrays(await made.sampleLargeBatch(tick, ROWS));
           made.afterTick();
           const { ids, obs, nextObs, pixels, nextPixels, action, steps } = batch as Record<string, Float32Array>;
@@ -266,8 +266,10 @@ describe('device-rows/steps', function () {
     const numbers = new Random(3);
     let over = false;
     await beside(buffer, 100, async () => {
-      const run = captured.run({ ticks: setting({ short: 2000, all: 10_000 }) }).finally(() => (over = true));
-      for (let death = 0; !over && death < setting({ short: 5, all: 40 }); death++) {
+      const run = captured
+        .run({ ticks: setting({ short: 2000, all: 5000, long: 10_000 }) })
+        .finally(() => (over = true));
+      for (let death = 0; !over && death < setting({ short: 5, all: 20, long: 40 }); death++) {
         const before = seen.length;
         await workersOf(made)[numbers.below(4)]?.terminate();
         while (!over && seen.length < before + 20) await new Promise((resolve) => setImmediate(resolve));

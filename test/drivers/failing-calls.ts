@@ -54,16 +54,14 @@ const harmless: Record<string, string> = {
 
 /**
  * `most` is how many of a call's occurrences fail, one after another; the last ones fail besides. A short run takes a few
- * calls, each failing at first. `alike`: another family has the same code for threads of its own, which the longest runs alone show of
- * this one too.
+ * calls in threads, each failing at first; a longer one all calls inline, which takes a third of the time, the longest both.
  */
-export function failsEveryCall(mode: Mode, most: number, { alike = false }: { alike?: boolean } = {}): void {
-  const all = alike && SETTING === 'all' ? ['inline'] : ['inline', 'spread'];
+export function failsEveryCall(mode: Mode, most: number): void {
+  const all = setting({ short: [], all: ['inline'], long: ['inline', 'spread'] });
   for (const placement of short ? ['spread'] : all) {
     const title = `driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
     it(short ? `every fifteenth ${title} (npm run test:all: every one)` : `each ${title}`, async () => {
-      // What each call's failing does is the same inline, where it takes a third of the time.
-      const which = short ? 'few' : SETTING === 'all' && placement === 'spread' ? 'ends' : String(most);
+      const which = short ? 'few' : String(most);
       const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', which, placement];
       const { stdout, stderr, status, signal } = await run(mode, args, {}, limit);
       expect({ status, signal }, stderr.slice(-3000)).to.deep.equal({ status: 0, signal: null });

@@ -35,7 +35,7 @@ describe('remote collectors and faults', function () {
       const remote = await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
       const machine = await host({ url: shared.url, run, entry, name: 'ann', workers: 2, flushBytes: 1024 });
-      const [KILLS, MORE] = [5, setting({ short: 4000, all: 30_000 })];
+      const [KILLS, MORE] = [5, setting({ short: 4000, all: 12_000, long: 30_000 })];
       for (let kill = 1; kill <= KILLS; kill++) {
         const { acknowledged } = machine.statistics();
         to(kill * MORE);

@@ -97,7 +97,7 @@ describe('remote/protocol', function () {
     expect(server.messages(keys.stream(0), '0-0', 10).length).to.be.at.most(4);
   });
 
-  const seeds = setting({ short: 1, all: 10, long: 300 });
+  const seeds = setting({ short: 1, all: 5, long: 300 });
   for (const name of Object.keys(faults))
     (name.startsWith('everything') ? itAll : it)(`${name}, again and again`, async () => {
       for (let seed = 1; seed <= seeds; seed++) await run(seed, [name]);

@@ -73,7 +73,7 @@ describe('remote/server faults', function () {
   }
 
   it('killed at any moment, and another one with nothing in it in its place', async () => {
-    const many = setting({ short: 3, all: 30, long: 100 });
+    const many = setting({ short: 3, all: 12, long: 100 });
     const swarm = await open(many);
     await rounds(swarm, many, () => server.restart());
     // Not by heartbeats, which would bring everything back too, seconds later.
@@ -96,7 +96,7 @@ describe('remote/server faults', function () {
     });
 
   itAll('killed, and there again with all that it had', async () => {
-    const many = setting({ short: 1, all: 10 });
+    const many = setting({ short: 1, all: 4, long: 10 });
     const kept = await startServer({ appendonly: true });
     stack.push({ close: () => kept.stop() });
     const swarm = await open(many, { url: kept.url });
@@ -104,7 +104,7 @@ describe('remote/server faults', function () {
   });
 
   it('killed, and there again with what it had some time ago', async () => {
-    const many = setting({ short: 2, all: 10 });
+    const many = setting({ short: 2, all: 5, long: 10 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
       await ask('SAVE');
@@ -115,7 +115,7 @@ describe('remote/server faults', function () {
   });
 
   itAll('forgets everything while rows are on the way, and keeps its connections', async () => {
-    const many = setting({ short: 1, all: 5 });
+    const many = setting({ short: 1, all: 2, long: 5 });
     const swarm = await open(many, { lead: ROWS });
     swarm.offer(ROWS);
     await swarm.until('the learner takes no more', () => swarm.buffer.ptr > ROWS / 2);
@@ -129,7 +129,7 @@ describe('remote/server faults', function () {
   });
 
   itAll('ends all connections', async () => {
-    const many = setting({ short: 2, all: 20 });
+    const many = setting({ short: 2, all: 8, long: 20 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
       for (const type of ['normal', 'pubsub'].slice(0, 1 + below(2))) await ask('CLIENT', 'KILL', 'TYPE', type);
@@ -137,7 +137,7 @@ describe('remote/server faults', function () {
   });
 
   itAll('has no room for a while', async () => {
-    const many = setting({ short: 1, all: 5 });
+    const many = setting({ short: 1, all: 2, long: 5 });
     const swarm = await open(2 * many);
     await rounds(swarm, many, async () => {
       await ask('CONFIG', 'SET', 'maxmemory', '1');
@@ -250,7 +250,7 @@ describe('remote/server faults', function () {
       };
 
       it('connections end inside messages', async () => {
-        const many = setting({ short: 2, all: 20 });
+        const many = setting({ short: 2, all: 8, long: 20 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => bad.cutAfter(below(20_000), whose === 'learner'));
       });
@@ -258,7 +258,7 @@ describe('remote/server faults', function () {
       // In front of a learner it takes longer, and what a host does about it is the same.
       const itHosts = whose === 'hosts' ? it : itAll;
       itHosts('replies are lost, and what they are of is not', async () => {
-        const many = setting({ short: 2, all: 15 });
+        const many = setting({ short: 2, all: 6, long: 15 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => {
           bad.mute();
@@ -268,7 +268,7 @@ describe('remote/server faults', function () {
       });
 
       itAll('is slow for a while', async () => {
-        const many = setting({ short: 1, all: 5 });
+        const many = setting({ short: 1, all: 2, long: 5 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => {
           bad.bytesPerSecond = 100_000;
