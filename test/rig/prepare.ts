@@ -15,22 +15,25 @@ export function buildForTests(setting: string): void {
   const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
   const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
     can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
+  // The longest runs alone have the harness on every family: see test/native/harness.test.ts.
+  const sanitized = (some: readonly SoftwareDriver[]): readonly SoftwareDriver[] =>
+    setting === 'long' ? ['cuda', 'hip', 'level_zero'] : some;
   const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
   parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
   if (setting !== 'short' && missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
-    parts.push({ units: [...unitsOf('rows'), ...unitsOf('lanes')], sanitizer: 'thread' });
+    parts.push({ units: [...unitsOf('rows'), ...unitsOf('lanes'), ...unitsOf('ranks')], sanitizer: 'thread' });
     if (setting !== 'short')
       parts.push(
         { units: unitsOf('core'), sanitizer: 'thread' },
-        ...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, 'thread')),
+        ...sanitized(['cuda']).flatMap((driver) => of(driver, 'thread')),
       );
   }
   if (setting !== 'short' && missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
     parts.push({ units: [...unitsOf('core'), ...unitsOf('rows'), ...unitsOf('lanes')], sanitizer }, ...partsOfAddons());
-    parts.push(...(['cuda', 'hip', 'level_zero'] as const).flatMap((driver) => of(driver, sanitizer)));
+    parts.push(...sanitized(['cuda', 'level_zero']).flatMap((driver) => of(driver, sanitizer)));
   }
   const begin = performance.now();
   process.stderr.write('hotslot: building what the tests need … ');
