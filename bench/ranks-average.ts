@@ -47,11 +47,11 @@ if (where === 'mpi') {
   await using mpi = await openMpi();
   const mine = await inProcess(mpi);
   const all = await mpi.allGather(Float64Array.of(mine));
-  if (mpi.rank === 0) console.log(Math.max(...all.map(([us]) => us as number)));
+  if (mpi.rank === 0) console.log(String(Math.max(...all.map(([us]) => us as number))));
 } else {
   const shared = shareLearnerGroup({ ranks: 2, parameters: 10_934 });
   const groups =
     averaging === 'group' ? await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank }))) : [null, null];
-  console.log(Math.max(...(await Promise.all(groups.map((group) => timed(group))))));
+  console.log(String(Math.max(...(await Promise.all(groups.map((group) => timed(group)))))));
   for (const group of groups) group?.close();
 }
