@@ -11,7 +11,7 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { type LearnerGroup, sharedOf } from '../ranks/group.ts';
 import type { SharedLearnerGroup } from '../ranks/group-shared.ts';
 import { type Averages, MOST_AVERAGED } from '../ring/run-fields.ts';
-import { allocateShared, PAGE, type Place } from '../shared-memory.ts';
+import { allocateShared, PAGE, type Place, roundUp } from '../shared-memory.ts';
 
 /** What poll's actor has of it. */
 export interface SharedAveraging {
@@ -88,7 +88,8 @@ export class Averaging {
     const warn = (text: string) => void warnings.push(text);
     const bytes = 4 * group.parameters;
     this.#group = group;
-    this.#place = allocateShared("a learner group's parameters", bytes, PAGE);
+    // Whole pages: drivers pin no less, and none of somebody else's.
+    this.#place = allocateShared("a learner group's parameters", roundUp(bytes, PAGE), PAGE);
     const view = new Float32Array(this.#place.memory, this.#place.offset, group.parameters);
     [this.#values] = lendHost(device, 'host memory is', [view], warn) as [HostMemory];
     owned.own(this.#values);

@@ -1,0 +1,30 @@
+/** Means behind ticks under every interleaving of two learners' actors and streams, with a death, and the rules broken one by one. */
+import { type AveragesMutation, type AveragesSetup, averagesProtocol } from './averages.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ ticks, faults = [] }: AveragesSetup) =>
+  `${ticks} ticks${faults.length > 0 ? ', a thread of poll dies at any moment' : ''}`;
+const { holds, caught: caughtIn, explored } = proofsOf(averagesProtocol, inWords);
+const caught = (broken: AveragesMutation, rule: string, more: Partial<AveragesSetup> = {}) =>
+  caughtIn(broken, rule, { ticks: 3, ...more });
+
+describe('means behind ticks', function () {
+  this.timeout(60_000);
+
+  describe('hold', () => {
+    holds({ ticks: 4 });
+    holds({ ticks: 3, faults: ['death'] });
+  });
+
+  describe('broken on purpose, are caught', () => {
+    after(() => console.log(`      ${explored()} of means behind ticks`));
+    const faults = ['death'] as const;
+    caught('replay does not wait for the mean', 'lock-step');
+    caught('averaged is stored before the mean is on its way', 'lock-step');
+    caught('the slot is Free before the second spent is done', 'end');
+    caught('the parameters are told before they are home', 'home');
+    caught('begun is stored behind what is told', 'twice', { faults });
+    caught('a successor does not look at begun and over', 'twice', { faults });
+    caught('over is stored before averaged', 'twice', { faults });
+  });
+});

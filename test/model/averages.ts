@@ -1,0 +1,203 @@
+/**
+ * Means behind ticks as a model: two learners with a replay actor, poll's thread and a stream each. What actors/averager.ts is for is
+ * that each update begins from the mean behind the one before, and that no mean is told, written or waited for twice, whoever dies.
+ */
+import { type Model, type Move, type State, Violation } from './checker.ts';
+
+export interface AveragesSetup {
+  ticks: number;
+  /** poll's thread of one learner dies at any moment, and has a successor */
+  faults?: readonly 'death'[];
+  broken?: AveragesMutation;
+}
+
+export type AveragesMutation =
+  | 'replay does not wait for the mean'
+  | 'averaged is stored before the mean is on its way'
+  | 'the slot is Free before the second spent is done'
+  | 'begun is stored behind what is told'
+  | 'a successor does not look at begun and over'
+  | 'over is stored before averaged'
+  | 'the parameters are told before they are home';
+
+/** Of a learner. */
+const L = {
+  /** replay: launched ticks */
+  launched: 0,
+  /** poll: its step, ticks that are Free */
+  at: 1,
+  free: 2,
+  begun: 3,
+  over: 4,
+  averaged: 5,
+  /** the other one's half that holds what this one told, two of them: 1 + the tick */
+  told: 6,
+  /** on the device: updates, means; what came home: 1 + the tick */
+  updates: 8,
+  means: 9,
+  home: 10,
+  /** `spent`: records, those that are done */
+  records: 11,
+  done: 12,
+  failed: 13,
+  /** operations of the stream, in order, and how many */
+  queued: 14,
+  queue: 15,
+} as const;
+const MOST_QUEUED = 6;
+const LEARNER_BYTES = L.queue + MOST_QUEUED + 1;
+const DIED = 2 * LEARNER_BYTES;
+const Op = { update: 1, mean: 2, spent: 3 } as const;
+const At = { look: 0, begin: 1, tell: 2, wait: 3, write: 4, note: 5, over: 6, end: 7 } as const;
+
+export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup): Model {
+  const is = (how: AveragesMutation) => broken === how;
+  const moves: Move[] = [];
+  const move = (says: string, apply: (state: State) => boolean, optional = false) =>
+    moves.push({ optional, says: () => says, apply });
+
+  for (const learner of [0, 1]) {
+    const at = (field: number) => learner * LEARNER_BYTES + field;
+    const other = (field: number) => (1 - learner) * LEARNER_BYTES + field;
+    const name = `learner ${learner}`;
+    const failed = (state: State) => state[at(L.failed)] !== 0 || state[other(L.failed)] !== 0;
+    const enqueue = (state: State, ...ops: number[]) => {
+      for (const op of ops) {
+        const n = state[at(L.queued)]!;
+        if (n === MOST_QUEUED) throw new Error('the queue is too short');
+        state[at(L.queue) + n] = op;
+        state[at(L.queued)] = n + 1;
+        if (op === Op.spent) state[at(L.records)] = state[at(L.records)]! + 1;
+      }
+    };
+
+    move(`${name}: replay launches`, (state) => {
+      const tick = state[at(L.launched)]!;
+      // A slot's batch is there; two slots.
+      if (tick === ticks || tick - state[at(L.free)]! >= 2 || failed(state)) return false;
+      if (state[at(L.averaged)]! < tick && !is('replay does not wait for the mean')) return false;
+      enqueue(state, Op.update, Op.spent);
+      state[at(L.launched)] = tick + 1;
+      return true;
+    });
+
+    move(`${name}: its stream goes on`, (state) => {
+      const n = state[at(L.queued)]!;
+      if (n === 0) return false;
+      const op = state[at(L.queue)]!;
+      state.copyWithin(at(L.queue), at(L.queue) + 1, at(L.queue) + n);
+      state[at(L.queue) + n - 1] = 0;
+      state[at(L.queued)] = n - 1;
+      const [updates, means] = [state[at(L.updates)]!, state[at(L.means)]!];
+      if (op === Op.update) {
+        if (means !== updates)
+          throw new Violation('lock-step', `update ${updates} of ${name} begins from ${means} means`);
+        state[at(L.updates)] = updates + 1;
+        state[at(L.home)] = updates + 1;
+      } else if (op === Op.mean) {
+        if (updates !== means + 1)
+          throw new Violation('twice', `mean ${means} of ${name} is behind ${updates} updates`);
+        state[at(L.means)] = means + 1;
+      } else state[at(L.done)] = state[at(L.done)]! + 1;
+      return true;
+    });
+
+    move(`${name}: poll goes on`, (state) => {
+      const goto = (step: number) => {
+        state[at(L.at)] = step;
+        return true;
+      };
+      const tick = state[at(L.free)]!;
+      const half = (tick + 1) % 2;
+      const spent = state[at(L.records)]! > 0 && state[at(L.done)] === state[at(L.records)];
+      switch (state[at(L.at)]) {
+        case At.look: {
+          if (tick === ticks) return goto(At.end);
+          if (failed(state)) return false;
+          const averaged = state[at(L.averaged)]! > tick;
+          // The slot is Replaying, and its event is done.
+          const early = averaged
+            ? is('the slot is Free before the second spent is done')
+            : is('the parameters are told before they are home');
+          if (state[at(L.launched)]! <= tick || (!spent && !early)) return false;
+          if (averaged) {
+            if (state[at(L.means)]! <= tick)
+              throw new Violation('end', `tick ${tick} of ${name} is over before its mean`);
+            state[at(L.free)] = tick + 1;
+            return true;
+          }
+          if (state[at(L.begun)] !== state[at(L.over)] && !is('a successor does not look at begun and over')) {
+            state[at(L.failed)] = 1;
+            return true;
+          }
+          return goto(is('begun is stored behind what is told') ? At.tell : At.begin);
+        }
+        case At.begin:
+          state[at(L.begun)] = tick + 1;
+          return goto(is('begun is stored behind what is told') ? At.wait : At.tell);
+        case At.tell:
+          if (state[at(L.home)] !== tick + 1)
+            throw new Violation('home', `${name} tells of tick ${tick} what is of ${state[at(L.home)]! - 1}`);
+          // A half is empty when its next message comes: who tells again finds that it is not, or that it was read already.
+          if (state[at(L.told + half)] !== 0 || state[other(L.over)]! > tick)
+            throw new Violation('twice', `${name} tells tick ${tick} again`);
+          state[at(L.told + half)] = tick + 1;
+          // H1: what was told to it before is read.
+          state[other(L.told) + (1 - half)] = 0;
+          return goto(is('begun is stored behind what is told') ? At.begin : At.wait);
+        case At.wait:
+          if (state[other(L.told) + half] === tick + 1) return goto(At.write);
+          if (!failed(state)) return false;
+          state[at(L.failed)] = 1;
+          return goto(At.look);
+        case At.write:
+          if (is('averaged is stored before the mean is on its way') && state[at(L.averaged)] === tick) {
+            state[at(L.averaged)] = tick + 1;
+            return true;
+          }
+          enqueue(state, Op.mean, Op.spent);
+          if (is('averaged is stored before the mean is on its way')) return goto(At.over);
+          return goto(is('over is stored before averaged') ? At.over : At.note);
+        case At.note:
+          state[at(L.averaged)] = tick + 1;
+          return goto(is('over is stored before averaged') ? At.look : At.over);
+        case At.over:
+          state[at(L.over)] = state[at(L.begun)]!;
+          return goto(is('over is stored before averaged') ? At.note : At.look);
+        default:
+          return false;
+      }
+    });
+
+    if (faults.includes('death'))
+      move(
+        `${name}: poll's thread dies`,
+        (state) => {
+          if (state[DIED] !== 0 || state[at(L.at)] === At.end) return false;
+          state[DIED] = 1;
+          state[at(L.at)] = At.look;
+          return true;
+        },
+        true,
+      );
+  }
+
+  return {
+    width: Math.ceil((DIED + 1) / 4) * 4,
+    moves,
+    start: (state) => void state.fill(0),
+    unfinished(state) {
+      const at = (learner: number, field: number) => state[learner * LEARNER_BYTES + field]!;
+      if (at(0, L.failed) || at(1, L.failed)) {
+        // Told to both: nobody waits in an exchange.
+        for (const learner of [0, 1]) if (at(learner, L.at) === At.wait) return `learner ${learner} is not told`;
+        return state[DIED] ? null : 'the group failed, and nobody died';
+      }
+      for (const learner of [0, 1]) {
+        if (at(learner, L.at) !== At.end) return `learner ${learner} waits at tick ${at(learner, L.free)}`;
+        if (at(learner, L.means) !== ticks) return `learner ${learner} ends with ${at(learner, L.means)} means`;
+      }
+      return null;
+    },
+  };
+}
