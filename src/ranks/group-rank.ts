@@ -228,7 +228,7 @@ export class GroupRank {
         if (!Number.isNaN(there) && !Number.isNaN(sum) && there !== sum)
           throw stateError(
             'CLOSED',
-            `before exchange ${exchange} the parameters of rank ${rank} differed from those of rank ${this.rank}, which were averaged alike: something wrote into them`,
+            `the mean before exchange ${exchange} was not the same for rank ${rank} as for rank ${this.rank}: what one of them was told changed on the way`,
           );
       }
     });

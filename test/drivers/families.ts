@@ -10,7 +10,11 @@ import { environmentOf, libraryOf, type Mode, need, run, runTests } from './soft
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
 /** What has tests of its own above devices: what asks most of one, and all of it. */
 const closest = folders('transfer', 'graph', 'memory');
-const above = [...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'), ...closest];
+const above = [
+  ...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'),
+  'dist/test/ranks/group.test.js',
+  ...closest,
+];
 /** Priorities ask most of a device: longer settings have them on every family. */
 const inPart = setting({ short: closest, all: [...closest, 'dist/test/pipeline/trajectories.test.js'] });
 /** Has run on the host, and asks nothing of a device. */
