@@ -24,7 +24,8 @@ async function join(ranks: number, parameters = PARAMETERS): Promise<LearnerGrou
 /** Exact in float32, each value another one. */
 const vector = (rank: number, length = PARAMETERS) => Float32Array.from({ length }, (_, i) => 64 * rank + i);
 
-describe('ranks/learner groups', () => {
+describe('ranks/learner groups', function () {
+  this.timeout(setting({ short: 60_000, all: 300_000 }));
   afterEach(async () => {
     await closeAll();
     for (const group of groups.splice(0)) group.close();
