@@ -85,7 +85,10 @@ describe('remote collectors and faults', function () {
         expect(base)
           .to.be.at.least(kind === 'rows' ? acknowledged : 1000)
           .and.below(9000);
-        expect(second.statistics()).to.include({ lost: 0, refused: 0 });
+        const { lost, refused } = second.statistics();
+        expect(refused).to.equal(0);
+        // Where the host reads the first one's last acknowledgements late, they are counted: nobody has those rows any more.
+        expect(lost).to.be.at.most(base);
       },
     );
 
