@@ -3,7 +3,7 @@ import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { LearnerGroup, type MpiProcess, openMpi, shareLearnerGroup } from '../src/ranks/index.ts';
 
-export type Averaging = 'none' | 'one' | 'group';
+/** Where: 'mpi' or 'threads'; averaging: 'none', 'one' (each in a group of one) or 'group'. */
 const [where = '', averaging = 'none', ticks = '0'] = process.argv.slice(2);
 
 /** 10,934 parameters. */

@@ -20,11 +20,12 @@ interface Laid {
   readonly words: ExchangeWords;
   readonly data: Place;
   readonly elsewhere: RanksElsewhere;
-  readonly buffers: readonly Buffer[];
+  readonly buffers: readonly Halves[];
   /** what has to be the same in every process */
   readonly facts: unknown;
 }
-interface Buffer {
+/** What goes from one rank to another. */
+interface Halves {
   readonly reader: number;
   readonly sender: number;
   /** from the data's start to the first half, and from there to the second one */
@@ -129,9 +130,7 @@ export class ExchangeElsewhere {
 
   job(): HaloJob {
     const { buffers, data, elsewhere } = this.#laid;
-    const numbers = buffers.flatMap(({ reader, sender, byteOffset, stride, bytes }) => [
-      ...[reader, sender, byteOffset, stride, bytes],
-    ]);
+    const numbers = buffers.flatMap((each) => [each.reader, each.sender, each.byteOffset, each.stride, each.bytes]);
     return {
       ...this.#words.views,
       data: new Uint8Array(data.memory, data.offset),

@@ -91,11 +91,6 @@ export class GroupRank {
   get underWay(): boolean {
     return this.exchange !== Atomics.load(this.#counts, 1);
   }
-  /** this thread began it */
-  get mine(): boolean {
-    return this.#vector !== null;
-  }
-
   /** Tells everybody. `vector` is this rank's own until finish(). */
   start(purpose: Purpose, vector: Float32Array, every: number): void {
     this.check();

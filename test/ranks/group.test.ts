@@ -157,6 +157,20 @@ describe('ranks/learner groups', function () {
       expect(a!.made.waitingFor()).to.not.contain('group');
     });
 
+    it('an aborted run ends when the ticks that have slots have their means', async () => {
+      const all = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const [a, b] = all;
+      const abort = new AbortController();
+      const running = a!.made.run({ ticks: 1000, signal: abort.signal });
+      const full = () => a!.made.inspect().slots.every(({ state }) => state !== 'Free');
+      while (!a!.made.waitingFor().includes('rank 1') || !full()) await new Promise(setImmediate);
+      abort.abort();
+      const depth = a!.made.inspect().slots.length;
+      expect((await b!.made.run({ ticks: depth })).ticks).to.equal(depth);
+      expect(await running).to.include({ ticks: depth, aborted: true });
+      expect(await read(all)).to.deep.equal(expected(2, depth, 1));
+    });
+
     it('fail with the one that fails, whatever it was at', async () => {
       const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
       const first = rejection(a!.made.run({ ticks: 1000 }));
