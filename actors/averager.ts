@@ -21,17 +21,21 @@ export class Averager {
   readonly #rank: GroupRank;
   readonly #all: Float32Array;
   readonly #shared: SharedAveraging;
+  readonly #device: number;
   readonly #stream: number;
   readonly #mailbox: WeightVersions | null;
   #values: Float32Array | null = null;
+  /** the mean is on its way to the device */
+  #written = false;
   #begin = 0;
 
-  constructor(ring: Ring, shared: SharedAveraging, stream: number, mailbox: WeightVersions | null) {
+  constructor(ring: Ring, shared: SharedAveraging, device: number, stream: number, mailbox: WeightVersions | null) {
     const { memory, offset } = shared.values;
     this.#ring = ring;
     this.#shared = shared;
     this.#rank = new GroupRank(shared.group, shared.rank);
     this.#all = new Float32Array(memory, offset, shared.group.parameters);
+    this.#device = device;
     this.#stream = stream;
     this.#mailbox = mailbox;
   }
@@ -54,12 +58,19 @@ export class Averager {
       this.#begin = performance.now();
       this.#rank.start(Purpose.average, this.#values, this.#ring.run.averageEvery);
     }
-    if (!this.#rank.look()) return false;
-    this.#rank.average(this.#values);
-    // What goes wrong from here on is the end of the group: the others have this rank's part, and it would not have theirs.
-    this.#rank.failing(() => this.#write(slot, spent));
+    const values = this.#values;
+    if (!this.#written) {
+      if (!this.#rank.look()) return false;
+      this.#rank.average(values);
+      // What goes wrong from here on is the end of the group: the others have this rank's part, and it would not have theirs.
+      this.#rank.failing(() => this.#write(slot, spent));
+      this.#written = true;
+    }
+    // Now and then it is what the device has of it that is compared.
+    if (this.#rank.isCompared && !this.#rank.failing(() => this.#readBack(spent))) return false;
     this.#ring.run.setAveraged(sequence + 1);
     this.#values = null;
+    this.#written = false;
     this.#rank.finish();
     this.#ring.bells.of('replay').ring();
     return true;
@@ -67,13 +78,8 @@ export class Averager {
 
   /** Looks for a moment whether all is there; else how long the thread may sleep. */
   soon(): number {
-    const begin = performance.now();
-    let now = begin;
-    while (now - begin < LOOK_MS) {
-      if (this.#rank.whole) return 0;
-      now = performance.now();
-    }
-    return Math.min(LONGEST_NAP_MS, Math.max(SHORTEST_NAP_MS, (now - this.#begin) / 8));
+    if (this.#rank.lookFor(LOOK_MS, true)) return 0;
+    return Math.min(LONGEST_NAP_MS, Math.max(SHORTEST_NAP_MS, (performance.now() - this.#begin) / 8));
   }
 
   #brought(): Float32Array {
@@ -101,6 +107,21 @@ export class Averager {
       const { mailbox, weights, weightsOffset, weightsBytes } = published;
       answered(device.copy(stream, mailbox, byteOffset, weights, weightsOffset, weightsBytes));
     }
+    if (this.#rank.isCompared) {
+      const host = this.#shared.homeHandle || this.#shared.valuesHandle;
+      at = 0;
+      for (const { handle, byteOffset, bytes } of run.averagedTensors.tensors) {
+        answered(device.copy(stream, host, at, handle, byteOffset, bytes));
+        at += bytes;
+      }
+    }
     answered(device.record(stream, spent));
+  }
+
+  /** False while the device is at it. */
+  #readBack(spent: number): boolean {
+    if (!answered(native().waitEvent(this.#device, spent, LONGEST_NAP_MS))) return false;
+    this.#rank.compare(this.#brought());
+    return true;
   }
 }

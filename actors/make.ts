@@ -76,7 +76,7 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         helpNs: bell ? 0 : 1_000_000,
         ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : setup.coresFree ? EAGER : SPARING),
         passOn: !device.traits.rings,
-        averager: setup.averaging && new Averager(ring, setup.averaging, slots.computeStream, mailbox),
+        averager: setup.averaging && new Averager(ring, setup.averaging, device.handle, slots.computeStream, mailbox),
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

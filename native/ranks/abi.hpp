@@ -25,6 +25,7 @@ namespace hotslot::ranks {
   X(isend, MPI_Isend, (const void*, int, Handle, int, int, Handle, Handle*))                     \
   X(start, MPI_Start, (Handle*))                                                                 \
   X(test, MPI_Test, (Handle*, int*, void*))                                                      \
+  X(testsome, MPI_Testsome, (int, Handle*, int*, int*, void*))                                   \
   X(cancel, MPI_Cancel, (Handle*))                                                               \
   X(request_free, MPI_Request_free, (Handle*))                                                   \
   X(iallgather, MPI_Iallgather, (const void*, int, Handle, void*, int, Handle, Handle, Handle*)) \
@@ -42,22 +43,22 @@ struct OpenMpi {
   using Handle = void*;
   static constexpr const char *world = "ompi_mpi_comm_world", *byte = "ompi_mpi_byte",
                               *errors_return = "ompi_mpi_errors_return";
-  static constexpr uintptr_t status_ignore = 0;
-  static constexpr int funneled = 1, tag_ub = 0;
+  static constexpr uintptr_t status_ignore = 0, statuses_ignore = 0;
+  static constexpr int funneled = 1, serialized = 2, tag_ub = 0;
 };
 
 struct Mpich {
   using Handle = int;
   static constexpr int world = 0x44000000, byte = 0x4c00010d, errors_return = 0x54000001;
-  static constexpr uintptr_t status_ignore = 1;
-  static constexpr int funneled = 1, tag_ub = 0x64400001;
+  static constexpr uintptr_t status_ignore = 1, statuses_ignore = 1;
+  static constexpr int funneled = 1, serialized = 2, tag_ub = 0x64400001;
 };
 
 struct Standard {
   using Handle = void*;
   static constexpr uintptr_t world = 0x101, byte = 0x247, errors_return = 0x143;
-  static constexpr uintptr_t status_ignore = 0;
-  static constexpr int funneled = 1024, tag_ub = 501;
+  static constexpr uintptr_t status_ignore = 0, statuses_ignore = 0;
+  static constexpr int funneled = 1024, serialized = 2048, tag_ub = 501;
 };
 
 // No version string is longer, and no error's text.

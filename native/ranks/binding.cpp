@@ -164,11 +164,24 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
   std::optional<ranks::Thread> thread_;
 };
 
+// lookUntil(words, index, seen, ms): whether the word is not `seen`, after at most `ms` in which it does what MPI's
+// thread has to do.
+Napi::Value look_helping(Info info) {
+  return guard(info, [&] {
+    const Bytes words = bytes_of(info[0], "words");
+    const size_t index = size_t(number(info, 1));
+    const uint64_t ns = uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6);
+    return index < words.size / 4 && ranks::Thread::look_until(reinterpret_cast<int32_t*>(words.data) + index,
+                                                               info[2].As<Napi::Number>().Int32Value(), ns);
+  });
+}
+
 }  // namespace
 
 static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
   exports.Set("Ranks", Ranks::define(env));
+  exports.Set("lookUntil", Napi::Function::New(env, look_helping, "lookUntil"));
   return exports;
 }
 NODE_API_MODULE(ranks, init_addon)

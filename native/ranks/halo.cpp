@@ -43,9 +43,10 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
   for (int process = 0; process < processes; ++process) {
     if (process == setup_.here) continue;
     others_.push_back(process);
-    Letter letter{{}, std::vector<uint8_t>(mail_bytes)};
+    Letter letter;
+    letter.bytes.resize(mail_bytes);
     letter.request = mpi.recv_init(letter.bytes.data(), mail_bytes, process, letters, comm_);
-    mpi.start(letter.request);
+    start(mpi, letter);
     inbox_.push_back(std::move(letter));
   }
 }
@@ -55,44 +56,81 @@ void Halo::look(Mpi& mpi, Look& look) {
   for (size_t rank = 0; rank < found_.size(); ++rank)
     if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
   for (Route& route : outgoing_) ship(mpi, route, look);
-  for (Route& route : incoming_) receive(mpi, route, look);
+  for (Route& route : incoming_) invite(mpi, route);
+  ask(mpi, look);
+  for (Route& route : outgoing_) shipped(route, look);
+  for (Route& route : incoming_) receive(route, look);
   follow(look);
-  read_mail(mpi, look);
+  read_mail(mpi);
+}
+
+void Halo::start(Mpi& mpi, Asked& asked) {
+  mpi.start(asked.request);
+  asked.going = true;
+}
+
+// All at once: each call lets MPI move on, and where ranks share a core gives it away.
+void Halo::ask(Mpi& mpi, Look& look) {
+  asked_.clear();
+  const auto add = [this](Asked& asked) {
+    if (asked.going) asked_.push_back(&asked);
+  };
+  for (Letter& letter : letters_) add(letter);
+  for (Route& route : outgoing_)
+    for (Half& half : route.halves) add(half);
+  // What leaves is waited for, here and where it goes to.
+  if (!asked_.empty()) look.due = true;
+  for (Route& route : incoming_)
+    for (Half& half : route.halves) add(half);
+  for (Letter& letter : inbox_) add(letter);
+  requests_.clear();
+  for (Asked* const asked : asked_) requests_.push_back(&asked->request);
+  if (requests_.empty()) return;
+  mpi.test_some(requests_, over_);
+  for (const int at : over_) {
+    asked_[size_t(at)]->going = false;
+    asked_[size_t(at)]->over = look.worked = true;
+  }
 }
 
 // H1: this is the reader of what leaves; a half is empty when MPI has no more to do with it.
 void Halo::ship(Mpi& mpi, Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
-    if (!of.going && word_at(word(route, half)).load() == numbered(of.next)) {
-      mpi.start(of.request);
-      of.going = look.worked = true;
-      int64_t& started = started_[size_t(route.sender)];
-      started = std::max(started, of.next);
-    }
-    if (!of.going) continue;
-    look.due = true;
-    if (!mpi.test(of.request)) continue;
+    if (of.going || word_at(word(route, half)).load() != numbered(of.next)) continue;
+    start(mpi, of);
+    look.worked = true;
+    int64_t& started = started_[size_t(route.sender)];
+    started = std::max(started, of.next);
+  }
+}
+
+void Halo::shipped(Route& route, Look& look) {
+  for (int half = 0; half < 2; ++half) {
+    Half& of = route.halves[half];
+    if (!of.over) continue;
+    of.over = false;
     word_at(word(route, half)).store(0);
     of.next += 2;
-    of.going = false;
     look.worked = true;
   }
 }
 
-// And the sender of what arrives. H2: an arrival is told when what left for its sender before has left for good, for
-// who is told may start again.
-void Halo::receive(Mpi& mpi, Route& route, Look& look) {
+// And the sender of what arrives. Whether its reader has left or not: the sender's request waits for that.
+void Halo::invite(Mpi& mpi, Route& route) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
-    // Whether its reader has left or not: the sender's request waits for that.
-    if (!of.going && !of.full && word_at(word(route, half)).load() == 0) {
-      mpi.start(of.request);
-      of.going = true;
-    }
-    if (of.going && mpi.test(of.request)) {
-      of.going = false;
-      of.full = look.worked = true;
+    if (!of.going && !of.full && word_at(word(route, half)).load() == 0) start(mpi, of);
+  }
+}
+
+// H2: an arrival is told when what left for its sender before has left for good, for who is told may start again.
+void Halo::receive(Route& route, Look& look) {
+  for (int half = 0; half < 2; ++half) {
+    Half& of = route.halves[half];
+    if (of.over) {
+      of.over = false;
+      of.full = true;
     }
     if (!of.full || of.next != route.told + 1) continue;
     const auto before = [&](const Route& out) {
@@ -134,27 +172,26 @@ void Halo::follow(Look& look) {
   gone_.erase(std::remove_if(gone_.begin(), gone_.end(), followed), gone_.end());
 }
 
-void Halo::read_mail(Mpi& mpi, Look& look) {
-  const auto sent = [&](Letter& letter) {
-    look.due = true;
-    return mpi.test(letter.request);
-  };
-  letters_.erase(std::remove_if(letters_.begin(), letters_.end(), sent), letters_.end());
+void Halo::read_mail(Mpi& mpi) {
+  letters_.erase(std::remove_if(letters_.begin(), letters_.end(), [](const Letter& letter) { return letter.over; }),
+                 letters_.end());
   for (Letter& letter : inbox_) {
-    if (!mpi.test(letter.request)) continue;
+    if (!letter.over) continue;
+    letter.over = false;
     tell_({Notice::mail, job_, {}, letter.bytes});
-    mpi.start(letter.request);
-    look.worked = true;
+    start(mpi, letter);
   }
 }
 
 void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
   for (const int process : others_) {
-    Letter letter{{}, bytes};
+    Letter letter;
+    letter.bytes = bytes;
     letter.bytes.resize(mail_bytes);
     letters_.push_back(std::move(letter));
     Letter& kept = letters_.back();
     kept.request = mpi.send(kept.bytes.data(), mail_bytes, process, int(2 * setup_.buffers.size()), comm_);
+    kept.going = true;
   }
 }
 

@@ -38,10 +38,14 @@ class Halo final : public Job {
   void left(int rank, int state, int64_t exchange);
 
  private:
-  // A half's request is under way; it has arrived, and is not told yet.
-  struct Half {
+  // Under way from its start until MPI says that it is over, which this look has found (`over`).
+  struct Asked {
     Request request;
-    bool going = false, full = false;
+    bool going = false, over = false;
+  };
+  // `full`: it has arrived, and is not told yet.
+  struct Half : Asked {
+    bool full = false;
     int64_t next = 0;
   };
   struct Route {
@@ -57,15 +61,18 @@ class Halo final : public Job {
     int rank, state;
     int64_t exchange;
   };
-  struct Letter {
-    Request request;
+  struct Letter : Asked {
     std::vector<uint8_t> bytes;
   };
 
+  void start(Mpi& mpi, Asked& asked);
+  void ask(Mpi& mpi, Look& look);
   void ship(Mpi& mpi, Route& route, Look& look);
-  void receive(Mpi& mpi, Route& route, Look& look);
+  void shipped(Route& route, Look& look);
+  void invite(Mpi& mpi, Route& route);
+  void receive(Route& route, Look& look);
   void follow(Look& look);
-  void read_mail(Mpi& mpi, Look& look);
+  void read_mail(Mpi& mpi);
   bool is_here(int rank) const { return setup_.process[size_t(rank)] == setup_.here; }
   int32_t& state_of(int rank) { return setup_.states[rank * line]; }
   int32_t* word(const Route& route, int half) { return &setup_.halves[route.buffer * line + size_t(half)]; }
@@ -89,6 +96,10 @@ class Halo final : public Job {
   // From every other process.
   std::vector<int> others_;
   std::vector<Letter> inbox_;
+  // Of one look.
+  std::vector<Asked*> asked_;
+  std::vector<Request*> requests_;
+  std::vector<int> over_;
 };
 
 }  // namespace hotslot::ranks

@@ -1,6 +1,7 @@
 // One class of functions found in a library, made for each of the binary interfaces.
 #include "ranks/mpi.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <type_traits>
@@ -35,14 +36,15 @@ class MpiOf final : public Mpi {
   }
 
   void init() override {
-    int before = 0, provided = 0;
+    int before = 0;
     check("MPI_Initialized", calls_.initialized(&before));
     if (before) throw Failure("MPI was initialized by something else in this process");
-    check("MPI_Init_thread", calls_.init_thread(nullptr, nullptr, Abi::funneled, &provided));
+    check("MPI_Init_thread", calls_.init_thread(nullptr, nullptr, Abi::serialized, &provided_));
     check("MPI_Comm_set_errhandler", calls_.comm_set_errhandler(world_, errors_return_));
-    if (provided < Abi::funneled)
+    if (provided_ < Abi::funneled)
       throw Failure("this MPI allows no threads beside its own: MPI_THREAD_FUNNELED is needed");
   }
+  bool serialized() const override { return provided_ >= Abi::serialized; }
   void finalize() override { check("MPI_Finalize", calls_.finalize()); }
   std::string version() override {
     std::string text(most_text, '\0');
@@ -118,6 +120,16 @@ class MpiOf final : public Mpi {
     request.is = raw(of);
     return done != 0;
   }
+  void test_some(const std::vector<Request*>& requests, std::vector<int>& over) override {
+    handles_.clear();
+    for (const Request* request : requests) handles_.push_back(handle(*request));
+    over.resize(requests.size());
+    int many = 0;
+    check("MPI_Testsome", calls_.testsome(int(handles_.size()), handles_.data(), &many, over.data(),
+                                          reinterpret_cast<void*>(Abi::statuses_ignore)));
+    over.resize(size_t(std::max(many, 0)));  // MPI_UNDEFINED where none is under way
+    for (const int at : over) requests[size_t(at)]->is = raw(handles_[size_t(at)]);
+  }
   void cancel(Request& request) override {
     Handle of = handle(request);
     check("MPI_Cancel", calls_.cancel(&of));
@@ -164,6 +176,8 @@ class MpiOf final : public Mpi {
 
   Calls<Handle> calls_;
   Handle world_{}, byte_{}, errors_return_{};
+  std::vector<Handle> handles_;
+  int provided_ = 0;
 };
 
 bool standard(const std::string& name) { return name.find("mpi_abi") != std::string::npos; }

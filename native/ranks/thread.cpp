@@ -14,6 +14,9 @@ constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t shortest_nap_ns = 50'000, longest_nap_ns = 1'000'000;
 // A rank whose thread was lost rings nobody: it is found out so often.
 constexpr uint64_t sleep_ns = 100'000'000;
+// For so long after it was helped the thread only looks now and then: less often than who helps gives up, or both sides
+// could come to wait for each other's naps.
+constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
  public:
@@ -50,18 +53,30 @@ struct Thread::State {
   bool over = false;
   std::atomic<bool> leave{false};
 
-  // The thread's own.
+  // Threads that look in this one's stead, where MPI lets them.
+  std::atomic<bool> helped{false};
+  std::atomic<int> helpers{0};
+  std::atomic<uint64_t> helped_at{0};
+  // Whoever holds it has MPI and what follows to itself.
+  std::mutex turn;
+  // What a helper's look failed of; the thread ends of it.
+  std::string broken;
   std::unique_ptr<Mpi> mpi;
   Comm world;
   std::vector<std::unique_ptr<Job>> jobs;
   std::vector<double> draining;
   bool closing = false;
   double closing_token = 0;
+  uint64_t worked_at = 0;
 
   void run() {
     try {
-      start();
-      while (!leave && !closing) step();
+      {
+        const std::lock_guard<std::mutex> lock(turn);
+        start();
+      }
+      while (step()) {}
+      const std::lock_guard<std::mutex> lock(turn);
       if (closing) finish();
     } catch (const std::exception& error) {
       const std::string text = error.what();
@@ -77,6 +92,7 @@ struct Thread::State {
     mpi = Mpi::open(names, why);
     if (!mpi) throw Failure(why);
     mpi->init();
+    helped = mpi->serialized();
     world = mpi->duplicate(nullptr);
     const std::string text = mpi->name() + "\n" + mpi->version();
     tell({Notice::opened, 0, {double(mpi->rank()), double(mpi->size())}, {text.begin(), text.end()}});
@@ -90,9 +106,63 @@ struct Thread::State {
     tell({Notice::closed, closing_token, {}, {}});
   }
 
-  uint64_t worked_at = 0;
-  void step() {
+  // False at the end.
+  bool step() {
     const int32_t seen = bell->read();
+    Look look;
+    uint64_t waited = 0;
+    if (helpers == 0 || leave) {
+      const std::lock_guard<std::mutex> lock(turn);
+      if (!broken.empty()) throw Failure(broken);
+      if (leave || closing) return false;
+      look = pass();
+      waited = now_ns() - worked_at;
+    }
+    if (look.worked) return true;
+    if (helpers > 0 || now_ns() - helped_at < lately_ns) {
+      // Not on the bell: who starts an exchange would pay for a wake, and is likely to wait next, and so to help.
+      const timespec nap{0, long(helped_nap_ns)};
+      nanosleep(&nap, nullptr);
+    } else if (waited < spin_ns) {
+      pause_core();
+      sched_yield();
+    } else {
+      // A nap makes what is waited for come an eighth later at most.
+      bell->sleep(seen, look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
+    }
+    return true;
+  }
+
+  void help(int32_t* word, int32_t seen, uint64_t ns) {
+    // The thread stands back for who stays.
+    const bool stays = ns >= help_ns;
+    const uint64_t deadline = now_ns() + ns;
+    if (stays) helpers.fetch_add(1);
+    while (word_at(word).load() == seen && now_ns() < deadline) {
+      const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
+      if (lock && !pass_for_thread()) break;
+      if (!lock) pause_core();
+      // What is waited for may need this core.
+      sched_yield();
+    }
+    if (!stays) return;
+    // One that has waited long enough to sleep leaves its work to the thread.
+    helped_at = word_at(word).load() != seen ? now_ns() : 0;
+    helpers.fetch_sub(1);
+  }
+  // A helper's: false when only the thread itself can go on.
+  bool pass_for_thread() {
+    if (leave || closing || !broken.empty()) return false;
+    try {
+      pass();
+    } catch (const std::exception& error) {
+      broken = error.what();
+    }
+    return broken.empty();
+  }
+
+  // Holding `turn`.
+  Look pass() {
     Look look;
     look.worked = obey();
     for (auto& job : jobs) job->look(*mpi, look);
@@ -101,17 +171,8 @@ struct Thread::State {
       for (const double token : draining) tell({Notice::drained, token, {}, {}});
       draining.clear();
     }
-    const uint64_t now = now_ns();
-    const uint64_t waited = now - worked_at;
-    if (look.worked) {
-      worked_at = now;
-    } else if (waited < spin_ns) {
-      pause_core();
-      sched_yield();
-    } else if (!leave && !closing) {
-      // A nap makes what is waited for come an eighth later at most.
-      bell->sleep(seen, look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
-    }
+    if (look.worked) worked_at = now_ns();
+    return look;
   }
 
   bool obey() {
@@ -125,7 +186,26 @@ struct Thread::State {
   }
 };
 
+namespace {
+// A process has one thread at most; guarded.
+std::mutex there_mutex;
+std::shared_ptr<Thread::State> there;
+}  // namespace
+
+bool Thread::look_until(int32_t* word, int32_t seen, uint64_t ns) {
+  std::shared_ptr<State> state;
+  {
+    const std::lock_guard<std::mutex> lock(there_mutex);
+    state = there;
+  }
+  if (!state || !state->helped) return hotslot::look_until(word, seen, ns);
+  state->help(word, seen, ns);
+  return word_at(word).load() != seen;
+}
+
 Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell) : state_(std::make_shared<State>()) {
+  const std::lock_guard<std::mutex> lock(there_mutex);
+  there = state_;
   state_->names = std::move(names);
   state_->bell = bell;
   state_->tell = std::move(tell);
@@ -136,10 +216,17 @@ Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell) : state_(s
 }
 
 Thread::~Thread() {
+  {
+    const std::lock_guard<std::mutex> lock(there_mutex);
+    there.reset();
+  }
   state_->leave = true;
   state_->bell->ring();
   std::unique_lock<std::mutex> lock(state_->mutex);
-  state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; });
+  if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; })) return;
+  // A helper that had begun before `leave` is where the thread was.
+  for (const uint64_t begin = now_ns(); now_ns() - begin < 1'000'000'000; sched_yield())
+    if (const std::unique_lock<std::mutex> turn(state_->turn, std::try_to_lock); turn) return;
 }
 
 void Thread::order(std::function<void()> command) {

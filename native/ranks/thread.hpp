@@ -1,5 +1,7 @@
 // The one thread of a process that owns MPI, from its start to its end. It looks at its jobs again and again: without a
 // pause while something moves, then with naps while something is due, for MPI wakes nobody; else it sleeps on its bell.
+// A thread that waits for what MPI brings looks in its stead, where the library lets more than one thread in: with two
+// of them on one core each hand-over would be a switch.
 #pragma once
 #include <deque>
 #include <functional>
@@ -57,11 +59,16 @@ class Thread {
   void drain(double token);
   // Ends the jobs, then MPI, then the thread, and tells `closed`.
   void close(double token);
-  // Runs there, between two looks.
+  // Runs between two looks.
   void order(std::function<void()> command);
 
- private:
+  // A thread that waits for *word to change, for at most `ns`: true as soon as it differs from `seen`. Meanwhile it
+  // does the work of the process's Thread, if there is one.
+  static bool look_until(int32_t* word, int32_t seen, uint64_t ns);
+
   struct State;
+
+ private:
   std::shared_ptr<State> state_;
 };
 

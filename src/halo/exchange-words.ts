@@ -17,7 +17,7 @@
  */
 
 import { isMainThread } from 'node:worker_threads';
-import { answered } from '../addon.ts';
+import { answered, loadAddon } from '../addon.ts';
 import { native } from '../device/native.ts';
 import { rangeError, stateError } from '../errors.ts';
 import { LINE, type Place } from '../shared-memory.ts';
@@ -50,6 +50,19 @@ export interface RanksElsewhere {
   /** this one */
   readonly here: number;
   readonly bell: Int32Array;
+}
+
+interface Elsewhere {
+  /** looks at that word for at most `ms`, and does what MPI's thread has to do meanwhile; true when it is not `seen` */
+  lookUntil(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+}
+
+/** What a thread that can wait looks for: MPI's thread stands back for who helps so long (native/ranks/thread.cpp). */
+export const LOOK_ELSEWHERE_MS = 2;
+
+/** For so long at most this thread brings what comes from other processes itself; true when the bell has rung. */
+export function lookElsewhere(bell: Bell, seen: number, ms: number): boolean {
+  return loadAddon<Elsewhere>('ranks').lookUntil(bell.words, 0, seen, ms) === true;
 }
 
 export class ExchangeWords {

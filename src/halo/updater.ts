@@ -6,13 +6,14 @@ import { checkCount, checkKeys } from '../checks.ts';
 import type { Device } from '../device/device.ts';
 import { stateError } from '../errors.ts';
 import { checkSignal, checkTimeout, LONGEST_PARK_MS, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
+import { LOOK_ELSEWHERE_MS, lookElsewhere } from './exchange-words.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/** how long a thread looks before it sleeps; longer for what comes from another process */
+/** how long a thread looks before it sleeps; and for what comes from another process before it gives its event loop a turn */
 const LOOK_MS = 0.001;
-const LOOK_ELSEWHERE_MS = 0.05;
+const TURN_LOOK_MS = 0.05;
 
 /** How a rank takes part. */
 export interface HaloUpdaterOptions {
@@ -90,7 +91,7 @@ export class HaloUpdater implements Disposable {
     const caller = carrier.caller();
     const park = async (seen: number, left: number) => {
       // A wake of another process costs an event loop's turn: what is nearly there is looked for.
-      if (this.#elsewhere && bell.look(seen, Math.min(left, LOOK_ELSEWHERE_MS))) return;
+      if (this.#elsewhere && lookElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
       const rung = bell.parkAsync(seen, Math.min(left, LONGEST_PARK_MS));
       const packing = packingRank();
       await (packing ? Promise.race([rung, packing.carrier.awaitPacked(left)]) : rung);
@@ -119,8 +120,9 @@ export class HaloUpdater implements Disposable {
       const packing = packingRank();
       if (!this.#inside.sent) carrier.awaitPackedSync(left);
       else if (packing) packing.carrier.awaitPackedSync(Math.min(left, OTHERS_SLICE_MS));
-      else if (this.#elsewhere) bell.parkNative(seen, Math.min(left, LONGEST_PARK_MS), LOOK_ELSEWHERE_MS);
-      else bell.park(seen, Math.min(left, LONGEST_PARK_MS), LOOK_MS);
+      else if (!this.#elsewhere) bell.park(seen, Math.min(left, LONGEST_PARK_MS), LOOK_MS);
+      else if (!lookElsewhere(bell, seen, Math.min(left, LOOK_ELSEWHERE_MS)))
+        bell.parkNative(seen, Math.min(left, LONGEST_PARK_MS));
     };
     return waitForSync(bell, () => this.#inside.look(caller), { ...options, instead: 'wait()', park });
   }

@@ -9,7 +9,7 @@
  */
 import { loadAddon, ThreadEnding } from '../addon.ts';
 import { type CodedError, type ErrorCode, stateError, typeError, unavailableError } from '../errors.ts';
-import { type ExchangeWords, RankState } from '../halo/exchange-words.ts';
+import { type ExchangeWords, LOOK_ELSEWHERE_MS, lookElsewhere, RankState } from '../halo/exchange-words.ts';
 import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
 import {
   checkGroup,
@@ -53,6 +53,7 @@ export class GroupRank {
   readonly rank: number;
   readonly ranks: number;
   readonly words: ExchangeWords;
+  readonly #elsewhere: boolean;
   readonly #counts: Int32Array;
   readonly #routes: readonly Route[];
   #vector: Float32Array | null = null;
@@ -66,6 +67,7 @@ export class GroupRank {
     this.rank = rank;
     this.ranks = ranks;
     this.words = groupWords(shared);
+    this.#elsewhere = shared.elsewhere !== null;
     this.#counts = countsOf(shared, rank);
     const stride = strideOf(parameters);
     const halves = (route: number) =>
@@ -121,11 +123,12 @@ export class GroupRank {
     const { exchange } = this;
     return this.#routes.filter(({ incoming }) => !this.words.holds(incoming, exchange)).map(({ rank }) => rank);
   }
-  /** The same, for a look again and again. */
-  get whole(): boolean {
-    const { exchange } = this;
-    for (const { incoming } of this.#routes) if (!this.words.holds(incoming, exchange)) return false;
-    return true;
+  /** Whether all parts are there, or anything else was told; looks for so long, or for what MPI's thread stands back for. */
+  lookFor(ms: number, stays = false): boolean {
+    const bell = this.words.bell(this.rank);
+    const seen = bell.read();
+    if (this.missing().length === 0) return true;
+    return this.#elsewhere ? lookElsewhere(bell, seen, stays ? LOOK_ELSEWHERE_MS : ms) : bell.look(seen, ms);
   }
 
   /** H4, H5: one look. True when all parts are there; throws what the group failed of when one will not come. */
@@ -151,7 +154,16 @@ export class GroupRank {
     this.#checkLetters();
     const vectors = Array.from({ length: this.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
     loadAddon<Means>('rows').mean(to, vectors);
-    if ((this.exchange + 1) % CHECKED_EVERY === 0) this.#checksum = checksum(to);
+    if (this.isCompared) this.compare(to);
+  }
+
+  /** The next exchange makes sure that all have the same of this one. */
+  get isCompared(): boolean {
+    return (this.exchange + 1) % CHECKED_EVERY === 0;
+  }
+  /** What this rank has of it. */
+  compare(values: Float32Array): void {
+    this.#checksum = checksum(values);
   }
 
   /** The vector of one rank. */
@@ -223,7 +235,7 @@ export class GroupRank {
         if (!Number.isNaN(there) && !Number.isNaN(sum) && there !== sum)
           throw stateError(
             'CLOSED',
-            `the mean before exchange ${exchange} was not the same for rank ${rank} as for rank ${this.rank}: what one of them was told changed on the way`,
+            `the mean before exchange ${exchange} was not the same for rank ${rank} as for rank ${this.rank}: what one of them was told, or has on its device, changed on the way`,
           );
       }
     });

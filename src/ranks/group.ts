@@ -9,6 +9,8 @@ import { GroupRank, Purpose } from './group-rank.ts';
 import { checkGroup, type SharedLearnerGroup } from './group-shared.ts';
 import type { MpiProcess } from './mpi.ts';
 
+const LOOK_MS = 0.05;
+
 export type JoinOptions =
   /** in a thread: what shareLearnerGroup() made, and which of its ranks this is */
   | { readonly shared: SharedLearnerGroup; readonly rank: number; readonly mpi?: never; readonly parameters?: never }
@@ -156,6 +158,8 @@ export class LearnerGroup implements Disposable {
     inside.start(purpose, vector, 0);
     try {
       const park = async (seen: number, left: number) => {
+        // A wake by another process costs an event loop's turn: what is nearly there is looked for.
+        if (this.#shared.elsewhere !== null && inside.lookFor(LOOK_MS)) return;
         await this.#bell.parkAsync(seen, Math.min(left, LONGEST_PARK_MS));
       };
       await waitFor(this.#bell, () => inside.look(), { signal, park });

@@ -25,6 +25,7 @@ static_assert(abi::same_value<Ours::Handle, MPI_Comm>() && abi::same_value<Ours:
               "Handle is not MPI's");
 
 SAME_NUMBER(Ours::funneled, MPI_THREAD_FUNNELED);
+SAME_NUMBER(Ours::serialized, MPI_THREAD_SERIALIZED);
 SAME_NUMBER(Ours::tag_ub, MPI_TAG_UB);
 static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= most_text && MPI_MAX_ERROR_STRING <= most_text,
               "most_text is too little");
@@ -45,6 +46,7 @@ constexpr unsigned long long number_in(const char* text) {
 #define SAME_HANDLE(ours, theirs) static_assert((ours) == number_in(TEXT(theirs)), #ours " is not " #theirs)
 
 SAME_HANDLE(Ours::status_ignore, MPI_STATUS_IGNORE);
+SAME_HANDLE(Ours::statuses_ignore, MPI_STATUSES_IGNORE);
 #if defined(OPEN_MPI)
 // Ours are the names of what theirs are the addresses of.
 template <class Address>

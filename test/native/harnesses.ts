@@ -49,7 +49,12 @@ const sources = {
   ],
   rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
   lanes: ['test/native/lanes_harness.cpp', 'native/rows/all.cpp'],
-  ranks: ['test/native/ranks_harness.cpp', 'native/ranks/halo.cpp'],
+  ranks: [
+    'test/native/ranks_harness.cpp',
+    'test/native/ranks_helpers.cpp',
+    'native/ranks/halo.cpp',
+    'native/ranks/thread.cpp',
+  ],
   tree: ['test/native/tree_harness.cpp'],
   kernels: [
     'test/native/kernels_harness.cpp',

@@ -1,7 +1,8 @@
-// Halos between processes without JavaScript and without MPI, for the sanitizers: each process is a thread that looks
-// at its job, each rank a thread that follows H1 to H6. The MPI of this program delivers what was sent late, and a send
-// is over later still. Says what is wrong and returns 1. Arguments: exchanges. From the project root:
-//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_harness.cpp native/ranks/halo.cpp
+// Halos between processes, and the thread that serves them, without JavaScript and without MPI, for the sanitizers:
+// each process is a thread that looks at its job, each rank a thread that follows H1 to H6. The MPI of this program
+// delivers what was sent late, and a send is over later still. Says what is wrong and returns 1. Arguments: exchanges.
+// From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_*.cpp native/ranks/{halo,thread}.cpp
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +14,7 @@
 
 #include "check.hpp"
 #include "ranks/halo.hpp"
+#include "ranks_helpers.hpp"
 
 using namespace hotslot;
 using namespace hotslot::ranks;
@@ -62,6 +64,7 @@ class FakeMpi final : public Mpi {
   FakeMpi(Wire& wire, int rank, int size) : wire_(wire), rank_(rank), size_(size), random_(unsigned(rank) + 1) {}
   void init() override {}
   void finalize() override {}
+  bool serialized() const override { return true; }
   std::string version() override { return "late"; }
   int rank() override { return rank_; }
   int size() override { return size_; }
@@ -98,6 +101,11 @@ class FakeMpi final : public Mpi {
                           : asked.late-- <= 0 && wire_.take({asked.other, rank_, asked.tag}, asked.bytes, asked.count);
     if (over) asked.going = false;
     return over;
+  }
+  void test_some(const std::vector<Request*>& requests, std::vector<int>& over) override {
+    over.clear();
+    for (size_t i = 0; i < requests.size(); ++i)
+      if (test(*requests[i])) over.push_back(int(i));
   }
   void cancel(Request& request) override { all_[request.is - 1].going = false; }
   void free(Request&) override {}
@@ -257,5 +265,6 @@ int main(int count, char** given) {
   play(4, 1, exchanges);
   play(4, 2, exchanges);
   play(6, 2, exchanges);
+  help();
   return failures == 0 ? 0 : 1;
 }

@@ -267,6 +267,26 @@ describe('ranks/learner groups', function () {
       const [a, b] = await read(all);
       expect(a).to.deep.equal(b);
     });
+
+    it('are told of a device that has something else than the mean, at the next thousandth one', async () => {
+      const runs = (await join(2)).map(async (group) => {
+        const on = device();
+        const [a, b, step] = [1, 2, 3].map((value) => on.allocate({ shape: [1] }).write(Float32Array.of(value)));
+        await on.currentStream.synchronize();
+        const made = await pipeline({ group });
+        made.capture(
+          (_, { stream }) => {
+            stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
+          },
+          // Of rank 0 one place has two means.
+          { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
+        );
+        expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
+        return made.run({ ticks: 4 });
+      });
+      for (const error of await Promise.all(runs.map(rejection)))
+        expect(error.message).to.match(/the mean before exchange 1000 was not the same for rank \d/);
+    });
   });
 
   describe('are told', () => {

@@ -31,7 +31,8 @@ describe('wait/wait', () => {
       for (const end = new Deadline(left); end.left > 0; );
       so = true;
     };
-    expect(await waitFor(bell, () => so, { timeoutMs: 2, park })).to.equal(true);
+    // Long enough for a thread that was put off its core in front of it.
+    expect(await waitFor(bell, () => so, { timeoutMs: 100, park })).to.equal(true);
     expect(await waitFor(bell, () => false, { timeoutMs: 2 })).to.equal(false);
     expect(await waitFor(bell, () => false, { timeoutMs: 0 })).to.equal(false);
     expect(await waitFor(bell, () => true, { timeoutMs: 0 })).to.equal(true);
