@@ -48,16 +48,19 @@ export interface Launched {
   told: { rank: number; [key: string]: unknown }[];
 }
 
-/** `file` relative to the compiled tree; ended after `ms`. */
+/** `file` relative to the compiled tree, or that of `last` for the last process; ended after `ms`. */
 export function launch(
   { command, args, env }: Launch,
   processes: number,
   file: string,
   given: readonly string[],
-  { ms = 60_000, more = {} }: { ms?: number; more?: NodeJS.ProcessEnv } = {},
+  { ms = 60_000, more = {}, last }: { ms?: number; more?: NodeJS.ProcessEnv; last?: URL } = {},
 ): Promise<Launched> {
-  const path = fileURLToPath(new URL(`../../${file}`, import.meta.url));
-  const own = ['-n', String(processes), process.execPath, '--no-warnings', path, ...given];
+  const tree = new URL('../../', import.meta.url);
+  const of = (many: number, from: URL) => [
+    ...['-n', String(many), process.execPath, '--no-warnings', fileURLToPath(new URL(file, from)), ...given],
+  ];
+  const own = last ? [...of(processes - 1, tree), ':', ...of(1, last)] : of(processes, tree);
   return new Promise((resolve, reject) => {
     const child = spawn(command, [...args, ...own], {
       env: { ...process.env, FORCE_COLOR: '0', ...env, ...more },

@@ -1,5 +1,9 @@
 /** Processes that an MPI launcher started: halos between them, each way to fail, and what may not be. By both libraries of Debian. */
 import { spawnSync } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { itAll, itLong, setting } from '../rig/setting.ts';
@@ -226,6 +230,29 @@ describe('ranks/launchers', function () {
     // Where this MPICH is without UCX there is nothing to want.
     if (/ch4:ucx/.test(spawnSync('mpichversion', { encoding: 'utf8' }).stdout ?? ''))
       expect(await hooked({ UCX_MEM_MMAP_HOOK_MODE: 'bistro' })).to.equal(true);
+  });
+
+  it('two versions are told that they are two', async function () {
+    needLaunch(this, mpich);
+    const tree = new URL('../../', import.meta.url);
+    const folder = await mkdtemp(join(tmpdir(), 'hotslot-version-'));
+    try {
+      const last = pathToFileURL(`${folder}/dist/`);
+      for (const part of ['src/', 'test/ranks/'])
+        await cp(new URL(part, tree), new URL(part, last), { recursive: true });
+      for (const name of ['build', 'node_modules', 'package.json'])
+        await symlink(fileURLToPath(new URL(`../${name}`, tree)), join(folder, name));
+      const agreement = new URL('src/ranks/agreement.js', last);
+      const text = await readFile(agreement, 'utf8');
+      expect(text).to.match(/const PROTOCOL = \d+;/);
+      await writeFile(agreement, text.replace(/(const PROTOCOL = \d+);/, '$1 + 1;'));
+      for (const { message, code } of toldBy(await launch(mpich, 2, program, ['mismatch', 'end'], { last }), 2)) {
+        expect(message).to.contain('process 1 runs another version of Hotslot than process 0: install the same one');
+        expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
+      }
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   it('over TCP', async function () {
