@@ -121,8 +121,10 @@ describe('cli/collect', function () {
         expect(joined).to.deep.equal({ event: 'joined', run: 'one', server: server.url, workers: 1 });
         expect(progress).to.include({
           ...{ event: 'progress', waitingFor: 'the learner takes no more rows for now' },
-          ...{ acknowledged: 510, steps: 2000 },
+          steps: 2000,
         });
+        // One message, or one with what there was before it was full.
+        expect(progress.acknowledged).to.be.within(510, 1019);
         expect(rest).to.have.length(1);
         expect(rest[0]).to.include({ event: 'ended', steps: 2000, sent: 2000, acknowledged: 2000, waiting: 0 });
         expect(buffer.size).to.equal(2000);

@@ -246,7 +246,7 @@ describe('ranks/launchers', function () {
       const text = await readFile(agreement, 'utf8');
       expect(text).to.match(/const PROTOCOL = \d+;/);
       await writeFile(agreement, text.replace(/(const PROTOCOL = \d+);/, '$1 + 1;'));
-      for (const { message, code } of toldBy(await launch(mpich, 2, program, ['mismatch', 'end'], { last }), 2)) {
+      for (const { message, code } of toldBy(await launch(mpich, 2, program, ['mismatch', 'options'], { last }), 2)) {
         expect(message).to.contain('process 1 runs another version of Hotslot than process 0: install the same one');
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
       }

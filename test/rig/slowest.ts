@@ -1,4 +1,4 @@
-/** The reporter of `npm test`: mocha's own, with the twenty slowest tests and files before the sums and what failed. */
+/** The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before the sums and what failed. */
 import { basename } from 'node:path';
 import Mocha from 'mocha';
 
@@ -7,9 +7,9 @@ interface Took {
   readonly title: string;
 }
 
-function tell(heading: string, all: readonly Took[]): void {
+function tell(heading: string, all: readonly Took[], most: number): void {
   console.log(heading);
-  const slowest = [...all].sort((a, b) => b.seconds - a.seconds).slice(0, 20);
+  const slowest = [...all].sort((a, b) => b.seconds - a.seconds).slice(0, most);
   for (const { seconds, title } of slowest) console.log(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
 }
 
@@ -32,10 +32,11 @@ export default class Slowest extends Mocha.reporters.Spec {
   override epilogue(): void {
     const files = new Map<string, number>();
     for (const { seconds, file } of this.#took) files.set(file, (files.get(file) ?? 0) + seconds);
-    tell('the slowest:', this.#took);
+    tell('the slowest:', this.#took, 20);
     tell(
       'the slowest files:',
       [...files].map(([title, seconds]) => ({ title, seconds })),
+      80,
     );
     super.epilogue();
     // The list of failures can be long; the sums come last, where a log's end shows them.
