@@ -1,6 +1,7 @@
 /** The example of learners that keep their parameters equal, in one process; by a launcher see test/ranks. */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 const script = 'examples/learners/main.js';
@@ -8,7 +9,7 @@ const script = 'examples/learners/main.js';
 describe('examples/learners', function () {
   this.timeout(120_000);
 
-  it('solves CartPole by two learners whose parameters are equal at every look', async () => {
+  itAll('solves CartPole by two learners whose parameters are equal at every look', async () => {
     const { code, stderr, lines } = await run(script, ['--device', TESTED, '--json']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);

@@ -234,7 +234,7 @@ describe('ranks/learner groups', function () {
 
     it('a thread that ends at any moment is replaced, or both are told, and no mean is made twice', async function () {
       const came = { replaced: 0, told: 0 };
-      for (let round = 0; round < setting({ short: 4, all: 20 }); round++) {
+      for (let round = 0; round < setting({ short: 2, all: 20 }); round++) {
         const made = await join(2);
         const all = await Promise.all(made.map((group) => learner(group, 1, { restart: 3 })));
         const runs = all.map(({ made }) => made.run({ ticks: 300 }));
