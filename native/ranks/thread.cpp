@@ -80,6 +80,8 @@ struct Thread::State {
       if (closing) finish();
     } catch (const std::exception& error) {
       const std::string text = error.what();
+      const std::lock_guard<std::mutex> lock(turn);
+      broken = text;
       tell({Notice::failed, 0, {}, {text.begin(), text.end()}});
     }
     const std::lock_guard<std::mutex> lock(mutex);
@@ -111,11 +113,12 @@ struct Thread::State {
     const int32_t seen = bell->read();
     Look look;
     uint64_t waited = 0;
-    if (helpers == 0 || leave) {
+    if (helpers == 0 || leave || ordered()) {
       const std::lock_guard<std::mutex> lock(turn);
       if (!broken.empty()) throw Failure(broken);
       if (leave || closing) return false;
-      look = pass();
+      obey(look);
+      pass(look);
       waited = now_ns() - worked_at;
     }
     if (look.worked) return true;
@@ -154,7 +157,8 @@ struct Thread::State {
   bool pass_for_thread() {
     if (leave || closing || !broken.empty()) return false;
     try {
-      pass();
+      Look look;
+      pass(look);
     } catch (const std::exception& error) {
       broken = error.what();
     }
@@ -162,9 +166,7 @@ struct Thread::State {
   }
 
   // Holding `turn`.
-  Look pass() {
-    Look look;
-    look.worked = obey();
+  void pass(Look& look) {
     for (auto& job : jobs) job->look(*mpi, look);
     jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }), jobs.end());
     if (!draining.empty() && std::all_of(jobs.begin(), jobs.end(), [](auto& job) { return job->drained(); })) {
@@ -172,17 +174,21 @@ struct Thread::State {
       draining.clear();
     }
     if (look.worked) worked_at = now_ns();
-    return look;
   }
 
-  bool obey() {
+  bool ordered() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return !orders.empty();
+  }
+  // The thread alone: an order may wait for all other processes.
+  void obey(Look& look) {
     std::deque<std::function<void()>> now;
     {
       const std::lock_guard<std::mutex> lock(mutex);
       now.swap(orders);
     }
     for (auto& order : now) order();
-    return !now.empty();
+    if (!now.empty()) look.worked = true;
   }
 };
 

@@ -44,7 +44,7 @@ class Job {
 class Thread {
  public:
   using Tell = std::function<void(Notice&&)>;
-  // `tell` is called by the thread; `bell` outlives it.
+  // `tell` is called by the thread, and by those that look in its stead, one at a time; `bell` outlives it.
   Thread(std::vector<std::string> names, Bell* bell, Tell tell);
   // Without a word to MPI, unless close() came first; waits a second for it to be where it can be left.
   ~Thread();
@@ -59,7 +59,7 @@ class Thread {
   void drain(double token);
   // Ends the jobs, then MPI, then the thread, and tells `closed`.
   void close(double token);
-  // Runs between two looks.
+  // Runs there, between two looks.
   void order(std::function<void()> command);
 
   // A thread that waits for *word to change, for at most `ns`: true as soon as it differs from `seen`. Meanwhile it

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { makeOneFiles } from './one-file.ts';
 import { buildForTests } from './prepare.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -38,6 +39,7 @@ function run(command: string[]): boolean {
 
 const begin = performance.now();
 const chosen = args.some((arg) => arg.endsWith('.test.js'));
+await makeOneFiles();
 if (!chosen) buildForTests(setting);
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism(), 8))];
 const thinned = setting === 'all' && !chosen ? ['--require', 'dist/test/rig/only-longer.js'] : [];

@@ -1,9 +1,20 @@
 /** A worker thread of a test: its module is given a task, says values and ends. Both ends of the talk are written here. */
+import { statSync } from 'node:fs';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { fromPlain, toPlain } from '../../src/plain-error.ts';
 
 /** What a thread posts, and `thrown` for the error that ended it. */
 type Message = { said: unknown } | { refused: unknown } | { thrown: unknown };
+
+/** How a module's name ends that has all it imports in it: see one-file.ts. */
+export const ONE_FILE = '.one.js';
+
+/** What a thread loads for this module: that one, unless it is older. */
+function oneFileOf(module: URL): URL {
+  const one = new URL(module.href.replace(/\.js$/, ONE_FILE));
+  const [made, compiled] = [one, module].map((url) => statSync(url, { throwIfNoEntry: false })?.mtimeMs);
+  return made !== undefined && compiled !== undefined && made > compiled ? one : module;
+}
 
 export class TestThread<Task> {
   readonly worker: Worker;
@@ -18,7 +29,7 @@ export class TestThread<Task> {
 
   /** `entry` is a module that calls perform(). */
   constructor(entry: URL, task: Task) {
-    this.worker = new Worker(entry, { workerData: task });
+    this.worker = new Worker(oneFileOf(entry), { workerData: task });
     this.worker.on('message', (message: Message) => this.#hear(message));
     this.worker.on('error', (thrown) => this.#hear({ thrown }));
     this.ended = new Promise((resolve) => {
