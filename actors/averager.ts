@@ -6,6 +6,7 @@
 import { answered } from '../src/addon.ts';
 import type { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { native } from '../src/device/native.ts';
+import { LOOK_ELSEWHERE_MS } from '../src/halo/exchange-words.ts';
 import type { SharedAveraging } from '../src/pipeline/averaging.ts';
 import { GroupRank, Purpose } from '../src/ranks/group-rank.ts';
 import type { Ring } from '../src/ring/ring.ts';
@@ -78,7 +79,7 @@ export class Averager {
 
   /** Looks for a moment whether all is there; else how long the thread may sleep. */
   soon(): number {
-    if (this.#rank.lookFor(LOOK_MS, true)) return 0;
+    if (this.#rank.lookFor(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
     return Math.min(LONGEST_NAP_MS, Math.max(SHORTEST_NAP_MS, (performance.now() - this.#begin) / 8));
   }
 

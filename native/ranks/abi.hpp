@@ -8,28 +8,27 @@
 namespace hotslot::ranks {
 
 // Entry, function, parameters; each answers 0 or an error's number.
-#define HOTSLOT_MPI_CALLS(X, Handle)                                                             \
-  X(init_thread, MPI_Init_thread, (int*, char***, int, int*))                                    \
-  X(initialized, MPI_Initialized, (int*))                                                        \
-  X(finalize, MPI_Finalize, ())                                                                  \
-  X(library_version, MPI_Get_library_version, (char*, int*))                                     \
-  X(error_string, MPI_Error_string, (int, char*, int*))                                          \
-  X(comm_rank, MPI_Comm_rank, (Handle, int*))                                                    \
-  X(comm_size, MPI_Comm_size, (Handle, int*))                                                    \
-  X(comm_dup, MPI_Comm_dup, (Handle, Handle*))                                                   \
-  X(comm_free, MPI_Comm_free, (Handle*))                                                         \
-  X(comm_set_errhandler, MPI_Comm_set_errhandler, (Handle, Handle))                              \
-  X(comm_get_attr, MPI_Comm_get_attr, (Handle, int, void*, int*))                                \
-  X(send_init, MPI_Send_init, (const void*, int, Handle, int, int, Handle, Handle*))             \
-  X(recv_init, MPI_Recv_init, (void*, int, Handle, int, int, Handle, Handle*))                   \
-  X(isend, MPI_Isend, (const void*, int, Handle, int, int, Handle, Handle*))                     \
-  X(start, MPI_Start, (Handle*))                                                                 \
-  X(test, MPI_Test, (Handle*, int*, void*))                                                      \
-  X(testsome, MPI_Testsome, (int, Handle*, int*, int*, void*))                                   \
-  X(cancel, MPI_Cancel, (Handle*))                                                               \
-  X(request_free, MPI_Request_free, (Handle*))                                                   \
-  X(iallgather, MPI_Iallgather, (const void*, int, Handle, void*, int, Handle, Handle, Handle*)) \
-  X(ialltoall, MPI_Ialltoall, (const void*, int, Handle, void*, int, Handle, Handle, Handle*))
+#define HOTSLOT_MPI_CALLS(X, Handle)                                                 \
+  X(init_thread, MPI_Init_thread, (int*, char***, int, int*))                        \
+  X(initialized, MPI_Initialized, (int*))                                            \
+  X(finalize, MPI_Finalize, ())                                                      \
+  X(library_version, MPI_Get_library_version, (char*, int*))                         \
+  X(error_string, MPI_Error_string, (int, char*, int*))                              \
+  X(comm_rank, MPI_Comm_rank, (Handle, int*))                                        \
+  X(comm_size, MPI_Comm_size, (Handle, int*))                                        \
+  X(comm_dup, MPI_Comm_dup, (Handle, Handle*))                                       \
+  X(comm_free, MPI_Comm_free, (Handle*))                                             \
+  X(comm_set_errhandler, MPI_Comm_set_errhandler, (Handle, Handle))                  \
+  X(comm_get_attr, MPI_Comm_get_attr, (Handle, int, void*, int*))                    \
+  X(send_init, MPI_Send_init, (const void*, int, Handle, int, int, Handle, Handle*)) \
+  X(recv_init, MPI_Recv_init, (void*, int, Handle, int, int, Handle, Handle*))       \
+  X(isend, MPI_Isend, (const void*, int, Handle, int, int, Handle, Handle*))         \
+  X(start, MPI_Start, (Handle*))                                                     \
+  X(test, MPI_Test, (Handle*, int*, void*))                                          \
+  X(testsome, MPI_Testsome, (int, Handle*, int*, int*, void*))                       \
+  X(cancel, MPI_Cancel, (Handle*))                                                   \
+  X(request_free, MPI_Request_free, (Handle*))                                       \
+  X(iallgather, MPI_Iallgather, (const void*, int, Handle, void*, int, Handle, Handle, Handle*))
 
 template <class Handle>
 struct Calls {

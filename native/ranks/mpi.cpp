@@ -107,12 +107,6 @@ class MpiOf final : public Mpi {
     check("MPI_Iallgather", calls_.iallgather(in, n, byte_, out, n, byte_, handle(comm), &made));
     return {raw(made)};
   }
-  Request all_to_all(const void* in, size_t count, void* out, const Comm& comm) override {
-    Handle made{};
-    const int n = size_of(count);
-    check("MPI_Ialltoall", calls_.ialltoall(in, n, byte_, out, n, byte_, handle(comm), &made));
-    return {raw(made)};
-  }
   bool test(Request& request) override {
     Handle of = handle(request);
     int done = 0;

@@ -49,7 +49,6 @@ class Mpi {
   virtual Request send(const void* bytes, size_t count, int to, int tag, const Comm& comm) = 0;
   // `count` bytes of every rank, in the order of ranks; in and out are apart.
   virtual Request all_gather(const void* in, size_t count, void* out, const Comm& comm) = 0;
-  virtual Request all_to_all(const void* in, size_t count, void* out, const Comm& comm) = 0;
   // Whether it is over; a request that is not persistent is gone then.
   virtual bool test(Request& request) = 0;
   // Which of these are over, by their places; of those that are under way. MPI moves on once, however many they are.

@@ -142,9 +142,7 @@ struct Thread::State {
     const uint64_t deadline = now_ns() + ns;
     if (stays) helpers.fetch_add(1);
     while (word_at(word).load() == seen && now_ns() < deadline) {
-      const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
-      if (lock && !pass_for_thread()) break;
-      if (!lock) pause_core();
+      if (!help_once()) break;
       // What is waited for may need this core.
       sched_yield();
     }
@@ -153,8 +151,10 @@ struct Thread::State {
     helped_at = word_at(word).load() != seen ? now_ns() : 0;
     helpers.fetch_sub(1);
   }
-  // A helper's: false when only the thread itself can go on.
-  bool pass_for_thread() {
+  // False when only the thread itself can go on.
+  bool help_once() {
+    const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
+    if (!lock) return true;
     if (leave || closing || !broken.empty()) return false;
     try {
       Look look;

@@ -9,7 +9,7 @@
  */
 import { loadAddon, ThreadEnding } from '../addon.ts';
 import { type CodedError, type ErrorCode, stateError, typeError, unavailableError } from '../errors.ts';
-import { type ExchangeWords, LOOK_ELSEWHERE_MS, lookElsewhere, RankState } from '../halo/exchange-words.ts';
+import { type ExchangeWords, lookElsewhere, RankState } from '../halo/exchange-words.ts';
 import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
 import {
   checkGroup,
@@ -123,12 +123,12 @@ export class GroupRank {
     const { exchange } = this;
     return this.#routes.filter(({ incoming }) => !this.words.holds(incoming, exchange)).map(({ rank }) => rank);
   }
-  /** Whether all parts are there, or anything else was told; looks for so long, or for what MPI's thread stands back for. */
-  lookFor(ms: number, stays = false): boolean {
+  /** Whether all parts are there, or anything else was told; looks for so long, where ranks are elsewhere for `elsewhereMs`. */
+  lookFor(ms: number, elsewhereMs = ms): boolean {
     const bell = this.words.bell(this.rank);
     const seen = bell.read();
     if (this.missing().length === 0) return true;
-    return this.#elsewhere ? lookElsewhere(bell, seen, stays ? LOOK_ELSEWHERE_MS : ms) : bell.look(seen, ms);
+    return this.#elsewhere ? lookElsewhere(bell, seen, elsewhereMs) : bell.look(seen, ms);
   }
 
   /** H4, H5: one look. True when all parts are there; throws what the group failed of when one will not come. */
