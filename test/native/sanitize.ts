@@ -31,9 +31,10 @@ const env = { ...process.env, HOTSLOT_TEST_SETTING: level, ...buildSanitizedAddo
 const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js');
 const files = chosen.flatMap((path) => ['--spec', path.endsWith('.js') ? path : `dist/${path}/**/*.test.js`]);
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism(), 8))];
+const reporter = ['--reporter', 'dist/test/rig/slowest.js'];
 const { status, signal } = spawnSync(
   process.execPath,
-  ['--enable-source-maps', mocha, '--no-config', '--timeout', '120000', ...parallel, ...files],
+  ['--enable-source-maps', mocha, '--no-config', '--timeout', '120000', ...reporter, ...parallel, ...files],
   { cwd: root, stdio: 'inherit', env },
 );
 if (signal) console.error(`hotslot: the tests ended with ${signal}`);

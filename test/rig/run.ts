@@ -3,7 +3,7 @@
  * setting go to mocha; test files among them are run in place of all.
  */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { makeOneFiles } from './one-file.ts';
@@ -44,9 +44,16 @@ if (!chosen) buildForTests(setting);
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism(), 8))];
 const thinned = setting === 'all' && !chosen ? ['--require', 'dist/test/rig/only-longer.js'] : [];
 const mocha = ['node_modules/mocha/bin/mocha.js', ...parallel, ...thinned, '--reporter', 'dist/test/rig/slowest.js'];
-// First, so that a failure of the many is what is read last.
+const failures = `${root}build/failures-${process.pid}.txt`;
+process.env.HOTSLOT_TEST_FAILURES = failures;
+mkdirSync(`${root}build`, { recursive: true });
 const clean = chosen || setting === 'short' || run(['dist/test/native/sanitize.js']);
 const passed = run([...mocha, ...args, ...(chosen ? [] : testFiles())]) && clean;
+// Where a log's end shows it: thousands of lines may lie between.
+if (existsSync(failures)) {
+  if (!clean) console.log(`what failed, also under sanitizers:\n${readFileSync(failures, 'utf8')}`);
+  rmSync(failures);
+} else if (!clean) console.log('the tests under sanitizers ended without a word of which failed');
 const seconds = ((performance.now() - begin) / 1000).toFixed(0);
 if (setting === 'long') {
   const { stdout } = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });

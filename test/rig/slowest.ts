@@ -1,4 +1,8 @@
-/** The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before the sums and what failed. */
+/**
+ * The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before the sums and what failed.
+ * What failed is also added to the file HOTSLOT_TEST_FAILURES, for who runs it more than once and says it again at the end.
+ */
+import { appendFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import Mocha from 'mocha';
 
@@ -27,6 +31,11 @@ export default class Slowest extends Mocha.reporters.Spec {
       });
     runner.on('pass', note);
     runner.on('fail', note);
+    const failures = process.env.HOTSLOT_TEST_FAILURES;
+    if (failures)
+      runner.on('fail', (test, error) =>
+        appendFileSync(failures, `${test.fullTitle()}\n${error?.stack ?? error}\n\n`),
+      );
   }
 
   override epilogue(): void {
