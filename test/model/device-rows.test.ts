@@ -1,57 +1,41 @@
 /** Every interleaving of small cases of rows on their way to a device, and each of its rules broken in turn. */
-import { expect } from 'chai';
 import { itAll, setting } from '../rig/setting.ts';
-import { explore } from './checker.ts';
 import { type DeviceRowsMutation, type DeviceRowsSetup, deviceRowsProtocol } from './device-rows.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ capacity, places, guard, most, rows, ticks, death }: DeviceRowsSetup) =>
+  `${rows} rows through ${capacity} on the host and ${places} on the device, ${guard} guarded, ${most} a copy, ${ticks} ticks${death ? ', with a death' : ''}: no draw meets a copy, and every row comes or is told lost`;
+const { holds, caught } = proofsOf<DeviceRowsMutation, DeviceRowsSetup>(deviceRowsProtocol, inWords);
 
 /** As large as the buffer and smaller, spans of one row and of two, a guard that is used up and one that is not. */
 const small: DeviceRowsSetup = { capacity: 3, places: 3, guard: 1, most: 1, rows: 5, ticks: 2 };
-const cases: DeviceRowsSetup[] = [
-  small,
-  { ...small, death: true },
-  ...setting<DeviceRowsSetup[]>({
-    short: [],
-    all: [
-      { ...small, rows: 6, ticks: 3, death: true },
-      { ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true },
-      { ...small, capacity: 4, places: 3, most: 2, rows: 6, death: true },
-    ],
-  }),
-];
-const broken: readonly [DeviceRowsMutation, Partial<DeviceRowsSetup>][] = [
-  ['visible before the event', {}],
-  ['reserved not looked at', {}],
-  ['reserved looked at before the event', {}],
-  ['the guard off by one', { capacity: 5, rows: 6 }],
-  ['heads not looked at', { capacity: 5, rows: 6 }],
-  ['only the newest head looked at', { capacity: 5, rows: 6 }],
-  ['a launched head counts as spent', { capacity: 5, rows: 6 }],
-  ['published before the copies are ordered', {}],
-  ['low left behind a gap', { rows: 7 }],
-  ['a head while a span goes over it', { rows: 7 }],
-  ['where copies go known by what is published', { rows: 7, ticks: 3, death: true }],
-  ['a head checked by what is visible later', { rows: 7 }],
-  ['a head written anew before it is spent', { capacity: 5, rows: 6, ticks: 3 }],
-  ['a successor behind what was only ordered', { death: true }],
-  ['done before what was found', {}],
-];
+const wide: DeviceRowsSetup = { ...small, capacity: 5, rows: 6 };
+const long: DeviceRowsSetup = { ...small, rows: 7 };
 
 describe('rows on their way to a device', function () {
   this.timeout(setting({ short: 60_000, all: 300_000 }));
 
-  for (const setup of cases) {
-    const { capacity, places, guard, most, rows, ticks, death } = setup;
-    const title = `${rows} rows through ${capacity} on the host and ${places} on the device, ${guard} guarded, ${most} a copy, ${ticks} ticks`;
-    it(`${title}${death ? ', with a death' : ''}: no draw meets a copy, and every row comes or is told lost`, () => {
-      const { states, ends, violation } = explore(deviceRowsProtocol(setup));
-      expect(violation, JSON.stringify(violation)).to.equal(undefined);
-      expect(Math.min(states, ends)).to.be.above(0);
-    });
-  }
+  holds(small);
+  holds({ ...small, death: true });
+  holds(wide);
+  holds({ ...small, rows: 6, ticks: 3, death: true }, itAll);
+  holds({ ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true }, itAll);
+  holds({ ...small, capacity: 4, places: 3, most: 2, rows: 6, death: true }, itAll);
 
-  for (const [mutation, more] of broken)
-    (mutation === 'where copies go known by what is published' ? itAll : it)(`${mutation} → found`, () => {
-      const { violation } = explore(deviceRowsProtocol({ ...small, ...more, broken: mutation }));
-      expect(violation?.rule, 'nothing was found').to.be.oneOf(['D1', 'deadlock']);
-    });
+  caught('visible before the event', 'D1', small);
+  caught('reserved not looked at', 'D1', small);
+  caught('reserved looked at before the event', 'D1', small);
+  caught('the guard off by one', 'D1', wide);
+  caught('heads not looked at', 'D1', wide);
+  caught('only the newest head looked at', 'D1', wide);
+  caught('a launched head counts as spent', 'D1', wide);
+  caught('published before the copies are ordered', 'D1', small);
+  caught('low left behind a gap', 'D1', long);
+  caught('a head while a span goes over it', 'D1', long);
+  caught('where copies go known by what is published', 'D1', { ...long, ticks: 3, death: true }, itAll);
+  caught('a head checked by what is visible later', 'D1', long);
+  // The slot's next head is taken for what the device has done with this one: nothing frees it.
+  caught('a head written anew before it is spent', 'deadlock', { ...wide, ticks: 3 });
+  caught('a successor behind what was only ordered', 'D1', { ...small, death: true });
+  caught('done before what was found', 'D1', small);
 });

@@ -43,15 +43,20 @@ const SLOTS = 2;
 /** Bytes of the state: counters, then the memory, the records and the queue. */
 const [RESERVED, COMMITTED, PEN, SUBMITTED, DONE, ORDERED, COPIED, COPY_ROW, COPY_HALF] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [9, 10, 11, 12, 13, 14, 15, 16, 17];
-const [HOST, DEVICE, SPAN, QUEUE, HEAD] = [18, 22, 27, 39, 43];
-const WIDTH = 52;
-/** Of a record: from, to, low; of a head: its state, low, until and the next row that it reads. */
+const [HOST, DEVICE, SPAN, QUEUE, HEAD, GIVEN] = [18, 23, 28, 40, 44, 52];
+const WIDTH = 56;
+/** rows that the host's memory and the device's have room for here */
+const MOST_PLACES = 5;
+/** Of a record: from, to, low; of a head: its state, low, until and the next row that is read; of what was given: low, until. */
 const HeadState = { free: 0, written: 1, launched: 2, spent: 3 } as const;
 const span = (number: number) => SPAN + (number % 4) * 3;
 const head = (slot: number) => HEAD + slot * 4;
+/** What the device was given with a launch, while it draws. */
+const given = (slot: number) => GIVEN + slot * 2;
 
 export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   const { capacity, places, guard, most, rows, ticks, death = false, broken } = setup;
+  if (Math.max(capacity, places) > MOST_PLACES) throw new Error(`the model's memories hold ${MOST_PLACES} rows each`);
   const is = (how: DeviceRowsMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const reach = (state: State) => {
@@ -83,6 +88,9 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     return true;
   };
 
+  /** D5 has two halves: how far copies go, and which of them a head may be written beside. */
+  const beside = guard + (is('the guard off by one') ? 1 : 0);
+
   /** What actors/ingest.ts does: reads, then copies, then the record. */
   const orders = (state: State): boolean => {
     if (at(state, PACK) === 0) {
@@ -94,8 +102,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       const lapped = from < oldest;
       if (lapped && underWay(state) > 0) return false;
       if (lapped) from = Math.min(oldest, committed);
-      const free = visible + guard + (is('the guard off by one') ? 1 : 0);
-      const to = Math.min(committed, from + most, leastHead(state) + places, lapped ? committed : free);
+      const to = Math.min(committed, from + most, leastHead(state) + places, lapped ? committed : visible + beside);
       if (to <= from) return false;
       state[FROM] = from;
       state[TO] = state[BEGUN] = to;
@@ -126,7 +133,9 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   /** What headPacker() does; the slot is handed on by a store of its own. */
   const draws = (state: State): boolean => {
     if (at(state, PACK) === 3) {
-      state[head(at(state, SLOT))] = HeadState.launched;
+      const place = head(at(state, SLOT));
+      state[place] = HeadState.launched;
+      state.set([at(state, place + 1), at(state, place + 2)], given(at(state, SLOT)));
       state[PACK] = state[SLOT] = 0;
       return true;
     }
@@ -140,7 +149,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     const { visible, low } = looked ? { visible: at(state, FROM), low: at(state, TO) } : reach(state);
     const until = is('where copies go known by what is published') ? next(state) : at(state, BEGUN);
     const by = later ? reach(state).visible : visible;
-    if (until > by + guard && !is('a head while a span goes over it') && (looked || !later)) return false;
+    if (until > by + beside && !is('a head while a span goes over it') && (looked || !later)) return false;
     const least = Math.max(low, visible - (places - guard));
     if (visible <= least) return false;
     if (!looked) {
@@ -223,12 +232,17 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
         state.set([0, 0, 0, 0], place);
         return true;
       }
-      if (at(state, place) !== HeadState.launched) return false;
+      const [low, until] = [at(state, given(slot)), at(state, given(slot) + 1)];
+      if (until === 0) return false;
+      if (low !== at(state, place + 1) || until !== at(state, place + 2))
+        throw new Violation('D4', `a head of rows ${low} to ${until} is another while they are drawn`);
       const row = at(state, place + 3);
       if (at(state, DEVICE + (row % places)) !== row + 1)
         throw new Violation('D1', `row ${row} is drawn, and its place holds ${at(state, DEVICE + (row % places)) - 1}`);
       state[place + 3]!++;
-      if (row + 1 === at(state, place + 2)) state[place] = HeadState.spent;
+      if (row + 1 < until) return true;
+      state[place] = HeadState.spent;
+      state.set([0, 0], given(slot));
       return true;
     };
 

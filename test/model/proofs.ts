@@ -1,7 +1,9 @@
 /** Tests of a modelled protocol: it holds in a setup, and a rule that is broken on purpose is caught there. */
 import { expect } from 'chai';
-import type { itAll } from '../rig/setting.ts';
 import { explore, type Model, type Outcome, shortest } from './checker.ts';
+
+/** `it`, or one of test/rig/setting.ts. */
+type Declare = (title: string, body: (this: Mocha.Context) => void) => unknown;
 
 /** What every setup may say; a model has its own words besides. */
 interface AnySetup<Mutation> {
@@ -10,9 +12,9 @@ interface AnySetup<Mutation> {
 
 export interface Proofs<Mutation, Setup> {
   /** A test that no run of the setup breaks a rule; one of more than a million states is for `itAll`. */
-  holds(setup: Setup, declare?: typeof itAll): void;
+  holds(setup: Setup, declare?: Declare): void;
   /** A test that the broken protocol is caught, and the same setup unbroken holds: the rule is what makes the difference. */
-  caught(broken: Mutation, rule: string, setup: Setup): void;
+  caught(broken: Mutation, rule: string, setup: Setup, declare?: Declare): void;
   /** What exploring the setup came to. */
   outcomeOf(setup: Setup): Outcome;
   /** How much was explored so far. */
@@ -50,8 +52,8 @@ export function proofsOf<Mutation extends string, Setup extends AnySetup<Mutatio
         this.test!.title += `: ${states} states`;
       });
     },
-    caught(broken, rule, setup) {
-      it(`${broken} → ${rule}`, () => {
+    caught(broken, rule, setup, declare = it) {
+      declare(`${broken} → ${rule}`, () => {
         const { violation } = outcomeOf({ ...setup, broken });
         expect(violation?.rule).to.equal(rule);
         expect(violation?.trace).to.not.be.empty;
