@@ -37,12 +37,14 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
   explicit Ranks(Info info) : ObjectWrap(info) {
     // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and brk while this
     // process's other threads run in them, and take signals that are Node's: that has ended processes. Ranks that share
-    // a core make room.
+    // a core make room. Within a machine Open MPI asks before it sends more than 4 KiB, and both sides must look for
+    // that.
     for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
                                       {"UCX_MEM_MALLOC_HOOKS", "n"},
                                       {"UCX_ERROR_SIGNALS", ""},
                                       {"OMPI_MCA_memory", "^patcher"},
-                                      {"OMPI_MCA_mpi_yield_when_idle", "1"}})
+                                      {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                      {"OMPI_MCA_btl_vader_eager_limit", "131072"}})
       setenv(name, value, 0);
     if (taken.exchange(true)) throw_js(info.Env(), state_busy("MPI was opened in this process before"));
     std::vector<std::string> names;
