@@ -19,7 +19,7 @@ export function checkCount(name: string, value: unknown, least = 1, most = Numbe
     const text = typeof value === 'string' ? value : shown(value);
     throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
   }
-  if (!Number.isSafeInteger(value) || value < least || value > most) {
+  if (!(Number.isSafeInteger(value) && value >= least && value <= most)) {
     const upper = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
     throw rangeError(`${name} must be a whole number of at least ${least}${upper}, got ${value}`);
   }

@@ -1,7 +1,8 @@
 /** Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may know it. */
 import { freemem } from 'node:os';
+import { types } from 'node:util';
 import { loadAddon } from './addon.ts';
-import { shown } from './checks.ts';
+import { checkCount, shown } from './checks.ts';
 import { rangeError, typeError } from './errors.ts';
 
 interface Addresses {
@@ -46,10 +47,20 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   return { memory, offset: (alignment - astray) % alignment };
 }
 
+/** Whatever its prototype says: native code keeps the address, and other memory can go. */
+export const isShared = (memory: unknown): memory is SharedArrayBuffer => types.isSharedArrayBuffer(memory);
+
 /** Throws a TypeError, which says the rule, unless `shared` describes an object of this kind and its memory is shared. */
 export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
-  if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && memory instanceof SharedArrayBuffer) return;
+  if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && isShared(memory)) return;
   throw typeError(`${rule}, got ${shown(shared)}`);
+}
+
+/** Throws a RangeError unless so many bytes lie there. */
+export function checkRoom({ memory, offset }: Place, bytes: number): void {
+  checkCount('offset', offset, 0, memory.byteLength);
+  if (offset % 8 !== 0 || !(offset + bytes <= memory.byteLength))
+    throw rangeError(`shared memory of ${memory.byteLength} bytes has no ${bytes} at ${offset}`);
 }
 
 /** `bytes` rounded up to a multiple of `to`. */

@@ -16,6 +16,11 @@ namespace {
 // A call gathers for about this long, so that stopping never waits for a large batch.
 constexpr uint64_t slice_ns = 20'000'000;
 
+// Whether so many of so many bytes lie at `at` in `room` bytes. What the record says may be anything.
+bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
+  return at <= room && count <= (room - at) / each;
+}
+
 class Packer final : public Napi::ObjectWrap<Packer> {
  public:
   // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
@@ -29,6 +34,7 @@ class Packer final : public Napi::ObjectWrap<Packer> {
     slots_ = slots;
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
+    if (stride_ == 0 || first_ > stride_) throw_js(info.Env(), range("there are no slots of ", stride_, " bytes"));
     report_ = reinterpret_cast<double*>(report.data);
     for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
   }
@@ -41,36 +47,43 @@ class Packer final : public Napi::ObjectWrap<Packer> {
   // pack(slot, seed, rows, least ptr): 0 until the buffer holds what is asked, 1 when the rows lie in the slot, 2 to be
   // called again. The report receives snapshot ptr, snapshot size, begin and end (ms).
   Napi::Value pack(Info info) {
+    return guard(info, [&] { return Napi::Number::New(info.Env(), pack_some(info)); });
+  }
+  int pack_some(Info info) {
     const uint64_t slot = whole(info, 0);
     const uint64_t seed = whole(info, 1);
     const uint64_t count = whole(info, 2);
     const double least = number(info, 3);
+    if (slot >= slots_.size / stride_ || !fits(first_, count, source_.row_bytes, stride_))
+      throw range("the batch does not fit the slot");
+    // Its indices were drawn for what it was when it began.
+    if (packing_ && (slot != slot_ || count != count_)) throw argument("the batch under way is of another slot or size");
     const uint64_t at = slot * stride_ + first_;
-    if (at + count * source_.row_bytes > slots_.size || count * source_.row_bytes > stride_ - first_)
-      throw_js(info.Env(), range("the batch does not fit the slot"));
     if (!packing_) {
       const rows::Snapshot now = rows::snapshot(source_);
-      if (now.size == 0 || double(now.ptr) < least) return Napi::Number::New(info.Env(), 0);
+      if (now.size == 0 || double(now.ptr) < least) return 0;
       report_[0] = double(now.ptr);
       report_[1] = double(now.size);
       report_[2] = double(now_ns()) / 1e6;
       if (indices_.size() < count) indices_.resize(count);
       rows::draw(seed, uint32_t(now.size), indices_.data(), count);
       job_ = {};
+      slot_ = slot;
+      count_ = count;
       packing_ = true;
     }
     const uint64_t bytes = count * source_.row_bytes;
     const auto result = rows::gather(source_, job_, indices_.data(), count, slots_.data + at, now_ns() + slice_ns,
                                      rows::should_stream(bytes));
-    if (result == rows::GatherResult::More) return Napi::Number::New(info.Env(), 2);
+    if (result == rows::GatherResult::More) return 2;
     packing_ = false;
     report_[3] = double(now_ns()) / 1e6;
-    return Napi::Number::New(info.Env(), 1);
+    return 1;
   }
 
   rows::Source source_;
   Bytes slots_{};
-  uint64_t first_ = 0, stride_ = 0;
+  uint64_t first_ = 0, stride_ = 0, slot_ = 0, count_ = 0;
   double* report_ = nullptr;
   std::vector<uint32_t> indices_;
   rows::GatherJob job_;
@@ -96,10 +109,16 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     if (rule.size < rows::rule_numbers * sizeof(double)) throw_js(info.Env(), argument("the rule is too short"));
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
+    if (stride_ == 0 || first_ > stride_) throw_js(info.Env(), range("there are no slots of ", stride_, " bytes"));
     report_ = reinterpret_cast<double*>(report.data);
-    view_ = std::make_unique<rows::View>(lanes, rows::rule_of(reinterpret_cast<const double*>(rule.data)),
-                                         rows::columns_of(reinterpret_cast<const double*>(columns.data),
-                                                          columns.size / (rows::column_numbers * sizeof(double))));
+    const auto *rule_numbers = reinterpret_cast<const double*>(rule.data),
+               *column_numbers = reinterpret_cast<const double*>(columns.data);
+    const size_t column_count = columns.size / (rows::column_numbers * sizeof(double));
+    if (!rows::sound_rule(rule_numbers, lanes) ||
+        !rows::sound_columns(column_numbers, column_count, rule_numbers[5], lanes))
+      throw_js(info.Env(), range("this is no view of these trajectories"));
+    view_ = std::make_unique<rows::View>(lanes, rows::rule_of(rule_numbers),
+                                         rows::columns_of(column_numbers, column_count));
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
     if (tree.data != nullptr) {
       if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("the tree is too small"));
@@ -116,7 +135,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     const uint64_t most = most_ = whole(info, 14);
     fresh_at_ = whole(info, 13);
     if (mirror.size < rows::Mirror::bytes(lanes)) throw_js(info.Env(), range("the mirror is too small"));
-    if (first_ + fresh_at_ + rows::Mirror::batch_bytes(lanes, most) > stride_)
+    if (most > leaves || !fits(fresh_at_, most, lanes.stride + 4, stride_ - first_))
       throw_js(info.Env(), range("what a batch brings does not fit the slot"));
     view_->keep_on_device(std::make_unique<rows::Mirror>(mirror.data, lanes, most));
     views_.push_back(Napi::Persistent(info[12].As<Napi::TypedArray>()));
@@ -140,15 +159,19 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
   // called again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn again,
   // priorities that came too late, the largest priority, places that the batch brings.
   Napi::Value pack(Info info) {
+    return guard(info, [&] { return Napi::Number::New(info.Env(), pack_some(info)); });
+  }
+  int pack_some(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
+    if (slot >= slots_.size / stride_ || view_->batch_bytes(count) > stride_ - first_ ||
+        !fits(ids_at_, count, sizeof(double), stride_ - first_) ||
+        (view_->tree() && !fits(priorities_at_, count, sizeof(float), stride_)))
+      throw range("the batch does not fit the slot");
     uint8_t* const half = slots_.data + slot * stride_;
-    const uint64_t bytes = view_->batch_bytes(count);
-    if ((slot + 1) * stride_ > slots_.size || first_ + bytes > stride_)
-      throw_js(info.Env(), range("the batch does not fit the slot"));
     if (!packing_) {
       const double begin = double(now_ns()) / 1e6;
       const uint64_t ptr = rows::count_steps_ever(view_->lanes());
-      if (double(ptr) < number(info, 3)) return Napi::Number::New(info.Env(), 0);
+      if (double(ptr) < number(info, 3)) return 0;
       // The snapshot, and the largest priority for every step in it that has none; then the update of the batch that
       // this slot held before. One native call does both and says so: a successor repeats neither.
       view_->look_around();
@@ -156,7 +179,7 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
       const rows::Request request{count, half + first_, number(info, 4), normalise_};
       if (!(number(info, 6) >= 0 && as_before(request, whole(info, 6))) &&
           view_->draw(request, whole(info, 1)) == rows::View::Result::empty)
-        return Napi::Number::New(info.Env(), 0);
+        return 0;
       if (view_->mirror()) view_->mirror()->begin(sequence, half + first_ + fresh_at_);
       report_[0] = double(ptr);
       report_[1] = double(view_->drawable().count());
@@ -165,28 +188,26 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
       packing_ = true;
     }
     const auto result = view_->gather(now_ns() + slice_ns);
-    if (result == rows::View::Result::more) return Napi::Number::New(info.Env(), 2);
+    if (result == rows::View::Result::more) return 2;
     packing_ = false;
-    if (result == rows::View::Result::empty) return Napi::Number::New(info.Env(), 0);
-    if (view_->mirror() && view_->mirror()->full()) return Napi::Number::New(info.Env(), 2);
+    if (result == rows::View::Result::empty) return 0;
+    if (view_->mirror() && view_->mirror()->full()) return 2;
     report_[7] = view_->mirror() ? double(view_->mirror()->end()) : 0;
     report_[3] = double(now_ns()) / 1e6;
     report_[4] = double(view_->drawn_again());
     report_[5] = stale_;
     stale_ = 0;
-    return Napi::Number::New(info.Env(), 1);
+    return 1;
   }
 
   bool as_before(const rows::Request& request, uint64_t brought) {
-    const uint64_t places = view_->lanes().lanes * view_->lanes().per_lane, stride = view_->lanes().stride;
+    const uint64_t stride = view_->lanes().stride;
     if (brought > most_) return false;
     const auto* goals = static_cast<const uint32_t*>(nullptr);
     if (const rows::Column* column = view_->column(rows::Column::goals))
       goals = reinterpret_cast<const uint32_t*>(request.out + column->at);
-    for (uint64_t i = 0; goals != nullptr && i < request.count; ++i)
-      if (goals[i] != rows::Mirror::own && goals[i] >= places + brought) return false;
     return view_->draw_as_before(request, reinterpret_cast<const double*>(request.out + ids_at_), goals,
-                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride));
+                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride), brought);
   }
 
   // Of each sequence once, in order: the tree says which ones were.

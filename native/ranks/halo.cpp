@@ -195,7 +195,11 @@ void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
   }
 }
 
-void Halo::left(int rank, int state, int64_t exchange) { gone_.push_back({rank, state, exchange}); }
+// As another process says.
+void Halo::left(int rank, int state, int64_t exchange) {
+  if (rank < 0 || size_t(rank) >= setup_.process.size() || is_here(rank) || state <= open) return;
+  gone_.push_back({rank, state, exchange});
+}
 
 bool Halo::drained() const {
   const auto idle = [this](const Route& route) {

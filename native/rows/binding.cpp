@@ -56,8 +56,8 @@ Napi::Value open_buffer(Info info) {
     throw_js(info.Env(), argument("this memory is not a Hotslot replay buffer of version ", format_version));
   const auto* pair = reinterpret_cast<const uint32_t*>(pairs.data);
   for (uint64_t i = 0; i + 1 < pairs.size / 4; i += 2) {
-    if (uint64_t{pair[i]} + pair[i + 1] > buffer.source.row_bytes)
-      throw_js(info.Env(), range("rows addon: a field ends behind its row"));
+    if (pair[i + 1] == 0 || uint64_t{pair[i]} + pair[i + 1] > buffer.source.row_bytes)
+      throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its row"));
     buffer.fields.push_back({nullptr, nullptr, pair[i], pair[i + 1]});
   }
   return hold(info, 0, std::move(buffer));
@@ -236,7 +236,8 @@ Napi::Value mailbox_read(Info info) {
 // (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where none is
 Napi::Value find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
-  const Bytes view = require_bytes(info, 0, at + 4 * count);
+  const Bytes view = require_bytes(info, 0, 0);
+  if (at > view.size || count > (view.size - at) / 4) throw_js(info.Env(), range("rows addon: there are no such floats"));
   return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
 }
 

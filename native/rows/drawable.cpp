@@ -52,8 +52,14 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   // Fewer where the writer was faster: it begins where who comes late does, at the oldest place.
   uint64_t most = notes_.size();
   while (true) {
-    // Lapped since the last look: nothing that is known holds any more.
-    if (now.from > state.seen.to) {
+    // Entries go round the ring as places do.
+    while (state.head >= capacity) {
+      state.head -= capacity;
+      state.tail -= capacity;
+    }
+    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are committed than were (L1): then
+    // another thread has written there what no writer does.
+    if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->went(lane, entry(lane, state.head).place);
       state.running = false;
@@ -80,11 +86,6 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     if (!overtaken) break;
     most = (most + 3) / 4;
     now = span(lanes_, lane);
-  }
-  // Entries go round the ring as places do.
-  while (state.head >= capacity) {
-    state.head -= capacity;
-    state.tail -= capacity;
   }
   if (listener) listener->reached(lane, state.seen);
 }

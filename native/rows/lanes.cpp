@@ -45,19 +45,23 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
   Lanes opened;
   if (reinterpret_cast<uintptr_t>(memory) % alignof(LanesHeader) != 0 || bytes < sizeof(LanesHeader)) return opened;
   auto* header = static_cast<LanesHeader*>(memory);
-  if (header->magic != lanes_magic || header->version != lanes_version || header->lanes == 0 || header->per_lane < 2)
+  if (header->magic != lanes_magic || header->version != lanes_version) return opened;
+  // Each read once: another thread may write there. So bounded no product below wraps.
+  const uint32_t lanes = read_once(header->lanes), place_bytes = read_once(header->place_bytes);
+  const uint64_t per_lane = read_once(header->per_lane);
+  if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 || place_bytes > INT32_MAX)
     return opened;
-  const Offsets offsets(header->lanes, header->per_lane, row_stride(header->place_bytes));
+  const Offsets offsets(lanes, per_lane, row_stride(place_bytes));
   if (bytes < offsets.end) return opened;
   auto* base = static_cast<uint8_t*>(memory);
   opened.header = header;
   opened.of = reinterpret_cast<LaneWords*>(base + sizeof(LanesHeader));
   opened.notes = base + offsets.notes;
   opened.places = base + offsets.places;
-  opened.lanes = header->lanes;
-  opened.per_lane = header->per_lane;
-  opened.place_bytes = header->place_bytes;
-  opened.stride = row_stride(header->place_bytes);
+  opened.lanes = lanes;
+  opened.per_lane = per_lane;
+  opened.place_bytes = place_bytes;
+  opened.stride = row_stride(place_bytes);
   return opened;
 }
 
@@ -66,8 +70,8 @@ Span span(const Lanes& lanes, uint64_t lane) {
   const uint64_t kept = lowest_kept(lanes, lane);
   // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed count once.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
-  const uint64_t from = to > kept + lanes.per_lane ? to - lanes.per_lane : kept;
-  return {from < to ? from : to, to};
+  if (kept >= to) return {to, to};
+  return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
 }
 
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane) {

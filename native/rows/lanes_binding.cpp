@@ -60,11 +60,12 @@ struct Writer {
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}, {}};
-  if (writer.first + writer.count > lanes.lanes) throw_js(info.Env(), range("rows addon: no such lanes"));
+  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first) throw_js(info.Env(), range("rows addon: no such lanes"));
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
   for (uint64_t i = 0; i + 2 < table.size / 4; i += 3, row += 3) {
-    if (uint64_t{row[0]} + row[1] > lanes.place_bytes) throw_js(info.Env(), range("rows addon: a field ends too late"));
+    if (row[1] == 0 || uint64_t{row[0]} + row[1] > lanes.place_bytes)
+      throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its place"));
     writer.fields.push_back({nullptr, nullptr, row[0], row[1]});
     writer.observation.push_back(row[2] != 0);
     if (row[2] != 0) writer.observations.push_back(writer.fields.back());
@@ -168,6 +169,11 @@ Napi::Value read_places(Info info) {
   auto* rewards = reinterpret_cast<float*>(require_bytes(info, 5, count * 4).data);
   auto* steps = reinterpret_cast<uint32_t*>(require_bytes(info, 6, count * 4).data);
   uint8_t* flags = require_bytes(info, 7, count * 3).data;
+  const auto* fields = reinterpret_cast<const double*>(table.data);
+  for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4)
+    if (!(row[0] >= 0 && row[1] >= 1 && row[0] + row[1] <= lanes.place_bytes && row[2] >= 0 &&
+          row[2] + double(count) * row[1] <= double(out.size)))
+      throw_js(info.Env(), range("rows addon: a field ends behind its place, or does not fit"));
   for (uint64_t i = 0; i < count; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
     const uint64_t lane = id % lanes.lanes, place = id / lanes.lanes;
@@ -181,10 +187,8 @@ Napi::Value read_places(Info info) {
       flags[count + i] = note.truncated;
       flags[2 * count + i] = note.final;
       const uint8_t* from = lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
-      const auto* row = reinterpret_cast<const double*>(table.data);
-      for (uint64_t f = 0; f + 3 < table.size / 8; f += 4, row += 4) {
+      for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4) {
         const auto bytes = static_cast<uint64_t>(row[1]), at = static_cast<uint64_t>(row[2]) + i * bytes;
-        if (at + bytes > out.size) throw_js(info.Env(), range("rows addon: the fields do not fit"));
         // Of a final observation the other fields were never written.
         if (note.final && row[3] == 0) {
           std::fill_n(out.data + at, bytes, 0);

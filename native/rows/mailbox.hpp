@@ -26,10 +26,15 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<int32_t> refused;
 };
 
+// What the words may say (M2); else another thread has written there what none of these functions do. It reads or writes
+// nothing then: versions become places.
+inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
+
 // The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer only.
 inline int32_t begin_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
-  if (begun == INT32_MAX || begun - box.published.load(std::memory_order_acquire) >= 2) return 0;
+  const int32_t published = box.published.load(std::memory_order_acquire);
+  if (!sound(begun, published) || begun == INT32_MAX || begun - published >= 2) return 0;
   box.begun.store(begun + 1, std::memory_order_seq_cst);
   before_shared_writes();
   return begun + 1;
@@ -40,7 +45,7 @@ inline int32_t begin_version(Mailbox& box) {
 inline int32_t take_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
-  if (begun == published || box.refused.load(std::memory_order_acquire) < begun) return begin_version(box);
+  if (!sound(begun, published) || begun == published || box.refused.load(std::memory_order_acquire) < begun) return begin_version(box);
   // It was begun before, and readers of the buffer's older version know it (M3).
   before_shared_writes();
   return published + 1;
@@ -48,8 +53,9 @@ inline int32_t take_version(Mailbox& box) {
 
 // Versions are published in order; anything else is refused. Writer only.
 inline bool publish_version(Mailbox& box, int32_t version) {
-  if (version != box.published.load(std::memory_order_relaxed) + 1) return false;
-  if (version > box.begun.load(std::memory_order_relaxed)) return false;
+  const int32_t begun = box.begun.load(std::memory_order_relaxed);
+  const int32_t published = box.published.load(std::memory_order_relaxed);
+  if (!sound(begun, published) || version > begun || version - 1 != published) return false;
   box.published.store(version, std::memory_order_seq_cst);
   return true;
 }
@@ -60,7 +66,7 @@ inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t strid
   Backoff unlucky;
   while (unlucky.rounds() < 3072) {
     const int32_t version = box.published.load(std::memory_order_acquire);
-    if (version == 0 || version <= newer_than) return 0;
+    if (version <= 0 || version <= newer_than) return 0;
     from_shared(into, buffers + static_cast<uint64_t>(version % 3) * stride, bytes);
     after_shared_reads();
     if (box.begun.load(std::memory_order_acquire) - version < 3) return version;

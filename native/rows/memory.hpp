@@ -6,6 +6,12 @@
 
 namespace hotslot::rows {
 
+// Of shared memory that only its maker should write: one load, so that what was looked at is what is used.
+template <typename T>
+inline T read_once(const T& word) {
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+}
+
 inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Random reads miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.

@@ -49,7 +49,7 @@ uint64_t tree_bytes(uint64_t leaves, uint64_t lanes) {
 }
 
 PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
-    : header_(static_cast<TreeHeader*>(memory)), lanes_(lanes), per_lane_(leaves / lanes) {
+    : header_(static_cast<TreeHeader*>(memory)), count_(leaves), lanes_(lanes), per_lane_(leaves / lanes) {
   auto* at = static_cast<uint8_t*>(memory) + sizeof(TreeHeader);
   known_ = reinterpret_cast<uint64_t*>(at);
   leaves_ = reinterpret_cast<double*>(at + line_up(lanes * 8));
@@ -91,6 +91,9 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
     std::copy_n(masses + from, some, mass);
     for (size_t level = levels_.size(); level-- > 0;) {
       down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass, some);
+      // Where the sums are the leaves' it leads to none that is not there.
+      const uint64_t last = (level == 0 ? count_ : levels_[level - 1].nodes) - 1;
+      for (uint64_t i = 0; i < some; ++i) at[i] = std::min(at[i], last);
       // While one draw waits for memory the others go on. The upper levels are in the cache anyway.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
@@ -157,7 +160,7 @@ void PriorityTree::raise(double* priorities, uint64_t count) const {
   for (uint64_t i = 0; i < count; ++i) priorities[i] += header_->epsilon;
   tree_kernels().power(priorities, count, header_->alpha);
   // All of them together must have a finite sum; and +0 is a leaf, −0 is none.
-  const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(header_->leaves);
+  const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(count_);
   for (uint64_t i = 0; i < count; ++i) priorities[i] = std::min(priorities[i], most) + 0.0;
 }
 
@@ -247,7 +250,7 @@ uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Val
   const uint64_t lane = id % lanes_, place = id / lanes_;
   const Span seen = drawable.seen(lane);
   if (place < seen.from) ++header_->stale;
-  if (place < seen.from || place >= seen.to) return left_out;
+  if (place < seen.from || place >= seen.to || place - seen.from >= per_lane_) return left_out;
   const uint64_t leaf = lane * per_lane_ + drawable.ring_place(lane, place);
   __builtin_prefetch(leaves_ + leaf, 1);
   __builtin_prefetch(levels_[0].sum + leaf / fan, 1);
@@ -259,7 +262,7 @@ template void PriorityTree::update(const Drawable&, const double*, const double*
 
 void PriorityTree::adopt() {
   header_->drawn_from =
-      static_cast<uint64_t>(std::count_if(leaves_, leaves_ + header_->leaves, [](double leaf) { return leaf > 0; }));
+      static_cast<uint64_t>(std::count_if(leaves_, leaves_ + count_, [](double leaf) { return leaf > 0; }));
   header_->follows = 0;
   for (size_t level = 0; level < levels_.size(); ++level) {
     const Level& here = levels_[level];
@@ -269,7 +272,7 @@ void PriorityTree::adopt() {
 }
 
 void PriorityTree::set_all(const double* leaves) {
-  for (uint64_t i = 0; i < header_->leaves; ++i)
+  for (uint64_t i = 0; i < count_; ++i)
     if (leaves[i] > 0) set(i, leaves[i]);
   settle();
 }

@@ -48,6 +48,7 @@ class PriorityTree final : public Drawable::Listener {
   double total() const;
   // Of the leaves that are not zero; infinite where all are.
   double least() const;
+  uint64_t leaves() const { return count_; }
   double leaf(uint64_t i) const;
   bool has(uint64_t i) const;
 
@@ -95,7 +96,7 @@ class PriorityTree final : public Drawable::Listener {
   TreeHeader* header_;
   // Per lane, the place up to which leaves were given.
   uint64_t* known_;
-  uint64_t lanes_, per_lane_;
+  uint64_t count_, lanes_, per_lane_;
   double* leaves_;
   // From the leaves' parents to the root.
   std::vector<Level> levels_;

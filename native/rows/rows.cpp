@@ -220,15 +220,14 @@ Source open(void* memory, uint64_t bytes) {
   Source source;
   if (reinterpret_cast<uintptr_t>(memory) % alignof(Header) != 0 || bytes < sizeof(Header)) return source;
   Header* header = static_cast<Header*>(memory);
-  if (header->magic != format_magic || header->version != format_version || header->capacity == 0 ||
-      header->row_bytes == 0)
-    return source;
-  if (bytes < bytes_needed(header->capacity, header->row_bytes)) return source;
+  if (header->magic != format_magic || header->version != format_version) return source;
+  const uint32_t capacity = read_once(header->capacity), row_bytes = read_once(header->row_bytes);
+  if (capacity == 0 || row_bytes == 0 || bytes < bytes_needed(capacity, row_bytes)) return source;
   source.header = header;
   source.rows = static_cast<uint8_t*>(memory) + sizeof(Header);
-  source.capacity = header->capacity;
-  source.row_bytes = header->row_bytes;
-  source.stride = row_stride(header->row_bytes);
+  source.capacity = capacity;
+  source.row_bytes = row_bytes;
+  source.stride = row_stride(row_bytes);
   return source;
 }
 

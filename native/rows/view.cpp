@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "rows/backoff.hpp"
+#include "rows/memory.hpp"
 #include "rows/rows.hpp"
 #include "rows/tree_kernels.hpp"
 #include "wait/bell.hpp"
@@ -84,16 +85,19 @@ View::Result View::draw(const Request& request, uint64_t seed) {
   return Result::done;
 }
 
-bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought) {
+bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought,
+                          uint64_t some) {
   begin(request);
   next_row_ = drawn_again_ = 0;
   as_before_ = true;
   for (uint64_t i = 0; i < request.count; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
     if (!drawable_.find(id % lanes_.lanes, id / lanes_.lanes, rows_[i])) return false;
-    if (goals == nullptr || goals[i] == Mirror::own) continue;
-    const uint64_t places = lanes_.lanes * lanes_.per_lane;
-    const uint64_t index = goals[i] < places ? goals[i] : brought[goals[i] - places];
+    if (goals == nullptr || rule_.relabel == ViewRule::own) continue;
+    const uint64_t places = lanes_.lanes * lanes_.per_lane, goal = read_once(goals[i]);
+    if (goal == Mirror::own) continue;
+    if (goal >= places + some) return false;
+    const uint64_t index = goal < places ? goal : read_once(brought[goal - places]);
     if (index >= places) return false;
     goals_[i] = drawable_.place_at(rows_[i].lane, index % lanes_.per_lane);
   }

@@ -70,19 +70,22 @@ class View {
   void set_columns(std::vector<Column> columns);
   // The first of a kind; null where there is none.
   const Column* column(Column::Kind kind) const;
-  // Bytes from a batch's start to the end of its last column.
+  // Bytes from a batch's start to the end of its last column; 2⁶⁴ − 1 where that is more.
   uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
   const Lanes& lanes() const { return lanes_; }
+  const ViewRule& rule() const { return rule_; }
 
   // Takes the snapshot.
   void look_around();
   // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
   // until done.
   Result draw(const Request& request, uint64_t seed);
-  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put what it brought. Its
-  // weights stay as they are. False where a step of it is gone. Then gather(), `empty` where one went meanwhile.
-  bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought);
+  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put the `some` that it
+  // brought. Its weights stay as they are. False where a step of it is gone. Then gather(), `empty` where one went
+  // meanwhile.
+  bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought,
+                      uint64_t some);
   // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again. Idle cores make
   // blocks of a large batch; each keeps L4 by itself.
   Result gather(uint64_t deadline_ns);

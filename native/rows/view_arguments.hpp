@@ -1,5 +1,6 @@
 // A view's rule and columns as JavaScript hands them over: rows of numbers (src/trajectories/columns.ts).
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "rows/view.hpp"
@@ -38,13 +39,29 @@ inline std::vector<Column> columns_of(const double* numbers, size_t count) {
   return columns;
 }
 
-// Whether every field that is read lies within a place.
-inline bool fit_place(const std::vector<Column>& columns, const Lanes& lanes) {
-  for (const Column& column : columns) {
-    if (column.kind > Column::achieved) continue;
-    const uint64_t goal = column.goal == 0 ? 0 : column.goal - 1;
-    if (column.offset + uint64_t{column.bytes} > lanes.place_bytes || goal + column.bytes > lanes.place_bytes)
+// Whether n is a whole number of [least, most].
+inline bool is_count(double n, double least, double most) { return n >= least && n <= most && n == double(uint64_t(n)); }
+
+// Whether a view of these lanes can be that; on the numbers, before any of them is made smaller. What needs more places
+// than a lane has is none (checkFits() in src/trajectories/views.ts says so in words).
+inline bool sound_rule(const double* n, const Lanes& lanes) {
+  const auto most = double(lanes.per_lane);
+  if (!is_count(n[0], 0, 3) || !is_count(n[6], 0, 3) || !(n[2] >= 0 && n[2] <= 1) || !(n[7] >= 0)) return false;
+  if (!is_count(n[1], 1, most) || !is_count(n[3], 1, most) || !is_count(n[4], 0, most) || !is_count(n[5], 1, most))
+    return false;
+  return std::max(n[1], n[3] + n[4]) + n[5] <= most;
+}
+
+// And these columns: every field that is read lies within a place.
+inline bool sound_columns(const double* numbers, size_t count, double frames, const Lanes& lanes) {
+  constexpr double word = 4294967295, exact = 9007199254740992;
+  for (const double* n = numbers; n < numbers + count * column_numbers; n += column_numbers) {
+    if (!is_count(n[0], 0, Column::goals) || !is_count(n[7], 0, exact)) return false;
+    if (!is_count(n[1], 0, word) || !is_count(n[2], 0, word) || !is_count(n[3], 0, word) || !is_count(n[6], 0, word))
       return false;
+    if (n[0] > Column::achieved) continue;
+    if (n[2] < 1 || n[3] < 1 || n[3] > frames || n[1] + n[2] > lanes.place_bytes) return false;
+    if (n[6] != 0 && n[6] - 1 + n[2] > lanes.place_bytes) return false;
   }
   return true;
 }

@@ -15,18 +15,20 @@ namespace {
 
 using ViewHandle = std::unique_ptr<View>;
 
-std::vector<Column> checked_columns(Info info, const Bytes& numbers, const Lanes& lanes) {
-  auto columns = columns_of(reinterpret_cast<const double*>(numbers.data), numbers.size / (column_numbers * 8));
-  if (!fit_place(columns, lanes)) throw_js(info.Env(), range("rows addon: a field ends behind its place"));
-  return columns;
+std::vector<Column> checked_columns(Info info, const Bytes& numbers, double frames, const Lanes& lanes) {
+  const auto* given = reinterpret_cast<const double*>(numbers.data);
+  const size_t count = numbers.size / (column_numbers * 8);
+  if (!sound_columns(given, count, frames, lanes)) throw_js(info.Env(), range("rows addon: these are no columns"));
+  return columns_of(given, count);
 }
 
 // (lanes, rule, columns, tree memory?)
 Napi::Value open_view(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
-  auto view = std::make_unique<View>(lanes, rule_of(reinterpret_cast<const double*>(rule.data)),
-                                     checked_columns(info, columns, lanes));
+  const auto* numbers = reinterpret_cast<const double*>(rule.data);
+  if (!sound_rule(numbers, lanes)) throw_js(info.Env(), range("rows addon: this is no rule"));
+  auto view = std::make_unique<View>(lanes, rule_of(numbers), checked_columns(info, columns, numbers[5], lanes));
   const Bytes tree = bytes_if_any(info.Env(), info[3]);
   if (tree.data != nullptr) {
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
@@ -41,7 +43,8 @@ View& view(Info info) { return *held<ViewHandle>(info, 0); }
 // (view, columns)
 void set_columns(Info info) {
   const Bytes columns = require_bytes(info, 1, 0);
-  view(info).set_columns(checked_columns(info, columns, view(info).lanes()));
+  const View& here = view(info);
+  view(info).set_columns(checked_columns(info, columns, here.rule().frames, here.lanes()));
 }
 
 // (view, out?): how many steps are drawable; their ids, as many as fit
@@ -118,8 +121,8 @@ void inspect_tree(Info info) {
   PriorityTree& tree = *here.tree();
   const TreeHeader& header = tree.header();
   if (!info[2].IsUndefined()) {
-    auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, header.leaves * 8).data);
-    for (uint64_t i = 0; i < header.leaves; ++i) leaves[i] = tree.leaf(i);
+    auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, tree.leaves() * 8).data);
+    for (uint64_t i = 0; i < tree.leaves(); ++i) leaves[i] = tree.leaf(i);
   }
   auto* facts = reinterpret_cast<double*>(require_bytes(info, 3, 48).data);
   facts[0] = header.largest;

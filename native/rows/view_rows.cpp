@@ -85,8 +85,12 @@ uint64_t View::places_of(const Column& column) const {
 }
 
 uint64_t View::batch_bytes(uint64_t count) const {
-  uint64_t end = 0;
-  for (const Column& column : columns_) end = std::max(end, column.at + count * row_bytes(column));
+  uint64_t end = 0, rows = 0, its = 0;
+  for (const Column& column : columns_) {
+    if (__builtin_mul_overflow(count, row_bytes(column), &rows) || __builtin_add_overflow(column.at, rows, &its))
+      return UINT64_MAX;
+    end = std::max(end, its);
+  }
   return end;
 }
 

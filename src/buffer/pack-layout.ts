@@ -104,3 +104,16 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
     }),
   );
 }
+
+/** A layout that came from another thread names fields as place() lays them, or throws: native code reads and writes there. */
+export function checkFields(fields: readonly FieldLayout[], rowBytes: number): void {
+  if (fields.length === 0) throw typeError('the layout names no fields');
+  for (const { key, dtype, shape, offset, bytes } of fields) {
+    const item = dtypes[checkDType(`field ${key}`, dtype)].bytes;
+    if (!Array.isArray(shape)) throw typeError(`field ${key} has no shape, but ${shown(shape)}`);
+    for (const dim of shape) checkCount(`a dimension of field ${key}`, dim);
+    checkCount(`where field ${key} begins`, offset, 0, rowBytes);
+    if (bytes !== elementCount(shape) * item || offset % item !== 0 || offset + bytes > rowBytes)
+      throw rangeError(`field ${key}, ${bytes} bytes at ${offset}, does not lie in a row of ${rowBytes} bytes`);
+  }
+}

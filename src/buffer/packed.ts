@@ -1,6 +1,7 @@
 /** Rows that were packed elsewhere, and the mark that moves with them. */
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { isShared } from '../shared-memory.ts';
 
 /**
  * A word of shared memory that says how far somebody's rows have come: `words[index]` becomes `value` in the same native call
@@ -23,7 +24,7 @@ export function checkPacked(bytes: unknown, rows: number, rowBytes: number, mark
   if (mark === undefined) return;
   checkKeys('mark', mark, ['words', 'index', 'value']);
   const { words, index, value } = mark;
-  if (!(words instanceof BigUint64Array && words.buffer instanceof SharedArrayBuffer))
+  if (!(words instanceof BigUint64Array && isShared(words.buffer)))
     throw typeError(`mark.words must be a BigUint64Array over a SharedArrayBuffer, got ${shown(words)}`);
   checkCount('mark.index', index, 0, words.length - 1);
   checkCount('mark.value', value, 0);

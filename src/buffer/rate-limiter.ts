@@ -2,9 +2,9 @@
  * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts lie in shared memory and
  * move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
-import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { allocateShared, checkShared } from '../shared-memory.ts';
+import { allocateShared, checkRoom, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { keptAddon } from './kept-addon.ts';
 import { type LimiterHandle, rowsAddon } from './rows-addon.ts';
@@ -115,6 +115,7 @@ export class RateLimiter {
   /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedRateLimiter): RateLimiter {
     checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs what share() of a rate limiter returned');
+    checkRoom(shared, BYTES);
     return new RateLimiter(OURS, shared);
   }
 
@@ -218,4 +219,10 @@ function checkPositive(name: string, value: unknown): number {
 
 function count(rows: number): string {
   return rows.toLocaleString('en-US');
+}
+
+/** Throws a TypeError unless it is a limiter of this thread, or none. */
+export function checkLimiter(limiter: unknown): asserts limiter is RateLimiter | null {
+  if (limiter !== null && !(limiter instanceof RateLimiter))
+    throw typeError(`limiter must be a RateLimiter, got ${shown(limiter)}`);
 }

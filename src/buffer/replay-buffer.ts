@@ -7,7 +7,7 @@ import { checkCount, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
-import { allocateShared, checkShared } from '../shared-memory.ts';
+import { allocateShared, checkRoom, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import type { LoadOptions } from './data-set.ts';
 import type {
@@ -23,9 +23,9 @@ import type {
 import { keptAddon } from './kept-addon.ts';
 import { type Ledger, rowsLedger } from './ledger.ts';
 import { dumpRows, loadRows } from './load.ts';
-import { offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import { checkFields, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
 import { checkPacked, type Mark } from './packed.ts';
-import { insideOfLimiter, RateLimiter } from './rate-limiter.ts';
+import { checkLimiter, insideOfLimiter, RateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { MAX_DRAW_SIZE, type Sample, type SampleOptions, seedWord } from './sampler.ts';
@@ -128,6 +128,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     shared: SharedReplayBuffer<F, R>,
   ): ReplayBuffer<F, R> {
     checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
+    checkRoom(shared, 16);
     // Written once, before the buffer was first shared.
     const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
     if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
@@ -136,6 +137,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
           `its description says ${shared.capacity} of ${shared.layout?.rowBytes}`,
       );
     }
+    checkRoom(shared, memoryBytes(capacity, rowBytes));
+    checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
     return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
   }
 
@@ -146,9 +149,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     limiter: RateLimiter | null = null,
   ): ReplayBuffer<F, R> {
     checkCount('capacity', capacity, 1, MAX_CAPACITY);
-    if (limiter !== null && !(limiter instanceof RateLimiter)) {
-      throw typeError(`limiter must be a RateLimiter, got ${typeof limiter}`);
-    }
+    checkLimiter(limiter);
     const bytes = memoryBytes(capacity, layout.rowBytes);
     const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
     rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);

@@ -4,7 +4,7 @@
  */
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { allocateShared, checkShared, PAGE } from '../shared-memory.ts';
+import { allocateShared, checkRoom, checkShared, PAGE } from '../shared-memory.ts';
 import { rowsAddon } from './rows-addon.ts';
 import { mailboxBytes, WeightVersions } from './weight-versions.ts';
 
@@ -50,6 +50,7 @@ export class WeightMailbox {
   /** The same mailbox in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
     checkShared(KIND, shared, shared?.memory, 'WeightMailbox.attach() needs what share() of a mailbox returned');
+    checkRoom(shared, mailboxBytes(checkCount('length', shared.length, 1, 2 ** 29)));
     return new WeightMailbox(OURS, shared);
   }
 
@@ -95,6 +96,7 @@ export class WeightMailbox {
   read(into: Float32Array, newerThan = 0): number {
     this.#check('into', into);
     const { control, view, stride } = this.#versions;
+    checkCount('newerThan', newerThan, 0);
     return rowsAddon().mailboxRead(control, view, stride, into, newerThan);
   }
 

@@ -79,7 +79,9 @@ export class WeightVersions {
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
-    return Array.from({ length: this.begun - published }, (_, i) => this.#placement(published + 1 + i));
+    return Array.from({ length: Math.min(Math.max(0, this.begun - published), 2) }, (_, i) =>
+      this.#placement(published + 1 + i),
+    );
   }
 
   /**
@@ -132,6 +134,7 @@ export class WeightVersions {
   }
 
   #placement(version: number): VersionPlace {
+    if (!(version >= 1)) throw stateError('BUSY', `the mailbox's words are not a mailbox's: a version of ${version}`);
     const buffer = version % 3;
     return { version, buffer, byteOffset: buffer * this.stride };
   }

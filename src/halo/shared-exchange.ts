@@ -132,7 +132,8 @@ function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchan
 
 /** Throws a TypeError unless it is what shareHaloExchange() made, in this thread or another. */
 export function checkExchange(what: string, shared: SharedHaloExchange): void {
-  checkShared(KIND, shared, shared?.data?.memory, `${what} takes what shareHaloExchange() returned`);
+  for (const place of [shared?.data, shared?.words])
+    checkShared(KIND, shared, place?.memory, `${what} takes what shareHaloExchange() returned`);
 }
 
 export function wordsOf({ words, ranks, buffers, elsewhere }: SharedHaloExchange): ExchangeWords {

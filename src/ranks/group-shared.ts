@@ -78,7 +78,8 @@ export function routeOf(ranks: number, reader: number, sender: number): number {
 }
 
 export function checkGroup(what: string, shared: SharedLearnerGroup): void {
-  checkShared(KIND, shared, shared?.data?.memory, `${what} takes what shareLearnerGroup() returned`);
+  for (const place of [shared?.data, shared?.words])
+    checkShared(KIND, shared, place?.memory, `${what} takes what shareLearnerGroup() returned`);
 }
 
 export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeWords {

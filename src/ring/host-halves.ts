@@ -2,7 +2,9 @@
  * The slots' host halves, one behind the other in shared memory. The one place that says where a half and its parts lie; the
  * parts' own bytes are drawn in slot.ts. Any thread may make the views; what it writes is its slot's owner's (I1).
  */
-import { allocateShared, PAGE, roundUp } from '../shared-memory.ts';
+import { checkCount, shown } from '../checks.ts';
+import { typeError } from '../errors.ts';
+import { allocateShared, isShared, PAGE, roundUp } from '../shared-memory.ts';
 import { HEAD_AT, HEAD_WORDS, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from './slot.ts';
 
 /** How another thread finds the same halves. */
@@ -40,6 +42,10 @@ export class HostHalves {
     this.out = outAt(batchBytes);
     this.prioritiesAt = this.out + OUT_BYTES;
     this.stride = strideOf(share);
+    checkCount('batchBytes', batchBytes, 0);
+    checkCount('priorityBytes', share.priorityBytes, 0);
+    if (!isShared(memory.buffer) || memory.length % this.stride !== 0)
+      throw typeError(`${shown(memory)} bytes are no halves of ${this.stride} bytes in shared memory`);
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
       this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));

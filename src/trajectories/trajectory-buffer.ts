@@ -5,16 +5,16 @@
 
 import type { LoadOptions } from '../buffer/data-set.ts';
 import type { Ledger } from '../buffer/ledger.ts';
-import { RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
+import { checkLimiter, RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
-import { closedError, rangeError, stateError, typeError } from '../errors.ts';
+import { closedError, rangeError, stateError } from '../errors.ts';
 import type { NamedTensors } from '../formats/tensors.ts';
-import { allocateShared, checkShared, LINE, roundUp } from '../shared-memory.ts';
+import { allocateShared, checkRoom, checkShared, LINE, roundUp } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { nextClaim, takeWords } from '../wait/claim.ts';
 import { dumpSteps } from './dump.ts';
-import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
+import { checkHeader, type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { lanesLedger } from './ledger.ts';
 import { loadSteps } from './load.ts';
 import type { PrioritizedSampler } from './prioritized.ts';
@@ -90,6 +90,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     this.limiter = shared.limiter && RateLimiter.attach(shared.limiter);
     this.#shared = shared;
     const bytes = lanesAddon().lanesBytes(lanes, this.laneCapacity, layout.placeBytes);
+    checkRoom(shared, bytes + (LINE + lanes) * 4);
     this.#memory = new Float64Array(memory, offset, bytes / 8);
     this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
     this.#claims = new Int32Array(memory, offset + bytes, LINE + lanes);
@@ -116,8 +117,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       throw rangeError(
         `capacity must be a multiple of lanes with at least two places each, got ${capacity} for ${lanes} lanes: ${capacity / lanes} a lane`,
       );
-    if (limiter !== null && !(limiter instanceof RateLimiter))
-      throw typeError(`limiter must be a RateLimiter, got ${typeof limiter}`);
+    checkLimiter(limiter);
     const layout = stepLayout(options.fields);
     const perLane = capacity / lanes;
     const bytes = lanesAddon().lanesBytes(lanes, perLane, layout.placeBytes);
@@ -132,14 +132,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
   static attach<S extends StepFields = StepFields>(shared: SharedTrajectoryBuffer<S>): TrajectoryBuffer<S> {
     checkShared(KIND, shared, shared?.memory, 'TrajectoryBuffer.attach() needs what share() of one returned');
-    // Written once, before the buffer was first shared.
-    const [, , lanes = 0, placeBytes, perLane = 0] = new Uint32Array(shared.memory, shared.offset, 5);
-    const capacity = lanes * perLane;
-    if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
-      throw typeError(
-        `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +
-          `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,
-      );
+    checkHeader(shared);
     return new TrajectoryBuffer<S>(OURS, shared);
   }
 

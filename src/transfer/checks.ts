@@ -2,6 +2,7 @@
 import { shown } from '../checks.ts';
 import { Tensor } from '../device/device.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { isShared } from '../shared-memory.ts';
 
 /** One view per slot, each over shared memory. */
 export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
@@ -9,7 +10,7 @@ export function checkHostSlots(slots: readonly Uint8Array[], depth: number): voi
   if (slots.length !== depth) throw rangeError(`registerHostSlots needs ${depth} slots, got ${slots.length}`);
   for (const [i, view] of slots.entries()) {
     if (!(view instanceof Uint8Array)) throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
-    if (!(view.buffer instanceof SharedArrayBuffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
+    if (!isShared(view.buffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
     if (view.length === 0) throw rangeError(`host slot ${i} is empty`);
   }
 }

@@ -33,9 +33,7 @@ export default class Slowest extends Mocha.reporters.Spec {
     runner.on('fail', note);
     const failures = process.env.HOTSLOT_TEST_FAILURES;
     if (failures)
-      runner.on('fail', (test, error) =>
-        appendFileSync(failures, `${test.fullTitle()}\n${error?.stack ?? error}\n\n`),
-      );
+      runner.on('fail', (test, error) => appendFileSync(failures, `${test.fullTitle()}\n${error?.stack ?? error}\n\n`));
   }
 
   override epilogue(): void {

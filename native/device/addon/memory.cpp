@@ -85,6 +85,8 @@ Napi::Value copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   return guard(info, [&] {
     Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
+    if (!from.memory->host && !from.memory->managed) throw argument("copyOut takes memory of the host");
+    if (from.memory->revoked.load()) throw argument("copyOut: ", lender_gone, ": ", keep_the_lender);
     memcpy(to.data, from.address(), to.size);
     return Napi::Boolean::New(info.Env(), true);
   });

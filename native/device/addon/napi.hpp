@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 
 #include "device/core/api.h"
@@ -61,6 +62,8 @@ auto guard(Info info, F&& f) -> Napi::Value {
     throw_js(info.Env(), error);
   } catch (const std::bad_alloc&) {
     throw_js(info.Env(), out_of_memory("out of memory"));
+  } catch (const std::length_error&) {
+    throw_js(info.Env(), out_of_memory("more was asked for than there can be"));
   }
 }
 

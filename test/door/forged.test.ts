@@ -1,0 +1,21 @@
+/** What another thread hands over is looked at before native code touches it: a forgery is refused, and harms nothing. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+describe('door/forged', function () {
+  this.timeout(120_000);
+
+  it('objects and words that nobody wrote are refused, or come to nothing outside their memory', () => {
+    const program = fileURLToPath(new URL('./forged.js', import.meta.url));
+    const { stdout, stderr, status, signal } = spawnSync(process.execPath, [program], {
+      encoding: 'utf8',
+      timeout: 100_000,
+      killSignal: 'SIGKILL',
+    });
+    const said = stdout.trim().split('\n');
+    expect({ status, signal }, `in '${said.at(-1)}':\n${stderr}`).to.deep.equal({ status: 0, signal: null });
+    expect(said.at(-1)).to.equal(`${said.length - 1} cases`);
+    expect(said.length).to.be.above(40);
+  });
+});
