@@ -114,7 +114,8 @@ export type {
   StepLayout,
   Steps,
 } from './trajectories/schema.ts';
-export { type SharedTrajectoryBuffer, TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
+export type { SharedTrajectoryBuffer } from './trajectories/shared-steps.ts';
+export { TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
 export type { TrajectoryWriter } from './trajectories/trajectory-writer.ts';
 export type { Stack, TransitionsOptions, View, WindowsOptions } from './trajectories/views.ts';
 export type { WaitOptions } from './wait/wait.ts';

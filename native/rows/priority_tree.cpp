@@ -91,9 +91,9 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
     std::copy_n(masses + from, some, mass);
     for (size_t level = levels_.size(); level-- > 0;) {
       down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass, some);
-      // Where the sums are the leaves' it leads to none that is not there.
-      const uint64_t last = (level == 0 ? count_ : levels_[level - 1].nodes) - 1;
-      for (uint64_t i = 0; i < some; ++i) at[i] = std::min(at[i], last);
+      // Where the sums are the leaves' it leads to none that only fills its line up.
+      const uint64_t nodes = level == 0 ? count_ : levels_[level - 1].nodes;
+      for (uint64_t i = 0; nodes % fan != 0 && i < some; ++i) at[i] = std::min(at[i], nodes - 1);
       // While one draw waits for memory the others go on. The upper levels are in the cache anyway.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;

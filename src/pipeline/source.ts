@@ -15,11 +15,8 @@ import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../traje
 import { BROUGHT, type KeptLayout, keptLayout, mirrorBytes } from '../trajectories/kept-columns.ts';
 import { lanesAddon, type ViewHandle } from '../trajectories/lanes-addon.ts';
 import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../trajectories/prioritized.ts';
-import {
-  insideOfTrajectories,
-  type SharedTrajectoryBuffer,
-  TrajectoryBuffer,
-} from '../trajectories/trajectory-buffer.ts';
+import type { SharedTrajectoryBuffer } from '../trajectories/shared-steps.ts';
+import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { View } from '../trajectories/views.ts';
 import type { BellBoard } from '../wait/bell.ts';
 

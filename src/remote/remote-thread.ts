@@ -6,7 +6,7 @@ import { unavailableError } from '../errors.ts';
 import { toPlain } from '../plain-error.ts';
 import type { Place } from '../shared-memory.ts';
 import { Spans } from '../trace/spans.ts';
-import type { SharedTrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { SharedTrajectoryBuffer } from '../trajectories/shared-steps.ts';
 import { BELL_WORDS, Bell } from '../wait/bell.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
 import type { RunInfo } from './info.ts';

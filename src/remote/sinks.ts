@@ -2,7 +2,8 @@
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { endsEpisode, rowBytesOf } from '../trajectories/packed-rows.ts';
-import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { SharedTrajectoryBuffer } from '../trajectories/shared-steps.ts';
+import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
 import type { Bell } from '../wait/bell.ts';
 import type { Sink } from './ingest.ts';

@@ -1,11 +1,7 @@
 /** The part of rows.node that trajectories call. Arguments are checked in this room before, and memory safety there. */
 import { loadAddon } from '../addon.ts';
-import { checkFields } from '../buffer/pack-layout.ts';
 import type { LimiterHandle } from '../buffer/rate-limiter.ts';
 import type { TypedArray } from '../dtype.ts';
-import { typeError } from '../errors.ts';
-import { checkRoom } from '../shared-memory.ts';
-import type { SharedTrajectoryBuffer } from './trajectory-buffer.ts';
 
 /** Native objects over shared memory; each keeps its memory alive. */
 export type LanesHandle = { readonly handleOf: 'lanes' };
@@ -134,17 +130,4 @@ export function spanOf(memory: Float64Array, lane: number, perLane: number): { f
   ];
   const from = Math.max(begun - perLane, to - perLane, floor, 0);
   return { from: Math.min(from, to), to };
-}
-
-/** Throws unless the memory's header, written once before it was first shared, says what its description does. */
-export function checkHeader(shared: SharedTrajectoryBuffer): void {
-  checkRoom(shared, 24);
-  const [, , lanes = 0, placeBytes = 0, low = 0, high = 0] = new Uint32Array(shared.memory, shared.offset, 6);
-  const capacity = lanes * (high * 2 ** 32 + low);
-  if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
-    throw typeError(
-      `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +
-        `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,
-    );
-  checkFields(Array.from(shared.layout.fields), placeBytes);
 }

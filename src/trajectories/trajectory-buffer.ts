@@ -5,7 +5,7 @@
 
 import type { LoadOptions } from '../buffer/data-set.ts';
 import type { Ledger } from '../buffer/ledger.ts';
-import { checkLimiter, RateLimiter, type SharedRateLimiter } from '../buffer/rate-limiter.ts';
+import { checkLimiter, RateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../checks.ts';
 import { closedError, rangeError, stateError } from '../errors.ts';
@@ -14,35 +14,16 @@ import { allocateShared, checkRoom, checkShared, LINE, roundUp } from '../shared
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import { nextClaim, takeWords } from '../wait/claim.ts';
 import { dumpSteps } from './dump.ts';
-import { checkHeader, type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
+import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { lanesLedger } from './ledger.ts';
 import { loadSteps } from './load.ts';
 import type { PrioritizedSampler } from './prioritized.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
 import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
+import { BELLS, BELLS_AT, checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.ts';
 import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from './views.ts';
-
-/** Threads that can wait for steps of one buffer. */
-const BELLS = 8;
-/** before the bells: identity, waiting readers; a cache line each */
-const BELLS_AT = 2 * 64;
-
-const KIND = 'hotslot.TrajectoryBuffer';
-
-/** What share() gives and attach() takes; goes through postMessage as it is. */
-export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
-  readonly kind: typeof KIND;
-  readonly memory: SharedArrayBuffer;
-  readonly offset: number;
-  readonly capacity: number;
-  readonly lanes: number;
-  readonly layout: StepLayout;
-  readonly limiter: SharedRateLimiter | null;
-  /** known to TypeScript only */
-  readonly '~types'?: S;
-}
 
 /** For the package itself; not exported from it. */
 export let insideOfTrajectories: (buffer: TrajectoryBuffer) => {
