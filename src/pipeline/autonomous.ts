@@ -144,9 +144,11 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
     // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
     const answered = ring.header.paused;
     if (!ring.idle) return false;
+    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
+    const still = answered && ring.header.paused;
     // Replay answers once nothing is under way; only the client reads the answer.
-    if (!answered) ring.bells.of('replay').ring();
-    if (!answered || pausing) return answered;
+    if (!still) ring.bells.of('replay').ring();
+    if (!still || pausing) return still;
     hold.tell(true);
     return false;
   };
