@@ -63,6 +63,12 @@ export function checkRoom({ memory, offset }: Place, bytes: number): void {
     throw rangeError(`shared memory of ${memory.byteLength} bytes has no ${bytes} at ${offset}`);
 }
 
+/**
+ * The second look of who copied bytes that another thread may have written over meanwhile. An addition of nothing: a load would let
+ * earlier reads of the bytes come behind it (on arm64), the half of an addition that stores does not.
+ */
+export const secondLook = (words: Int32Array, index: number): number => Atomics.add(words, index, 0);
+
 /** `bytes` rounded up to a multiple of `to`. */
 export function roundUp(bytes: number, to: number): number {
   return Math.ceil(bytes / to) * to;

@@ -34,7 +34,8 @@ inline bool may_sample(const Limiter& limiter, uint64_t inserts, uint64_t sample
 }
 
 // Checks and counts as one step, so that two threads never both take the last room. False: counted nothing.
-// `samples` only grows, and growth only makes room, so its value may be a moment old.
+// Growth of `samples` only makes room, so its value may be a moment old. It falls by what a pipeline that is paused had
+// asked for and nobody began on: adds that were admitted by those lead by a batch a slot more, and the next ones wait.
 inline bool take_inserts(Limiter& limiter, uint64_t rows) {
   uint64_t admitted = limiter.admitted.load(std::memory_order_seq_cst);
   do {

@@ -4,7 +4,7 @@
  */
 import { nowMs } from '../clock.ts';
 import { rangeError } from '../errors.ts';
-import { allocateShared, LINE, type Place } from '../shared-memory.ts';
+import { allocateShared, LINE, type Place, secondLook } from '../shared-memory.ts';
 import type { CollectorReport } from './collector.ts';
 
 /** returns that a mean is of, per worker */
@@ -114,7 +114,7 @@ export class StatisticsPages {
     let missed = before + first - from;
     for (let n = first; n < next; n++) {
       const [value, length, version] = page.slice(at(n), at(n) + FIELDS) as unknown as [number, number, number];
-      if (this.ended(worker) - n >= KEPT) missed++;
+      if ((secondLook(this.#ended, worker * LINE) >>> 0) - n >= KEPT) missed++;
       else {
         episodes.push({ worker, return: value, length: Number.isNaN(length) ? null : length, version, missed });
         missed = 0;

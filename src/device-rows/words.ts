@@ -25,7 +25,7 @@
  * span that was published: what its predecessor copied beyond that lies in places that no head names until `begun` has come (D5), and
  * is copied once more behind it on the same stream.
  */
-import { allocateShared, LINE, type Place } from '../shared-memory.ts';
+import { allocateShared, LINE, type Place, secondLook } from '../shared-memory.ts';
 
 /** records of spans; more than can be on the way */
 const SPANS = 4;
@@ -98,7 +98,7 @@ export class DeviceRowsWords {
     for (;;) {
       const { done } = this;
       const reach = this.#reachOf(done);
-      if (this.done === done) return reach;
+      if (secondLook(this.#words, Word.done) === done) return reach;
     }
   }
   /** Row behind the last span that was submitted. */

@@ -3,7 +3,7 @@
  * statistics, traces and events read only this. A reader that falls behind by more than the capacity learns how many
  * entries it missed.
  */
-import { allocateShared, type Place } from '../shared-memory.ts';
+import { allocateShared, type Place, secondLook } from '../shared-memory.ts';
 import { MOST_SCALARS, RECORD_FIELDS } from './slot.ts';
 
 /** float64 per entry: the record, the slot, then the scalars */
@@ -68,7 +68,7 @@ export class Journal {
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = (n % this.capacity) * ENTRY;
       const copy = this.#entries.slice(at, at + ENTRY);
-      if ((this.head - n) >>> 0 >= this.capacity) {
+      if ((secondLook(this.#head, HEAD) - n) >>> 0 >= this.capacity) {
         missed++;
         continue;
       }

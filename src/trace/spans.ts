@@ -3,7 +3,7 @@
  * reads, and learns how many went by. Writing costs two looks at the clock and a line of memory, so it goes on whether or not somebody
  * traces.
  */
-import { allocateShared, type Place } from '../shared-memory.ts';
+import { allocateShared, type Place, secondLook } from '../shared-memory.ts';
 
 /** float64 per span: what, begin, end, messages, rows, bytes */
 const ENTRY = 6;
@@ -61,7 +61,7 @@ export class Spans {
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = (n % CAPACITY) * ENTRY;
       const [what, beginMs, endMs, messages, rows, bytes] = this.#entries.slice(at, at + ENTRY) as unknown as number[];
-      if ((this.head - n) >>> 0 >= CAPACITY) {
+      if ((secondLook(this.#head, 0) - n) >>> 0 >= CAPACITY) {
         missed++;
         continue;
       }

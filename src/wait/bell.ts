@@ -98,6 +98,9 @@ export class Bell {
   }
 }
 
+/** A word of this thread's own. */
+const fence = new Int32Array(new SharedArrayBuffer(4));
+
 /** A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken. */
 export class BellBoard {
   readonly words: Int32Array;
@@ -129,7 +132,10 @@ export class BellBoard {
     giveWord(bell.words, CLAIMED, bell.claim);
   }
 
+  /** Behind what is to be seen. Who claims a bell meanwhile looks for that behind the claim: one of the two sees the other's. */
   ringAll(): void {
+    // On x64 a load may come before native code's stores; not before an addition, whatever it is to.
+    Atomics.add(fence, 0, 0);
     for (let i = 0; i < this.count; i++) {
       if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();
     }
