@@ -1,0 +1,36 @@
+/** The table of docs/design.md against the models: how many mutations there are, and that each is a test. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
+
+/** The members of a model's union of mutations that are plain texts. */
+function mutationsOf(model: string): string[] {
+  const union = /export type \w*Mutation =([\s\S]*?);\n/.exec(read(`test/model/${model}.ts`));
+  return [...(union?.[1] ?? '').matchAll(/^ {2}\| (['"])(.*)\1$/gm)].map(([, , text]) => text as string);
+}
+
+describe('the table of what is proved', () => {
+  const design = read('docs/design.md');
+  const section = /## What is proved\n([\s\S]*?)\n## /.exec(design)?.[1] ?? '';
+  const rows = [...section.matchAll(/^\| [^|]*\| [^|]*\| `([a-z-]+)` \| (\d+)/gm)].map(
+    ([, model, count]) => [model as string, Number(count)] as const,
+  );
+
+  it('names every model that has mutations', () => {
+    const models = readdirSync(`${root}test/model`).filter(
+      (name) => / Mutation =|Mutation =\n/.test(read(`test/model/${name}`)) && !name.endsWith('.test.ts'),
+    );
+    expect(rows.map(([model]) => `${model}.ts`).sort()).to.deep.equal(models.sort());
+  });
+
+  for (const [model, count] of rows)
+    it(`${model}: ${count}, each of them tested`, () => {
+      const mutations = mutationsOf(model);
+      expect(mutations.length).to.equal(count);
+      const tests = read(`test/model/${model === 'setup' ? 'model' : model}.test.ts`);
+      for (const each of mutations) expect(tests).to.include(each);
+    });
+});
