@@ -98,6 +98,7 @@ describeAll('package/installed', function () {
       'NOTICE',
       'README.md',
       'CHANGELOG.md',
+      'SECURITY.md',
       'docs/pipeline.md',
       'prebuilds/binding.gyp',
       'src/monitor/page/page.html',
