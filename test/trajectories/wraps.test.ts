@@ -1,0 +1,92 @@
+/** Lanes whose places and steps have come across every width that a number of theirs has somewhere: all is as from zero on. */
+import { expect } from 'chai';
+import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
+import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { Dice } from './history.ts';
+
+const [LANES, PER_LANE] = [2, 24];
+const make = () =>
+  TrajectoryBuffer.create({
+    capacity: LANES * PER_LANE,
+    lanes: LANES,
+    fields: { obs: { shape: [2], observation: true }, act: { shape: [], dtype: 'int32' } },
+  });
+type Made = ReturnType<typeof make>;
+
+/** As if so many places had been written in each lane, as many steps, and nothing kept; the last one ended its episode. */
+function skipTo(buffer: Made, places: number): void {
+  const inside = insideOfTrajectories(buffer as unknown as TrajectoryBuffer);
+  const states = new Float64Array(5 * LANES);
+  for (let lane = 0; lane < LANES; lane++) {
+    states.fill(places, 5 * lane, 5 * lane + 3);
+    // The two words of a note, which may be no numbers.
+    const note = new DataView(states.buffer, 8 * (5 * lane + 3), 16);
+    note.setUint8(8, 1);
+    note.setUint32(12, (places - 1) % 2 ** 32, true);
+  }
+  inside.ledger.restore(states);
+}
+
+function add(buffers: readonly Made[], writers: readonly ReturnType<Made['writer']>[], dice: Dice, step: number): void {
+  const ends = Array.from({ length: LANES }, () => dice.below(7) === 0);
+  const steps = {
+    obs: Float32Array.from({ length: 2 * LANES }, (_, i) => 10 * step + i),
+    act: Int32Array.from({ length: LANES }, () => dice.below(100)),
+    rewards: Float32Array.from({ length: LANES }, () => dice.below(9)),
+    terminated: Uint8Array.from(ends, Number),
+    truncated: new Uint8Array(LANES),
+    finalObs: Float32Array.from({ length: 2 * LANES }, (_, i) => -step - i),
+  };
+  for (const writer of writers) writer.add(steps);
+  const [far, near] = buffers as [Made, Made];
+  expect(far.size, `steps there behind ${step}`).to.equal(near.size);
+}
+
+/** A sample, with its ids counted from zero. */
+function counted(sample: object, from: number): object {
+  const { ids, ...rest } = sample as { ids: Float64Array };
+  return { ...rest, ids: ids.map((id) => id - from * LANES) };
+}
+
+describe('trajectories/wraps', () => {
+  for (const [name, places] of [
+    ['2^31', 2 ** 31],
+    ['2^32', 2 ** 32],
+    ['2^33', 2 ** 33],
+    ['ids of 2^53', 2 ** 52],
+  ] as const)
+    it(`${name}: counts, views, draws and priorities`, () => {
+      // Whole laps before it: leaves lie where they would.
+      const from = Math.floor((places - (places === 2 ** 52 ? 200 : 17)) / PER_LANE) * PER_LANE;
+      const [far, near] = [make(), make()];
+      skipTo(far, from);
+      expect([far.ptr, far.size]).to.deep.equal([LANES * from, 0]);
+      const writers = [far, near].map((each) => each.writer());
+      const [dice, samplers] = [new Dice(7), [prioritized(), prioritized()] as const];
+      const views = [far, near].map((each) => [
+        each.transitions({ nStep: 3, stack: { obs: 2 } }),
+        each.windows({ length: 4, burnIn: 1, edges: 'tail' }),
+      ]);
+      for (let step = 0; step < 60; step++) {
+        add([far, near], writers, dice, step);
+        if (step < 8 || step % 3 > 0) continue;
+        for (const kind of [0, 1] as const) {
+          const [there, here] = [far, near].map((each, i) =>
+            each.sample({ view: views[i]![kind]! as never, seed: step, count: 16 }),
+          );
+          expect(counted(there!, from), `${step}`).to.deep.equal(counted(here!, 0));
+        }
+        const drawn = [far, near].map((each, i) =>
+          each.sample({ view: views[i]![0] as never, seed: step, count: 16, sampler: samplers[i]! }),
+        );
+        expect(counted(drawn[0]!, from), `${step}`).to.deep.equal(counted(drawn[1]!, 0));
+        const priorities = Float64Array.from({ length: 16 }, () => dice.below(50));
+        for (const [i, each] of [far, near].entries())
+          each.updatePriorities((drawn[i] as unknown as { ids: Float64Array }).ids, priorities);
+      }
+      expect(samplers[0].inspect().total).to.equal(samplers[1].inspect().total);
+      expect(far.ptr).to.equal(near.ptr + LANES * from);
+      far.close();
+      near.close();
+    });
+});
