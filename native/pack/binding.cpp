@@ -57,7 +57,8 @@ class Packer final : public Napi::ObjectWrap<Packer> {
     if (slot >= slots_.size / stride_ || !fits(first_, count, source_.row_bytes, stride_))
       throw range("the batch does not fit the slot");
     // Its indices were drawn for what it was when it began.
-    if (packing_ && (slot != slot_ || count != count_)) throw argument("the batch under way is of another slot or size");
+    if (packing_ && (slot != slot_ || count != count_))
+      throw argument("the batch under way is of another slot or size");
     const uint64_t at = slot * stride_ + first_;
     if (!packing_) {
       const rows::Snapshot now = rows::snapshot(source_);
@@ -207,7 +208,8 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     if (const rows::Column* column = view_->column(rows::Column::goals))
       goals = reinterpret_cast<const uint32_t*>(request.out + column->at);
     return view_->draw_as_before(request, reinterpret_cast<const double*>(request.out + ids_at_), goals,
-                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride), brought);
+                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride),
+                                 brought);
   }
 
   // Of each sequence once, in order: the tree says which ones were.

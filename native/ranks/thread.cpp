@@ -51,9 +51,12 @@ struct Thread::State {
   std::condition_variable ended;
   std::deque<std::function<void()>> orders;
   bool over = false;
+  // Looked at by who holds `turn`, and by who is about to: the last look is under the lock.
   std::atomic<bool> leave{false};
 
   // Threads that look in this one's stead, where MPI lets them.
+  // These three only say who looks how often: what is looked at is guarded by `turn`, so a value that is a moment old
+  // costs a look, and no order among them is needed.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};

@@ -237,7 +237,8 @@ Napi::Value mailbox_read(Info info) {
 Napi::Value find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
   const Bytes view = require_bytes(info, 0, 0);
-  if (at > view.size || count > (view.size - at) / 4) throw_js(info.Env(), range("rows addon: there are no such floats"));
+  if (at > view.size || count > (view.size - at) / 4)
+    throw_js(info.Env(), range("rows addon: there are no such floats"));
   return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
 }
 

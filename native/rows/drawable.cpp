@@ -57,8 +57,8 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are committed than were (L1): then
-    // another thread has written there what no writer does.
+    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are committed than were (L1):
+    // then another thread has written there what no writer does.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->went(lane, entry(lane, state.head).place);

@@ -51,7 +51,15 @@ struct Note {
 };
 static_assert(sizeof(Note) == 16, "notes are dense");
 
-// Side by side, so that the writers of neighbouring lanes share no more than the line in which they meet.
+// Side by side, so that the writers of neighbouring lanes share no more than the line in which they meet. The writer
+// reads its own three relaxed: nobody else writes them, but a predecessor whose claim it took over.
+//   begun      stored relaxed, with a release fence behind it: that orders it before every byte that follows (L2).
+//              Readers acquire it behind an acquire fence, which orders their copies before (L4).
+//   committed  released behind the bytes, acquired before them (L3).
+//   steps      released behind committed: who sees a step counted finds it committed.
+//   floor      raised by whoever clears, to a count that was committed: released, and acquired by readers, so that what
+//   is
+//              below it is never taken for what lies there next; of two that raise it the first look is relaxed.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };

@@ -60,7 +60,8 @@ struct Writer {
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}, {}};
-  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first) throw_js(info.Env(), range("rows addon: no such lanes"));
+  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first)
+    throw_js(info.Env(), range("rows addon: no such lanes"));
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
   for (uint64_t i = 0; i + 2 < table.size / 4; i += 3, row += 3) {

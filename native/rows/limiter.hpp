@@ -6,6 +6,8 @@
 
 namespace hotslot::rows {
 
+// All three counts are sequentially consistent: who waits for room stores that it waits (a bell's word), then looks at
+// a count; who makes room adds to it, then looks for who waits.
 struct alignas(64) Limiter {
   // Set once before it is shared.
   double samples_per_insert;

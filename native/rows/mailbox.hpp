@@ -19,6 +19,10 @@
 namespace hotslot::rows {
 
 struct alignas(64) Mailbox {
+  // One writer at a time: it reads its own words relaxed, also where begin() and publish() are two threads', since what
+  // handed the version from one to the other (a slot's state, JavaScript's Atomics) ordered them. The store is
+  // sequentially consistent and followed by a release fence: before every byte (M3). Readers acquire it behind their
+  // fence.
   alignas(64) std::atomic<int32_t> begun;
   // Its store publishes a whole version; pairs with the reader's load before its copy.
   alignas(64) std::atomic<int32_t> published;
@@ -26,8 +30,8 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// What the words may say (M2); else another thread has written there what none of these functions do. It reads or writes
-// nothing then: versions become places.
+// What the words may say (M2); else another thread has written there what none of these functions do. It reads or
+// writes nothing then: versions become places.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
 // The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer only.
@@ -45,7 +49,8 @@ inline int32_t begin_version(Mailbox& box) {
 inline int32_t take_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
-  if (!sound(begun, published) || begun == published || box.refused.load(std::memory_order_acquire) < begun) return begin_version(box);
+  if (!sound(begun, published) || begun == published || box.refused.load(std::memory_order_acquire) < begun)
+    return begin_version(box);
   // It was begun before, and readers of the buffer's older version know it (M3).
   before_shared_writes();
   return published + 1;

@@ -45,6 +45,7 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
 
 uint64_t Mirror::end() {
   std::memcpy(out_ + to_.size() * lanes_.stride, to_.data(), to_.size() * 4);
+  // Also read by the client's thread, for statistics: a number alone, which orders nothing.
   __atomic_store_n(&header_->brought, header_->brought + to_.size(), __ATOMIC_RELAXED);
   return to_.size();
 }

@@ -31,7 +31,11 @@ constexpr uint32_t bell_words = 16;
 // Written rows [begin, end) whose turn has not come (R3).
 struct Written {
   static constexpr uint64_t free = 0, held = ~uint64_t{0};
-  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows.
+  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows. Sequentially consistent
+  // where it becomes begin + 1 and where that is looked for: who puts stores `turn`, then looks at `committed`; who
+  // commits stores `committed`, then looks at `turn`. One of the two must see the other's. A place that is taken from
+  // `free` needs to acquire only what emptied it released, and the look before that is worth nothing by itself:
+  // relaxed.
   std::atomic<uint64_t> turn;
   uint64_t end;
 };
@@ -45,8 +49,11 @@ struct alignas(64) Header {
   // (R4).
   alignas(64) std::atomic<uint64_t> reserved;
   // Rows ever committed. Its store publishes the rows below it; pairs with every load in snapshot() and gather().
+  // Behind it the next writer in turn is looked for, on the board and in `reserved`: so the store is sequentially
+  // consistent. Who waits for it, and the lap before it, need no more than to acquire what it published.
   alignas(64) std::atomic<uint64_t> committed;
-  // Readers that could not get a whole row; writers let them pass before they reserve again. Never held across calls.
+  // Readers that could not get a whole row; writers let them pass before they reserve again. Never held across calls. A
+  // courtesy: nothing is published by it, and a writer that sees it late, relaxed, lets them pass the next time.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   alignas(64) Written board[board_places];
   // A BellBoard (src/wait/bell.ts); JavaScript's alone.

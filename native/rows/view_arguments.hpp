@@ -40,7 +40,9 @@ inline std::vector<Column> columns_of(const double* numbers, size_t count) {
 }
 
 // Whether n is a whole number of [least, most].
-inline bool is_count(double n, double least, double most) { return n >= least && n <= most && n == double(uint64_t(n)); }
+inline bool is_count(double n, double least, double most) {
+  return n >= least && n <= most && n == double(uint64_t(n));
+}
 
 // Whether a view of these lanes can be that; on the numbers, before any of them is made smaller. What needs more places
 // than a lane has is none (checkFits() in src/trajectories/views.ts says so in words).

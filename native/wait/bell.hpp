@@ -18,7 +18,9 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// Control words live in JavaScript's shared memory: every access here is a sequentially consistent atomic.
+// Control words live in JavaScript's shared memory: every access here is a sequentially consistent atomic, as
+// JavaScript's are. Less would lose wakes: a sleeper stores that it sleeps, then looks at the count; a ringer adds to
+// the count, then looks for who sleeps.
 inline std::atomic<int32_t>& word_at(int32_t* word) {
   static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
   return *reinterpret_cast<std::atomic<int32_t>*>(word);

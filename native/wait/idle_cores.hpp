@@ -51,6 +51,9 @@ class IdleCores {
     int pieces = 0;
     void* data = nullptr;
     void (*call)(void*, int) = nullptr;
+    // Which piece is whose: an addition gives each to one thread, and what the pieces read was there before the job was
+    // offered, under the lock. So `next` orders nothing; `done` releases what a piece wrote, and run() acquires all of
+    // it.
     std::atomic<int> next{0}, done{0};
     bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
     void work() {

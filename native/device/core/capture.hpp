@@ -65,7 +65,9 @@ struct Capture {
   std::thread::id thread;
   // A thread ends it: from `ending` to `ended` the driver does, and no stream that takes part may enqueue meanwhile.
   std::atomic<bool> ending{false}, ended{false};
-  std::atomic<int> calls{0};  // see CallInProgress
+  // See CallInProgress. Sequentially consistent with `ending`: a call counts itself, then looks whether the capture is
+  // ending; who ends it stores that, then waits until nobody is counted.
+  std::atomic<int> calls{0};
   // Set for good, by whichever thread broke it; may be read without the lock.
   std::atomic<bool> invalid{false};
   SpinLock lock;           // guards what follows; taken after a membership's and an event's

@@ -58,6 +58,10 @@ class Executor {
 
   SpinLock lock_;
   std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
+  // What follows is sequentially consistent throughout, for it is always the same pair: who enqueues stores the work,
+  // then looks who could run it (attending, parked, held); who goes to sleep or to a long op counts itself, then looks
+  // for work once more. Who waits for an op counts itself among the waiters, then looks whether it is done; who ends
+  // one says so, then looks for waiters.
   SpinLock attendants_lock_;
   std::vector<Bell*> attendants_;
   std::atomic<int> attending_{0};
