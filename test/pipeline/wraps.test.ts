@@ -26,19 +26,22 @@ describe('pipeline/wraps', () => {
   for (const [name, placement] of Object.entries(placements))
     for (const bits of widths)
       for (const depth of [2, 3])
-        declare(placement, bits)(`2^${bits}, ${name}, depth ${depth}: two runs across it make each tick once`, async () => {
-          const ticks: number[] = [];
-          const made = await pipeline({ placement, depth });
-          const first = firstBefore(bits);
-          await skipTo(made, first);
-          const { count, close } = counter(made);
-          made.on('tick', ({ tickId }) => ticks.push(tickId));
-          for (const some of [7, 8]) expect((await made.run({ ticks: some })).ticks).to.equal(some);
-          expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
-          expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
-          await made.close();
-          close();
-        });
+        declare(placement, bits)(
+          `2^${bits}, ${name}, depth ${depth}: two runs across it make each tick once`,
+          async () => {
+            const ticks: number[] = [];
+            const made = await pipeline({ placement, depth });
+            const first = firstBefore(bits);
+            await skipTo(made, first);
+            const { count, close } = counter(made);
+            made.on('tick', ({ tickId }) => ticks.push(tickId));
+            for (const some of [7, 8]) expect((await made.run({ ticks: some })).ticks).to.equal(some);
+            expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
+            expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
+            await made.close();
+            close();
+          },
+        );
 
   for (const [name, placement] of Object.entries(placements))
     for (const bits of widths)
