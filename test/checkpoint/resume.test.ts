@@ -25,15 +25,17 @@ describe('checkpoint/resume', () => {
     });
 
   for (const [way, args] of Object.entries(ways))
-    itAll(`killed at tick 200 and gone on with to tick 400 it is what 400 make (${way})`, async function () {
+    itAll(`killed behind tick 200 and gone on with it is what as many ticks make (${way})`, async function () {
       this.timeout(120_000);
       const example = new Example(args);
       await withFolder(async (folder) => {
         const saved = await example.killedBehind(199, folder);
-        expect(saved).to.be.within(199, 398);
-        const ticks = ['--ticks', '400'];
+        expect(saved).to.be.at.least(199);
+        // A busy machine lets the killer look late.
+        const most = Math.max(400, saved + 51);
+        const ticks = ['--ticks', String(most)];
         const [killed, whole] = await Promise.all([example.run(...ticks, '--resume', folder), example.run(...ticks)]);
-        expect(killed.ticks).to.equal(400);
+        expect(killed.ticks).to.equal(most);
         expect(exact(killed)).to.deep.equal(exact(whole));
       });
     });

@@ -66,7 +66,8 @@ describe('host devices', () => {
     using stream = device.createStream();
     const begin = performance.now();
     for (let i = 0; i < 5; i++) stream.launch('spin', { wholes: [200_000] });
-    expect(performance.now() - begin).to.be.lessThan(500);
+    // Less than what was enqueued takes; a busy machine may stand still in between.
+    expect(performance.now() - begin).to.be.lessThan(900);
     await stream.synchronize();
     expect(performance.now() - begin).to.be.at.least(1000);
   });
