@@ -57,9 +57,9 @@ static_assert(sizeof(Note) == 16, "notes are dense");
 //              Readers acquire it behind an acquire fence, which orders their copies before (L4).
 //   committed  released behind the bytes, acquired before them (L3).
 //   steps      released behind committed: who sees a step counted finds it committed.
-//   floor      raised by whoever clears, to a count that was committed: released, and acquired by readers, so that what
-//   is
-//              below it is never taken for what lies there next; of two that raise it the first look is relaxed.
+//   floor      raised by whoever clears, to a count that was committed: released, and acquired by readers, so that
+//              what is below it is never taken for what lies there next. Of two that raise it the first look is
+//              relaxed.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };

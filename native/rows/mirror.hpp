@@ -1,6 +1,7 @@
 // What pack knows of the places that a device keeps: which step each of them holds, once the ticks that were packed so
 // far have come there. What a batch needs and the device does not hold travels with that batch, and is held from then
-// on. In shared memory, so that a successor of pack's thread goes on with it; pack's thread alone touches it.
+// on. In shared memory, so that a successor of pack's thread goes on with it; pack's thread alone touches it, but for
+// `brought`, which the client reads.
 //
 //   M1  The bytes that travel are believed as a row's are: by L4, behind the copy.
 //   M2  A row's places are looked up only when its notes were found whole (L4 too): what a torn note says may be a step

@@ -25,7 +25,6 @@ interface Packed {
 
 function recordOf(over: Readonly<Record<number, number>>): Float64Array {
   const record = new Float64Array(RECORD_FIELDS);
-  record.set([8, 1, 0.4], 0);
   record[Field.rows] = 8;
   record[Field.leastPtr] = 1;
   record[Field.beta] = 0.4;
