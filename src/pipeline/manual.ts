@@ -28,7 +28,9 @@ export class ManualTicks {
 
   /** requests wait for letGo() */
   #held = false;
-  #asks: (() => void)[] = [];
+  /** that of the pending tick, where it waits; and the tick before it */
+  #ask: (() => void) | null = null;
+  #before = -1;
   /** of an earlier run: a tick that was asked for there, and its batch */
   #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
   #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
@@ -55,8 +57,20 @@ export class ManualTicks {
   get pending(): Asked | null {
     return this.#pending;
   }
+  /** The pending tick, unless its request waits for letGo(): then it is as if nobody had called. */
+  get asked(): Asked | null {
+    return this.#ask ? null : this.#pending;
+  }
+  /** The last tick that was asked for, or called for. */
   get lastTick(): number {
     return this.#last;
+  }
+  get lastAsked(): number {
+    return this.#ask ? this.#before : this.#last;
+  }
+  /** Of an earlier run, as long as nobody asked for it. */
+  get kept(): { readonly tick: number; readonly bytes: Uint8Array } | null {
+    return this.#kept;
   }
 
   /** Sample count first, then the tick: every method that takes both. */
@@ -85,16 +99,17 @@ export class ManualTicks {
     const slot = ring.seatOf(SlotState.Free);
     const sequence = ring.next;
     this.#pending = { tick: tickId, slot, sequence };
+    this.#before = this.#last;
     this.#last = tickId;
     const kept = this.#kept?.tick === tickId ? this.#kept : null;
-    this.#kept = null;
     const request = { tick: tickId, rows: this.#sampleCount, leastPtr: kept ? PACKED : leastPtr };
     const ask = () => {
       // The slot is Free and nothing is asked for: nobody else writes its half.
       if (kept) this.#batchBytes(slot).set(kept.bytes);
+      this.#kept = null;
       ring.askTick(request, sequence);
     };
-    if (this.#held) this.#asks.push(ask);
+    if (this.#held) this.#ask = ask;
     else ask();
     return true;
   }
@@ -105,7 +120,9 @@ export class ManualTicks {
   }
   letGo(): void {
     this.#held = false;
-    for (const ask of this.#asks.splice(0)) ask();
+    const ask = this.#ask;
+    this.#ask = null;
+    ask?.();
   }
 
   /** A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is asked for. */

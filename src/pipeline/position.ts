@@ -24,8 +24,13 @@ export interface Position {
   readonly applied: number;
   /** of the sequences before the next one, oldest first; empty where drawn uniformly */
   readonly updates: readonly Update[];
-  /** a manual tick that was asked for and not yet sampled: its batch, as it goes to the device */
-  readonly prepared: { readonly tick: number; readonly bytes: Uint8Array } | null;
+  /** a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as it goes to the device */
+  readonly prepared: {
+    readonly tick: number;
+    readonly bytes: Uint8Array;
+    /** the limiter counts its rows already */
+    readonly counted?: boolean;
+  } | null;
 }
 
 export class Positions {
@@ -64,18 +69,21 @@ export class Positions {
   take(): Position {
     const { ring, slots } = this.#parts;
     const { source } = this.#options;
-    const { pending, lastTick } = this.#manual;
-    const sequence = pending?.sequence ?? ring.next;
+    const { asked, kept, lastAsked } = this.#manual;
+    const sequence = asked?.sequence ?? ring.next;
     const applied = source.applied;
     const updates: Update[] = [];
     for (let s = Math.max(0, applied); source.prioritized && s < sequence; s++)
       updates.push(source.comeHome(slots.host, this.#slotOf(s)));
-    const prepared = pending && {
-      tick: pending.tick,
-      bytes: slots.host.batchBytes(pending.slot).slice(0, slots.host.moves(pending.slot)),
-    };
+    const prepared = asked
+      ? {
+          tick: asked.tick,
+          bytes: slots.host.batchBytes(asked.slot).slice(0, slots.host.moves(asked.slot)),
+          counted: true,
+        }
+      : kept;
     // A run's ticks are the manual count's only when it is over.
-    const last = this.#standstill.running ? ring.run.tickOf(ring.next - 1) : lastTick;
+    const last = this.#standstill.running ? ring.run.tickOf(ring.next - 1) : lastAsked;
     const tick = prepared ? prepared.tick - 1 : last;
     return { tick, sequence, beta: ring.beta, applied, updates, prepared };
   }

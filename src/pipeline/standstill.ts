@@ -144,19 +144,19 @@ export class Standstill {
     }
   }
 
-  /** A manual tick was asked for and has no batch yet. */
+  /** A manual tick was asked for and has no batch yet. One whose request is held back is none: it waits for this. */
   get #waits(): boolean {
-    const { pending } = this.#manual;
-    return pending !== null && !this.#manual.ready(pending);
+    const { asked } = this.#manual;
+    return asked !== null && !this.#manual.ready(asked);
   }
 
   /** Nothing is under way but a manual tick that waits for its caller. */
   get #quiet(): boolean {
-    const { hot, pending } = this.#manual;
+    const { hot, asked } = this.#manual;
     if (hot || this.#waits) return false;
     const { ring } = this.#parts;
     for (let slot = 0; slot < ring.depth; slot++)
-      if (slot !== pending?.slot && ring.state(slot) !== SlotState.Free) return false;
+      if (slot !== asked?.slot && ring.state(slot) !== SlotState.Free) return false;
     return true;
   }
 

@@ -151,6 +151,12 @@ describe('checkpoint: exactness', function () {
         const saved = await checkpoint.save();
         await checkpoint.close();
         expect(saved.tick).to.equal(before - 1);
+        // Restored and saved again before anybody asked for it, it is still there.
+        const between = await make(kind, options);
+        await Checkpoint.restore(folder, between.parts);
+        const later = await Checkpoint.open(folder, between.parts);
+        expect((await later.save()).tick).to.equal(before - 1);
+        await later.close();
         const again = await make(kind, options);
         const back = await Checkpoint.restore(folder, again.parts);
         expect(back?.tick).to.equal(before - 1);

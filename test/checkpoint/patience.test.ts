@@ -1,10 +1,11 @@
 /** A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that throw change nothing. */
 import { expect } from 'chai';
-import { Checkpoint, type SavedCheckpoint } from '../../src/index.ts';
+import { holders } from '../../src/collectors/pool-hold.ts';
+import { Checkpoint, type CollectorStatistics, type SavedCheckpoint } from '../../src/index.ts';
 import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
-import { change, changed, closeAll, inFolder, manualTick, ROWS, type Run } from './rig.ts';
+import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run } from './rig.ts';
 
 const wants = ({ pipeline }: Run) => until('it wants to save', () => insideOf(pipeline).standstill.standing);
 
@@ -90,6 +91,31 @@ describe('checkpoint: patience', () => {
       run.pipeline.afterTick();
       expect((await saved).tick).to.equal(4);
       await checkpoint.close();
+    }));
+
+  it('a tick that is called for while collectors come to rest is asked for behind the save, which does not hold it', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      const done = new Promise<void>(() => {});
+      const collectors = { done, statistics: () => ({}) as CollectorStatistics, close: async () => {} };
+      holders.set(collectors, async () => {
+        run.pipeline.startPrepare(4, ROWS);
+        return { state: 'at rest', late: [], release: () => {} };
+      });
+      const checkpoint = await Checkpoint.open(folder, { ...run.parts, collectors });
+      expect((await checkpoint.save()).tick).to.equal(3);
+      await checkpoint.close();
+      const before = await Checkpoint.inspect(folder);
+      expect(before!.parts.pipeline).to.include({ tick: 3, prepared: null });
+      await manualTick(run, 4);
+      const again = await make('steps');
+      expect(await Checkpoint.restore(folder, again.parts)).to.include({ tick: 3 });
+      await manualTick(again, 4);
+      const prints = [run, again].map(async (each) => {
+        await each.pipeline.close();
+        return each.print();
+      });
+      expect(await prints[0]).to.equal(await prints[1]);
     }));
 
   it('a listener that throws: the save is on the disk and says so, `every` goes on, the error is the process’s', () =>

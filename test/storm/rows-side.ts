@@ -1,0 +1,107 @@
+/** Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it and of the marks. */
+import type { Worker } from 'node:worker_threads';
+import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
+import { RemoteCollectors } from '../../src/remote/index.ts';
+import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { workersOf } from '../pipeline/inside.ts';
+import { StormLearner, scalars, WEIGHTS } from './learner.ts';
+import { RowScan, stormRows } from './oracle.ts';
+import { RUN } from './run-name.ts';
+import { goneOn, lookedAt, nameOf, RESTARTS, ROWS, type SideOptions, saving, scanned, WeightScan } from './side.ts';
+import type { Stack } from './stack.ts';
+
+/** Of the threads that receive, so many may end in a minute (src/remote/remote-collectors.ts). */
+const MOST_LOST = 4;
+
+export type RowsSide = Awaited<ReturnType<typeof openRows>>;
+
+export async function openRows(options: SideOptions & { url: string }, stack: Stack) {
+  const { device, placement, rows, wrong, url } = options;
+  const limiter = RateLimiter.create({ samplesPerInsert: 16, minSize: 256, errorBuffer: 16_384, gateAdd: true });
+  const buffer = stormRows(20_000, limiter);
+  const mailbox = WeightMailbox.create({ length: WEIGHTS });
+  const learner = stack.use(new StormLearner(device, ROWS));
+  const pipeline = stack.use(
+    await ReplayPipeline.open({
+      ...{ buffer, mailbox, device: device.name, sampleCount: ROWS, placement, rows },
+      ...(placement === 'inline' ? {} : { restart: RESTARTS }),
+    }),
+  );
+  const captured = pipeline.capture((batch, { stream, out }) => learner.update(stream, { body: batch.body }, out), {
+    ...{ scalars: scalars(0), weights: learner.weights },
+  });
+  const parts = { buffer, pipeline, learner, mailbox };
+  const { tick, collectors } = await goneOn(options, { pipeline, learner, mailbox, parts: { buffer } });
+  const ticks = scanned(pipeline, wrong);
+  const scan = new RowScan(buffer, wrong);
+  const weights = new WeightScan(mailbox, wrong);
+  const stop = new AbortController();
+  let remote: RemoteCollectors | null = null;
+  let checkpoint: Checkpoint | null = null;
+  let next = tick + 1;
+  const lost: number[] = [];
+
+  /** The run is free some seconds after the learner before was killed; ticks go on meanwhile as far as there are rows. */
+  async function receive(): Promise<void> {
+    while (remote === null && !stop.signal.aborted) {
+      try {
+        remote = await RemoteCollectors.open({
+          ...{ url, run: RUN, buffer, mailbox, transitBytes: 2 ** 20, weightsEveryMs: 50 },
+          ...{ resume: collectors, signal: stop.signal },
+        });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY') throw error;
+        await new Promise((resolve) => setTimeout(resolve, 250));
+      }
+    }
+    if (remote === null) return;
+    remote.done.catch((error) => wrong(`the rows' link ended: ${error.message}`));
+    checkpoint = await saving(options, { ...parts, collectors: remote }, '800 ms');
+  }
+  async function running(): Promise<void> {
+    const ran = await captured.run({ publishEvery: 5, signal: stop.signal });
+    next += ran.ticks;
+  }
+
+  return {
+    ...{ name: 'rows' as const, tick, pipeline, stop },
+    running: lookedAt(running()),
+    receiving: lookedAt(receive()),
+    saved: () => checkpoint,
+    nameOf: (thread: Worker) =>
+      nameOf(thread, { actor: workersOf(pipeline), receiver: remote ? remoteThreadsOf(remote) : [] }),
+    facts: () => ({
+      ...{ ticks: ticks.told, missed: ticks.missed, rows: scan.seen, passed: scan.passed },
+      ...{ gaps: scan.gaps, lost: remote?.statistics().lost ?? 0 },
+    }),
+    threads(): Worker[] {
+      const now = performance.now();
+      while (lost.length > 0 && now - lost[0]! > 60_000) lost.shift();
+      const receivers = remote !== null && lost.length < MOST_LOST ? remoteThreadsOf(remote) : [];
+      return [...workersOf(pipeline), ...receivers].filter((each) => each !== null && each !== undefined);
+    },
+    /** A thread that was ended: of those that receive few may. */
+    ended(thread: Worker): void {
+      if (remote && !workersOf(pipeline).includes(thread)) lost.push(performance.now());
+    },
+    look(): void {
+      scan.look();
+      weights.look();
+    },
+    async last(): Promise<void> {
+      scan.look(true);
+      const updates = await learner.updates();
+      if (updates !== next) wrong(`${next} ticks made ${updates} updates`);
+      if (limiter.inserts !== buffer.ptr) wrong(`the limiter counts ${limiter.inserts} rows of ${buffer.ptr}`);
+      if (limiter.samples !== ROWS * next) wrong(`the limiter counts ${limiter.samples} rows of ${next} ticks`);
+      const told = remote?.statistics().lost ?? 0;
+      if (scan.gaps > told) wrong(`${scan.gaps} rows are missing, ${told} were told to be lost`);
+    },
+    /** Behind a save, or without one. */
+    async close(): Promise<void> {
+      await checkpoint?.close();
+      await remote?.close();
+    },
+  };
+}
