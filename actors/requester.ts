@@ -8,7 +8,7 @@ import { nowMs } from '../src/clock.ts';
 import type { Packer } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { Ring } from '../src/ring/ring.ts';
-import { Field, SlotState } from '../src/ring/slot.ts';
+import { Field, SEQUENCE_MASK, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
@@ -54,7 +54,10 @@ export class Requester {
       ring.takeBack(last);
       this.#slot = last;
       const { limiter } = this.#source;
-      if (limiter) insideOfLimiter(limiter).giveBack(ring.record(last)[Field.rows] as number);
+      if (limiter === null) continue;
+      const sequence = ring.sequence(last);
+      const rows = (ring.record(last)[Field.rows] as number) * ring.header.countedFrom(sequence);
+      insideOfLimiter(limiter).giveBack(rows, ring.header.counted, sequence & SEQUENCE_MASK);
     }
     return taken;
   }
@@ -75,8 +78,11 @@ export class Requester {
       if (!this.#source.filled()) return Gate.rows;
     }
     const { limiter } = this.#source;
+    // Counted and not yet requested: one that died in between counts as if it had not.
+    if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
-    return limiter === null || limiter.takeSamples(rows) ? Gate.open : Gate.limiter;
+    const taken = insideOfLimiter(limiter).take(rows, header.counted, (sequence + 1) & SEQUENCE_MASK);
+    return taken ? Gate.open : Gate.limiter;
   }
 
   #request(sequence: number): void {

@@ -182,11 +182,26 @@ Napi::Value may_sample_rows(Info info) {
   return Napi::Boolean::New(info.Env(), yes);
 }
 
-Napi::Value take_sample_rows(Info info) {
-  return Napi::Boolean::New(info.Env(), take_samples(*held<Limiter*>(info, 0), whole(info, 1)));
+// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to its end, so it
+// leaves both the count and this word, or neither.
+void say_counted(Info info, size_t at) {
+  if (!info[at].IsTypedArray()) return;
+  const Bytes word = require_bytes(info, at, sizeof(int32_t));
+  reinterpret_cast<std::atomic<int32_t>*>(word.data)->store(int32_t(whole(info, at + 1)), std::memory_order_seq_cst);
 }
 
-void count_samples(Info info) { held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1)); }
+// (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
+Napi::Value take_sample_rows(Info info) {
+  const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
+  if (taken) say_counted(info, 2);
+  return Napi::Boolean::New(info.Env(), taken);
+}
+
+// (limiter, rows, which may be less than none, word?, value)
+void count_samples(Info info) {
+  held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
+  say_counted(info, 2);
+}
 
 Napi::Value may_insert_rows(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);

@@ -48,8 +48,10 @@ export let insideOfLimiter: (limiter: RateLimiter) => {
   checkAdd(rows: number): void;
   /** rows that an add may have at once, beside the largest batch: what must not wait for ever is no longer */
   mostAtOnce(): number;
-  /** rows that were taken, and never sampled */
-  giveBack(rows: number): void;
+  /** takeSamples() that leaves `value` in `word[0]`: both or neither, whenever the thread is ended */
+  take(rows: number, word: Int32Array, value: number): boolean;
+  /** rows that were taken, and never sampled; the word in the same way */
+  giveBack(rows: number, word: Int32Array, value: number): void;
   /** as a restore has it; nobody uses it yet */
   restore(inserts: number, samples: number): void;
 };
@@ -77,7 +79,8 @@ export class RateLimiter {
         const room = limiter.errorBuffer - Atomics.load(limiter.#batch, 0);
         return Math.max(1, Math.floor(room / limiter.samplesPerInsert));
       },
-      giveBack: (rows) => rowsAddon().countSamples(limiter.#handle, -rows),
+      take: (rows, word, value) => limiter.#rung(rowsAddon().takeSamples(limiter.#handle, rows, word, value)),
+      giveBack: (rows, word, value) => rowsAddon().countSamples(limiter.#handle, -rows, word, value),
       restore: (inserts, samples) => keptAddon().setLimiter(limiter.#memory, inserts, samples),
     });
   }
@@ -150,7 +153,9 @@ export class RateLimiter {
 
   /** admitSample() and countSamples() in one step: of several threads only as many pass as there is room for. */
   takeSamples(rows: number): boolean {
-    const taken = rowsAddon().takeSamples(this.#handle, checkCount('rows', rows));
+    return this.#rung(rowsAddon().takeSamples(this.#handle, checkCount('rows', rows)));
+  }
+  #rung(taken: boolean): boolean {
     if (taken) this.#bells.ringAll();
     return taken;
   }

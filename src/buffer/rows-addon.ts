@@ -43,8 +43,9 @@ interface RowsAddon {
   drawIndices(seed: number, size: number, out: Uint32Array): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
-  takeSamples(limiter: LimiterHandle, rows: number): boolean;
-  countSamples(limiter: LimiterHandle, rows: number): void;
+  /** what was taken is said in `word[0]` by the same call */
+  takeSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): boolean;
+  countSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): void;
   mayInsert(limiter: LimiterHandle, rows: number): boolean;
   /** admitted, inserts, samples */
   limiterCounts(limiter: LimiterHandle, out: Float64Array): void;

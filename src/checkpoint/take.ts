@@ -52,9 +52,8 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
   }
   const lanes = ledger?.states() ?? null;
   if (limiter) {
-    // The rows of a tick that waits for its caller are counted when it is asked for again.
-    const asked = position?.prepared?.counted ? (facts.pipeline!.sampleCount as number) : 0;
-    parts.limiter = { is: facts.limiter!, inserts: limiter.inserts, samples: limiter.samples - asked };
+    const ahead = pipeline ? insideOf(pipeline).positions.countedAhead : 0;
+    parts.limiter = { is: facts.limiter!, inserts: limiter.inserts, samples: limiter.samples - ahead };
   }
   if (mailbox) {
     const weights = new Float32Array(mailbox.length);

@@ -42,7 +42,8 @@ export class CollectorPool implements AsyncDisposable {
    */
   readonly done: Promise<void>;
   readonly workers: number;
-  readonly #pool: Piscina<CollectorSetup, void>;
+  /** of each worker its own: one whose thread ends before it has begun makes no thread any more */
+  readonly #pools: Piscina<CollectorSetup, void>[] = [];
   readonly #statistics: StatisticsPages;
   readonly #hold: PoolHold;
   readonly #control: Int32Array;
@@ -61,7 +62,7 @@ export class CollectorPool implements AsyncDisposable {
   #closing: Promise<void> | null = null;
 
   static {
-    threadsOf = (pool) => pool.#pool.threads;
+    threadsOf = (pool) => pool.#pools.flatMap(({ threads }) => threads);
   }
 
   /**
@@ -127,14 +128,6 @@ export class CollectorPool implements AsyncDisposable {
       }
       this.#bells.push(bell);
     }
-    this.#pool = new Piscina({
-      filename: THREAD.href,
-      minThreads: workers,
-      maxThreads: workers,
-      concurrentTasksPerWorker: 1,
-      atomics: 'disabled',
-      recordTiming: false,
-    });
     const shared = {
       entry: entry.href,
       workers,
@@ -216,7 +209,7 @@ export class CollectorPool implements AsyncDisposable {
     const how = await Promise.race([this.#settled, late]);
     clearTimeout(timer);
     clearInterval(this.#watch);
-    await (how === 'late' ? this.#pool.destroy() : this.#pool.close());
+    await Promise.all(this.#pools.map((pool) => (how === 'late' ? pool.destroy() : pool.close())));
     this.#release();
   }
 
@@ -231,7 +224,7 @@ export class CollectorPool implements AsyncDisposable {
   async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
     const { port, gone } = this.#hold.connect(setup.worker);
     try {
-      await this.#pool.run({ ...setup, port }, { transferList: [port] });
+      await this.#inThread({ ...setup, port });
     } catch (thrown) {
       const cause = fromPlain(thrown);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${this.#whereIn(cause)}`;
@@ -248,6 +241,21 @@ export class CollectorPool implements AsyncDisposable {
     } finally {
       gone();
     }
+  }
+
+  /** Rejects also where the thread could not be started, or ended before it had begun. */
+  async #inThread(setup: CollectorSetup): Promise<void> {
+    const pool: Piscina<CollectorSetup, void> = new Piscina({
+      ...{ filename: THREAD.href, minThreads: 1, maxThreads: 1, concurrentTasksPerWorker: 1 },
+      ...{ atomics: 'disabled', recordTiming: false },
+    });
+    void this.#pools[setup.worker]?.destroy();
+    this.#pools[setup.worker] = pool;
+    await new Promise<void>((resolve, reject) => {
+      pool.on('error', reject);
+      pool.run(setup, { transferList: [setup.port] }).then(resolve, reject);
+      pool.threads[0]!.once('exit', (code) => reject(new Error(`its thread ended with ${code}`)));
+    });
   }
 
   /** Where in the collector's module it came from, or else where it was thrown. */

@@ -25,12 +25,7 @@ export interface Position {
   /** of the sequences before the next one, oldest first; empty where drawn uniformly */
   readonly updates: readonly Update[];
   /** a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as it goes to the device */
-  readonly prepared: {
-    readonly tick: number;
-    readonly bytes: Uint8Array;
-    /** the limiter counts its rows already */
-    readonly counted?: boolean;
-  } | null;
+  readonly prepared: { readonly tick: number; readonly bytes: Uint8Array } | null;
 }
 
 export class Positions {
@@ -65,6 +60,13 @@ export class Positions {
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
+  /** Rows that the limiter counts and no tick has had: those of a tick that waits for its caller. They are counted again when it is asked for. */
+  get countedAhead(): number {
+    const { ring } = this.#parts;
+    if (this.#options.source.buffer.limiter === null) return 0;
+    return this.#options.sampleCount * ring.header.countedFrom(this.#manual.asked?.sequence ?? ring.next);
+  }
+
   /** Of a pipeline that stands still. */
   take(): Position {
     const { ring, slots } = this.#parts;
@@ -79,7 +81,6 @@ export class Positions {
       ? {
           tick: asked.tick,
           bytes: slots.host.batchBytes(asked.slot).slice(0, slots.host.moves(asked.slot)),
-          counted: true,
         }
       : kept;
     // A run's ticks are the manual count's only when it is over.

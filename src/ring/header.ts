@@ -20,6 +20,8 @@ const Word = {
   gate: 3 * LINE,
   /** which pause requester and replay have seen; each writes its own, the client compares them with `pauses` */
   pauseSeen: 3 * LINE + 1,
+  /** every sequence before this (wrapped) is in the rate limiter's count; written by the native call of pack's thread that counts it */
+  counted: 3 * LINE + 4,
   /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
   asked: 4 * LINE,
   /** which of two places holds the exponent of importance weights; written by the client, after that place */
@@ -56,6 +58,8 @@ export function hostsOf(words: Int32Array, set?: readonly number[]): number[] {
 export class Header {
   /** thread words, so that a native hook can write a thread's last word */
   readonly threads: Int32Array;
+  /** for the native call that counts: sequences before its value (wrapped) are counted */
+  readonly counted: Int32Array;
   readonly #words: Int32Array;
   readonly #bells: RoleBells;
 
@@ -63,6 +67,7 @@ export class Header {
     this.#words = words;
     this.#bells = bells;
     this.threads = words.subarray(Word.threads, Word.threads + MOST_THREADS);
+    this.counted = words.subarray(Word.counted, Word.counted + 1);
   }
 
   get stopping(): boolean {
@@ -129,6 +134,11 @@ export class Header {
   /** Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's thread is rung by the caller. */
   ask(sequence: number): void {
     Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
+  }
+
+  /** How many sequences from this one on the limiter counts already: what a requester that died counted and did not request. */
+  countedFrom(sequence: number): number {
+    return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
   }
 
   get betaPlace(): number {

@@ -190,6 +190,7 @@ export class Ring {
    * reads a Free slot's sequence then, and no role's place moves.
    */
   startAt(sequence: number): void {
+    Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);
     const first = this.seatOf(SlotState.Free);
     for (let i = 0; i < this.depth; i++) {
       const slot = (first + i) % this.depth;

@@ -32,10 +32,10 @@ const placements: readonly Placement[] = [
   [['pack', 'submit', 'poll', 'replay']],
 ];
 const kept: readonly RowsKept[] = ['host', 'device'];
-/** Another placement in each life, for each of the two. */
+/** Another placement in each life, for each of the two. Where rows are kept belongs to what a checkpoint goes on with. */
 const chosen = (life: number) => ({
-  steps: { placement: placements[(options.seed + life) % 5]!, rows: kept[(options.seed + life) % 2]! },
-  rows: { placement: placements[(options.seed + 2 * life + 1) % 5]!, rows: kept[(life >> 1) % 2]! },
+  steps: { placement: placements[(options.seed + life) % 5]!, rows: kept[options.seed % 2]! },
+  rows: { placement: placements[(options.seed + 2 * life + 1) % 5]!, rows: kept[(options.seed >> 1) % 2]! },
 });
 
 let sides: { steps: StepsSide; rows: RowsSide } | null = null;
@@ -146,6 +146,7 @@ async function life(number: number): Promise<Record<string, number>> {
     diskGoesOn();
     await Promise.all([steps.checkpoint.save(), rows.saved()?.save()]);
     stage = 'is looked at';
+    await steps.checkpoint.close();
     await steps.pool.close();
     await rows.close();
     await Promise.all([steps.last(), rows.last()]);
