@@ -5,6 +5,8 @@ import type { Wrong } from './oracle.ts';
 
 /** Bytes by which memory may be larger than behind the first life. */
 const SLACK = 96 * 2 ** 20;
+/** Threads of the host device's pool, which stay, and which a first life may not have needed. */
+const POOL = 2;
 
 export interface Held {
   /** open ones of devices */
@@ -32,7 +34,7 @@ export async function leakedSince(before: Partial<Held>, wrong: Wrong): Promise<
   const more = (now: Held): boolean =>
     now.handles > handles ||
     now.pinned > pinned ||
-    now.threads > threads ||
+    now.threads > threads + POOL ||
     now.files > files ||
     now.bytes > bytes + SLACK;
   let now = held();

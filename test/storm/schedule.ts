@@ -6,7 +6,7 @@ const shares = {
   /** a thread of the run is ended: an actor's, a collector's, one that receives */
   terminate: 300,
   /** any thread of the process stands still for some ms, wherever it is */
-  freeze: 340,
+  freeze: 338,
   /** the whole process stands still */
   stop: 60,
   /** for a while the folder of checkpoints takes nothing: full, broken or read-only */
@@ -20,9 +20,9 @@ const shares = {
   /** somebody asks the monitor: and goes in the midst, takes nothing, or talks nonsense */
   client: 80,
   /** everything is closed, counted and opened again from its checkpoints */
-  life: 12,
+  life: 16,
   /** the process is killed, and another goes on from the checkpoints */
-  kill: 8,
+  kill: 6,
 } as const;
 export type FaultKind = keyof typeof shares | 'driver';
 

@@ -1,0 +1,121 @@
+/**
+ * Storms: a whole training from which threads are ended, frozen, whose disk fills, whose process is killed, for minutes here and for an
+ * hour in the longest runs. And that the oracle of a storm sees what it is there for.
+ */
+import { expect } from 'chai';
+import { TrajectoryBuffer } from '../../src/index.ts';
+import { needServer } from '../remote/server.ts';
+import { itLonger, setting } from '../rig/setting.ts';
+import { storm } from './director.ts';
+import { BODY, bodyOf, endsAt, laneCounts, prioOf, stepFields, terminates } from './numbers.ts';
+import { LaneScan, RowScan, stormRows, TickScan } from './oracle.ts';
+import { scheduleOf } from './schedule.ts';
+
+const SECONDS = setting({ short: 0, all: 120, long: 3600 });
+const FAULTS = setting({ short: 0, all: 200, long: 10_000 });
+
+describe('storm', () => {
+  it('the schedule is the seed’s, and every kind is in it', () => {
+    const hour = scheduleOf(7, 3600);
+    expect(scheduleOf(7, 3600)).to.deep.equal(hour);
+    expect(scheduleOf(8, 3600)).to.not.deep.equal(hour);
+    expect(hour.length).to.be.within(10_000, 11_500);
+    const kinds = new Map<string, number>();
+    for (const { kind } of hour) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    expect([...kinds.keys()].sort()).to.deep.equal(
+      ['client', 'clock', 'disk', 'freeze', 'host', 'kill', 'life', 'server', 'stop', 'terminate'].sort(),
+    );
+    for (const [kind, count] of kinds) expect(count, kind).to.be.at.least(40);
+    expect(scheduleOf(7, 600, { drivers: true }).some(({ kind }) => kind === 'driver')).to.equal(true);
+  });
+
+  /** What the oracle says of rows with these numbers, made by one worker. */
+  const ofRows = (numbers: readonly number[], spoil?: (body: Float32Array, value: Float64Array) => void) => {
+    const said: string[] = [];
+    const buffer = stormRows(100);
+    const scan = new RowScan(buffer, (text) => said.push(text));
+    const value = Float64Array.from(numbers.flatMap((number) => [5, 1, number, 3]));
+    const body = Float32Array.from({ length: BODY * numbers.length }, (_, i) =>
+      bodyOf(1, numbers[Math.floor(i / BODY)]!),
+    );
+    spoil?.(body, value);
+    buffer.add({ value, body });
+    scan.look(true);
+    return { said, gaps: scan.gaps, seen: scan.seen };
+  };
+
+  it('its oracle sees rows that are doubled, missing or torn, and weights that are', () => {
+    expect(ofRows([0, 1, 2, 3])).to.deep.equal({ said: [], gaps: 0, seen: 4 });
+    expect(ofRows([0, 1, 1, 2]).said).to.deep.equal(['row 1 of 5/1 behind 1: doubled']);
+    expect(ofRows([0, 1, 5, 6])).to.include({ gaps: 3 });
+    expect(ofRows([0, 1], (body) => body.fill(0, BODY + 3, BODY + 4)).said).to.deep.equal([
+      'row 1 of 5/1 behind 0 is torn',
+    ]);
+    expect(ofRows([0], (_, value) => value.fill(-1, 3)).said[0]).to.match(/weights that were torn/);
+  });
+
+  /** What it says of a lane with these steps. */
+  const ofSteps = (numbers: readonly number[], spoil: { over?: number; body?: number } = {}) => {
+    const said: string[] = [];
+    const buffer = TrajectoryBuffer.create({ capacity: 100, lanes: 1, fields: stepFields });
+    const counts = laneCounts(buffer.share(), 1);
+    const scan = new LaneScan(buffer, counts, (text) => said.push(text));
+    const writer = buffer.writer();
+    for (const number of numbers) {
+      const ends = endsAt(0, number) && number !== spoil.over;
+      const obs = (final: number) => Float32Array.of(0, 0, number, final);
+      const body = new Float32Array(BODY).fill(bodyOf(0, number));
+      if (number === spoil.body) body[BODY - 1]!++;
+      writer.add({
+        ...{
+          obs: obs(0),
+          finalObs: obs(1),
+          body,
+          prio: Float32Array.of(prioOf(0, number)),
+          rewards: Float32Array.of(1),
+        },
+        ...{ terminated: [ends && terminates(number)], truncated: [ends && !terminates(number)] },
+      });
+    }
+    scan.look(true);
+    return said;
+  };
+
+  it('and steps that are doubled, lost or torn, and an end without its final observation', () => {
+    const all = Array.from({ length: 30 }, (_, i) => i);
+    const end = all.find((number) => endsAt(0, number))!;
+    expect(ofSteps(all)).to.deep.equal([]);
+    expect(ofSteps(all.flatMap((n) => (n === 3 ? [3, 3] : [n])))[0]).to.match(/doubled/);
+    expect(ofSteps(all.filter((n) => n !== 3))[0]).to.match(/lost/);
+    expect(ofSteps(all, { body: 7 })).to.deep.equal(['lane 0: step 7 behind 6 is torn']);
+    expect(ofSteps(all, { over: end })[0]).to.match(/a final observation is missing/);
+  });
+
+  it('and ticks that are lost, doubled or applied twice', () => {
+    const ofTicks = (...ticks: [tickId: number, count: number, torn?: number][]) => {
+      const said: string[] = [];
+      const scan = new TickScan((text) => said.push(text));
+      for (const [tickId, count, torn = 0] of ticks) scan.tick({ tickId, scalars: { count, torn } });
+      return said;
+    };
+    expect(ofTicks([0, 1], [1, 2], [2, 3])).to.deep.equal([]);
+    expect(ofTicks([0, 1], [2, 3])).to.deep.equal(['tick 2 was told where 1 was next']);
+    expect(ofTicks([0, 1], [1, 3])).to.deep.equal(['tick 1 is update 3']);
+    expect(ofTicks([0, 1, 4])).to.deep.equal(['tick 0 had a torn row (4)']);
+  });
+
+  if (SECONDS > 0)
+    itLonger(`of ${SECONDS} s: nothing is lost, doubled or torn, nothing hangs, nothing leaks`, async function () {
+      needServer(this);
+      this.timeout(SECONDS * 3000);
+      const { faults, facts, wrong } = await storm({ seed: 1, seconds: SECONDS });
+      expect(wrong).to.deep.equal([]);
+      const all = Object.values(faults).reduce((sum, count) => sum + count, 0);
+      expect(all).to.be.at.least(FAULTS);
+      for (const kind of ['terminate', 'freeze', 'kill', 'life', 'disk', 'server', 'host'] as const)
+        expect(faults[kind], kind).to.be.at.least(1);
+      expect(facts['steps.ticks'], 'ticks').to.be.at.least(1000);
+      expect(facts['rows.rows'], 'rows that came in').to.be.at.least(10_000);
+      this.test!.title += `: ${JSON.stringify({ faults, facts })}`;
+    });
+});
