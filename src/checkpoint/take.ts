@@ -30,6 +30,18 @@ export interface Taken {
 
 /** `pool`: what the collectors of a pool say, which stand still too. */
 export async function take(known: KnownParts, folder: Folder, save: number, pool: unknown): Promise<Taken> {
+  const begun: unknown[] = [];
+  try {
+    return await taken(known, folder, save, pool, begun);
+  } catch (error) {
+    // Whatever went wrong, nothing moves while a learner is still being read.
+    await Promise.allSettled(begun);
+    throw error;
+  }
+}
+
+/** `begun`: what goes on by itself once it was begun. */
+async function taken(known: KnownParts, folder: Folder, save: number, pool: unknown, begun: unknown[]): Promise<Taken> {
   const { buffer, ledger, limiter, mailbox, pipeline, learner, collectors, extra } = known;
   const facts = factsOf(known);
   const parts: Partial<Record<PartName, PartFacts>> = {};
@@ -38,6 +50,7 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
   // All of this in one turn of the caller's thread: it may go on with something else at the first await.
   const state = learner?.state();
   if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
+  begun.push(state);
   let tick = -1;
   const position = pipeline && insideOf(pipeline).positions.take();
   if (position) {

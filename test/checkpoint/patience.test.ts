@@ -118,6 +118,36 @@ describe('checkpoint: patience', () => {
       expect(await prints[0]).to.equal(await prints[1]);
     }));
 
+  it('a save that fails lets nothing move until the learner has been read', () =>
+    inFolder(async (folder) => {
+      const run = await changed('steps', 1);
+      let read = () => {};
+      const reading = new Promise<void>((resolve) => {
+        read = resolve;
+      });
+      const learner = {
+        state: () => reading.then(() => run.learner.state()),
+        loadState: (state: object) => run.learner.loadState(state),
+      };
+      const failing = () => {
+        throw new Error('no more');
+      };
+      const checkpoint = await Checkpoint.open(folder, { ...run.parts, learner, extra: failing });
+      const { standstill } = insideOf(run.pipeline);
+      let over = false;
+      const failed = rejection(checkpoint.save()).then((error) => {
+        over = true;
+        return error;
+      });
+      await until('it stands', () => standstill.standing);
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      expect([over, standstill.standing]).to.deep.equal([false, true]);
+      read();
+      expect((await failed).message).to.equal('no more');
+      expect(standstill.standing).to.equal(false);
+      await checkpoint.close();
+    }));
+
   it('a listener that throws: the save is on the disk and says so, `every` goes on, the error is the process’s', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);

@@ -1,5 +1,6 @@
-/** `npm run storm -- [--minutes 10] [--seed N] [--per-second 3] [--verbose]`: exit code 0 when nothing was wrong. */
+/** `npm run storm -- [--minutes 10] [--seed N] [--per-second 3] [--driver cuda13] [--verbose]`: exit code 0 when nothing was wrong. */
 import { parseArgs } from 'node:util';
+import { environmentOf, type Mode, modes } from '../drivers/software.ts';
 import { storm } from './director.ts';
 
 const { values } = parseArgs({
@@ -7,6 +8,7 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     seed: { type: 'string', default: '1' },
     'per-second': { type: 'string', default: '3' },
+    driver: { type: 'string' },
     verbose: { type: 'boolean', default: false },
   },
 });
@@ -17,7 +19,12 @@ const [minutes, seed, perSecond] = [values.minutes, values.seed, values['per-sec
 ];
 if (!(minutes > 0) || !(perSecond > 0) || !Number.isSafeInteger(seed) || seed < 0)
   throw new RangeError('--minutes and --per-second must be above 0, --seed a whole number from 0 on');
+const mode = values.driver === undefined ? null : (modes as Readonly<Record<string, Mode>>)[values.driver];
+if (mode === undefined) throw new RangeError(`--driver must be one of ${Object.keys(modes).join(', ')}`);
+// Calls of a software driver fail as well.
+const on = mode === null ? {} : { device: mode.device, env: environmentOf(mode) };
 const { faults, facts, wrong } = await storm({
+  ...on,
   seed,
   seconds: minutes * 60,
   perSecond,

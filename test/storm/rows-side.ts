@@ -64,10 +64,11 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     next += ran.ticks;
   }
 
+  const receiving = lookedAt(receive());
   return {
     ...{ name: 'rows' as const, tick, pipeline, stop },
     running: lookedAt(running()),
-    receiving: lookedAt(receive()),
+    receiving,
     saved: () => checkpoint,
     nameOf: (thread: Worker) =>
       nameOf(thread, { actor: workersOf(pipeline), receiver: remote ? remoteThreadsOf(remote) : [] }),
@@ -100,6 +101,8 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     },
     /** Behind a save, or without one. */
     async close(): Promise<void> {
+      stop.abort();
+      await receiving.catch(() => {});
       await checkpoint?.close();
       await remote?.close();
     },

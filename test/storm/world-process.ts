@@ -103,8 +103,9 @@ export class WorldProcess {
     clearInterval(this.#watch);
     await this.#kill();
   }
-  /** Nothing was answered: an error unless it was on its way to another place. */
-  answered(monitor: string): null {
+  /** Nothing was answered: an error unless it closes, as the next beat says. */
+  async answered(monitor: string): Promise<null> {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
     if (this.monitor === monitor && this.#child !== null) this.#given.wrong('the monitor did not tell its metrics');
     return null;
   }
@@ -141,6 +142,7 @@ export class WorldProcess {
       }
       this.facts.lives = this.#lives;
     } else {
+      if (said.beat !== 'runs') this.monitor = null;
       const progress = JSON.stringify(said.progress);
       if (progress !== this.#beat.progress || said.beat !== this.#beat.stage) this.#moved(said.beat, progress);
       this.#beat.waits = said.waits;
