@@ -12,10 +12,10 @@ import { Field, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
-  readonly #source: Pick<Packer, 'filled' | 'limiter'>;
+  readonly #source: Pick<Packer, 'filled' | 'limiter' | 'bells'>;
   #slot: number;
 
-  constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter'>) {
+  constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter' | 'bells'>) {
     this.#ring = ring;
     this.#source = source;
     this.#slot = ring.seatOf(SlotState.Free);
@@ -48,14 +48,16 @@ export class Requester {
    */
   takeBack(slot: number): number {
     const ring = this.#ring;
+    const { limiter, bells } = this.#source;
     let taken = 0;
     for (let last = -1; last !== slot; taken++) {
       last = (this.#slot + ring.depth - 1) % ring.depth;
       ring.takeBack(last);
       this.#slot = last;
-      const { limiter } = this.#source;
       if (limiter) insideOfLimiter(limiter).giveBack(ring.record(last)[Field.rows] as number);
     }
+    // It is room for other pipelines that sample, and writers, which have less of it now, may not come to ring them (S5).
+    if (limiter) bells.ringAll();
     return taken;
   }
 
