@@ -110,9 +110,12 @@ export class WeightVersions {
     return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
   }
 
-  /** A version that is wholly written will not be published (M4). In order; by the one that would have published it. */
+  /**
+   * A version that is wholly written will not be published (M4); by the one that would have published it. The first of two may be
+   * written again and refused again: the highest stays, or the second would be somebody's for ever.
+   */
   refuse(version: number): void {
-    Atomics.store(this.control, REFUSED, version);
+    if (version > this.refused) Atomics.store(this.control, REFUSED, version);
   }
   /** A pipeline closes, and the copies that it ordered are over: nobody will publish what it began and did not (M4). */
   abandon(): void {

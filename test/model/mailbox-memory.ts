@@ -26,3 +26,9 @@ export const BUFFER = 2;
 export const Thread = { replay: 0, copy: 1, poll: 4, host: 5, reader: 6 } as const;
 export const memory = new WeakMemory(WORDS, [8, 8, 4, 4, 4, 4, 4, 4], 7);
 export const WIDTH = (memory.end + 3) & ~3;
+
+/** replay's steps; the last ones are where it has no more to do */
+export const Replay = {
+  ...{ takesOver: 0, firstSlot: 1, looksAgain: 4, begins: 5, launches: 6, handsOver: 7, over: 8, dead: 9 },
+} as const;
+export const Slot = { free: 0, replaying: 1 } as const;

@@ -4,13 +4,7 @@
  */
 import { type State, Violation } from './checker.ts';
 import type { MailboxMutation, MailboxSetup } from './mailbox.ts';
-import { At, BUFFER, Local, memory, Thread, WORDS } from './mailbox-memory.ts';
-
-/** replay's steps; the last ones are where it has no more to do */
-export const Replay = {
-  ...{ takesOver: 0, firstSlot: 1, looksAgain: 4, begins: 5, launches: 6, handsOver: 7, over: 8, dead: 9 },
-} as const;
-const Slot = { free: 0, replaying: 1 } as const;
+import { At, BUFFER, Local, memory, Replay, Slot, Thread, WORDS } from './mailbox-memory.ts';
 
 export class Writers {
   readonly #setup: MailboxSetup;
@@ -192,7 +186,7 @@ export class Writers {
     if (odd && (!this.#setup.odd || state[Local.odd] || !next)) return false;
     if (odd) state[Local.odd] = 1;
     const never = (state[Local.odd] && !this.#broken('versions published out of order')) || odd || !next;
-    if (never) state[Local.refused] = version;
+    if (never) this.#refuse(state, version);
     else this.#publish(state, Thread.poll, version);
     state[Local.poll] = 1;
     return true;
@@ -204,6 +198,10 @@ export class Writers {
     return true;
   }
 
+  /** Of two that are refused the first may be written again, and be refused again. */
+  #refuse(state: State, version: number): void {
+    if (version > state[Local.refused]! || this.#broken('refused moved back')) state[Local.refused] = version;
+  }
   #publish(state: State, thread: number, version: number): void {
     const published = memory.newest(state, At.published);
     if (version !== published + 1) throw new Violation('M2', `version ${version} is published behind ${published}`);
@@ -228,22 +226,26 @@ export class Writers {
     return state[Local.replay]! >= Replay.over && slots && landed;
   }
 
-  /** A run that is over, and a pipeline that is closed then; what comes next is told by whoever saw it. */
+  /** A run is over: another one comes, or the pipeline is closed. */
   next(state: State): boolean {
-    if (state[Local.phase] !== 0 || !this.#over(state)) return false;
-    state[Local.phase] = 1;
+    const again = state[Local.phase] === 0 && (this.#setup.again ?? 0) > 0;
+    if (state[Local.phase] === 2 || !this.#over(state)) return false;
+    state[Local.phase] = again ? 1 : 2;
+    if (again) {
+      state[Local.odd] = 0;
+      state[Local.ticks] = state[Local.ticks]! + this.#setup.again!;
+      return this.#go(state, Replay.takesOver);
+    }
     // What a pipeline leaves behind when it closes, and nobody will publish, is nobody's.
-    if (!this.#broken('a closed pipeline keeps what it began')) state[Local.refused] = memory.newest(state, At.begun);
+    const closes = !this.#setup.open && !this.#broken('a closed pipeline keeps what it began');
+    if (closes) this.#refuse(state, memory.newest(state, At.begun));
     memory.knowAll(state, Thread.host);
-    if (!this.#setup.again) return true;
-    state[Local.odd] = 0;
-    state[Local.ticks] = state[Local.ticks]! + this.#setup.again;
-    return this.#go(state, Replay.takesOver);
+    return true;
   }
 
   /** WeightMailbox.write(): one native call, in which no thread dies. */
   host(state: State, half: number): boolean {
-    if (state[Local.phase] === 0 || !this.#over(state) || state[Local.writes] === this.#setup.writes) return false;
+    if (state[Local.phase] !== 2 || !this.#over(state) || state[Local.writes] === this.#setup.writes) return false;
     const at = state[Local.host]!;
     if (at < 2 && half !== 0) return false;
     if (at === 0) return this.#takes(state);

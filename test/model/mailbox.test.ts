@@ -3,14 +3,18 @@ import { itAll } from '../rig/setting.ts';
 import { type MailboxMutation, type MailboxSetup, mailboxProtocol } from './mailbox.ts';
 import { proofsOf } from './proofs.ts';
 
-function inWords({ ticks, depth = 2, dies, odd, again, writes, rounds = 1 }: MailboxSetup): string {
+function inWords({ ticks, depth = 2, dies, odd, again, writes, open, rounds = 1 }: MailboxSetup): string {
   const run = [
     `a run of ${ticks}, depth ${depth}`,
     ...(dies ? [`replay and poll die anywhere, replay ${dies}`] : []),
     ...(odd ? ['one may be no numbers'] : []),
     ...(again ? [`then a run of ${again}`] : []),
   ];
-  return [...(ticks ? run : []), ...(writes ? [`${writes} written by a thread`] : []), `${rounds} read`].join(', ');
+  return [
+    ...(ticks ? run : []),
+    ...(writes ? [`${writes} written by a thread${open ? ' beside it' : ''}`] : []),
+    `${rounds} read`,
+  ].join(', ');
 }
 const { holds, caught, explored } = proofsOf<MailboxMutation, MailboxSetup>(mailboxProtocol, inWords);
 
@@ -18,6 +22,8 @@ const host: MailboxSetup = { ticks: 0, writes: 5 };
 const device: MailboxSetup = { ticks: 4, writes: 0 };
 const followed: MailboxSetup = { ticks: 3, dies: 'followed', writes: 0 };
 const alone: MailboxSetup = { ticks: 3, dies: 'alone', writes: 2 };
+/** A version is refused, and so is what is written in its place; its pipeline stays open. */
+const twice: MailboxSetup = { ticks: 2, odd: true, again: 2, writes: 1, open: true };
 const refused: MailboxSetup = { ticks: 4, odd: true, writes: 2 };
 
 describe('the mailbox of weights', function () {
@@ -25,6 +31,7 @@ describe('the mailbox of weights', function () {
 
   for (const setup of [host, device, followed, alone, refused]) holds(setup);
   holds({ ...host, rounds: 2 });
+  holds(twice);
   holds({ ticks: 2, odd: true, again: 1, dies: 'followed', writes: 0 });
   holds({ ...followed, ticks: 4 }, itAll);
   holds({ ticks: 2, odd: true, again: 2, dies: 'followed', writes: 0 }, itAll);
@@ -55,6 +62,7 @@ describe("the mailbox's rules, broken on purpose, are caught", function () {
     proves('M3', followed, 'what poll will publish written again');
     proves('M3', followed, 'what is left not held against published again');
     proves('M3', alone, 'a pipeline closed while a copy is under way');
+    proves('deadlock', twice, 'refused moved back');
     proves('deadlock', alone, 'a closed pipeline keeps what it began');
   });
   describe('by the reader', () => {

@@ -4,8 +4,8 @@
  * native/rows/mailbox.hpp. One reader stands for all: it stores nothing.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
-import { At, Local, MOST_VERSIONS, memory, Thread, WIDTH } from './mailbox-memory.ts';
-import { Replay, Writers } from './mailbox-writers.ts';
+import { At, Local, MOST_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
+import { Writers } from './mailbox-writers.ts';
 
 export interface MailboxSetup {
   /** versions that a run of a pipeline publishes */
@@ -18,8 +18,9 @@ export interface MailboxSetup {
   odd?: boolean;
   /** versions of a second run */
   again?: number;
-  /** versions that a thread writes afterwards */
+  /** versions that a thread writes afterwards, with the pipeline closed or open */
   writes: number;
+  open?: boolean;
   /** copies that the reader takes before it hears that all writers have ended; 1 by default */
   rounds?: number;
   broken?: MailboxMutation;
@@ -41,6 +42,7 @@ export type MailboxMutation =
   | 'what is left looked for before the slot is free'
   | 'what poll will publish written again'
   | 'what is left not held against published again'
+  | 'refused moved back'
   | 'a pipeline closed while a copy is under way'
   | 'a closed pipeline keeps what it began'
   | 'published loaded without acquire'
@@ -181,7 +183,7 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
       ),
     ),
     move('all writers have ended', (state) => {
-      if (state[Local.ended] || state[Local.phase] === 0 || !writers.done(state)) return false;
+      if (state[Local.ended] || state[Local.phase] !== 2 || !writers.done(state)) return false;
       writers.forget(state);
       state[Local.ended] = 1;
       return true;
