@@ -4,7 +4,7 @@
  */
 import { type State, Violation } from './checker.ts';
 import type { MailboxMutation, MailboxSetup } from './mailbox.ts';
-import { At, BUFFER, Local, memory, Replay, Slot, Thread, WORDS } from './mailbox-memory.ts';
+import { At, BUFFER, Local, memory, Replay, Slot, Thread } from './mailbox-memory.ts';
 
 export class Writers {
   readonly #setup: MailboxSetup;
@@ -210,8 +210,6 @@ export class Writers {
     memory.store(state, thread, At.published, version, order);
   }
 
-  // ---- deaths, and what comes next -----------------------------------------------------------------------------------
-
   replayDies(state: State): boolean {
     if (!this.#setup.dies || state[Local.died]! & 1 || state[Local.replay]! >= Replay.over) return false;
     state[Local.died] = state[Local.died]! | 1;
@@ -296,6 +294,6 @@ export class Writers {
   /** What writers knew makes no states differ once they have ended. */
   forget(state: State): void {
     for (let thread = 0; thread < Thread.reader; thread++) memory.forget(state, thread);
-    for (let i = 0; i < WORDS; i++) if (i < Local.truth) state[i] = 0;
+    state.fill(0, 0, Local.truth);
   }
 }
