@@ -12,10 +12,10 @@ import { Field, SEQUENCE_MASK, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
-  readonly #source: Pick<Packer, 'filled' | 'limiter'>;
+  readonly #source: Pick<Packer, 'filled' | 'limiter' | 'bells'>;
   #slot: number;
 
-  constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter'>) {
+  constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter' | 'bells'>) {
     this.#ring = ring;
     this.#source = source;
     this.#slot = ring.seatOf(SlotState.Free);
@@ -48,17 +48,19 @@ export class Requester {
    */
   takeBack(slot: number): number {
     const ring = this.#ring;
+    const { limiter, bells } = this.#source;
     let taken = 0;
     for (let last = -1; last !== slot; taken++) {
       last = (this.#slot + ring.depth - 1) % ring.depth;
       ring.takeBack(last);
       this.#slot = last;
-      const { limiter } = this.#source;
       if (limiter === null) continue;
       const sequence = ring.sequence(last);
       const rows = (ring.record(last)[Field.rows] as number) * ring.header.countedFrom(sequence);
       insideOfLimiter(limiter).giveBack(rows, ring.header.counted, sequence & SEQUENCE_MASK);
     }
+    // It is room for other pipelines that sample, and writers, which have less of it now, may not come to ring them (S5).
+    if (limiter) bells.ringAll();
     return taken;
   }
 

@@ -4,10 +4,16 @@
 //   M1  version v lives in buffer v mod 3.
 //   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader starts on.
 //   M3  begun is the highest version whose write has begun. It moves before the first byte, never back. A reader of
-//       version v trusts its copy only if begun, read after the copy, is below v + 3, the next version in that buffer.
-//   M4  refused is the highest version that was written and will not be published, because its weights are no finite
-//   numbers.
-//       Versions above published and up to refused are nobody's: the next writer writes them again in their places.
+//       version v trusts its copy only if begun, read after the copy, is below v + 3, the next version in that
+//       buffer.
+//   M4  refused is the highest version that nobody will publish: its weights are no finite numbers, or the pipeline
+//       that began it is closed. No byte of it is under way any more. Versions above published and up to refused are
+//       nobody's: the next writer writes them again in their places.
+//
+// A device's copy is ordered behind M3's store, and what it was ordered behind is seen before its bytes: an order to a
+// device is a release, and so is the lock of the host device's queue, whose threads pass on what they acquired (no
+// processor that this is built for shows a store to a third thread before one that its maker had seen).
+// `test/model/mailbox.ts` goes through every order, with each of these rules broken in turn.
 #pragma once
 #include <atomic>
 #include <cstdint>

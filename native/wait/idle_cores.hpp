@@ -1,5 +1,15 @@
 // Idle cores for one large job at a time: products, halos, batches. Helpers only ever make it faster: the calling
 // thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
+//
+//   C1  One addition to `next` gives a piece to one thread.
+//   C2  What the pieces work on is the caller's: run() returns when all that were begun are counted. A helper that
+//       comes later touches the job alone, which lives as long as somebody holds it.
+//   C3  What pieces read is there before the job is offered, under the lock; what a piece wrote is released as it is
+//       counted, behind the piece, and run() acquires every count.
+//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it before helpers are
+//       woken.
+//
+// `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
 #pragma once
 #include <sched.h>
 

@@ -1,6 +1,6 @@
 /**
  * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One writer at a time. The
- * invariants (M1–M3) stand beside the words they govern, in native/rows/mailbox.hpp.
+ * invariants (M1–M4) stand beside the words they govern, in native/rows/mailbox.hpp.
  */
 import { answered } from '../addon.ts';
 import { checkCount } from '../checks.ts';
@@ -110,9 +110,17 @@ export class WeightVersions {
     return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
   }
 
-  /** A version that is wholly written will not be published (M4). In order; by the one that would have published it. */
+  /**
+   * A version that is wholly written will not be published (M4); by the one that would have published it. The first of two may be
+   * written again and refused again: the highest stays, or the second would be somebody's for ever.
+   */
   refuse(version: number): void {
-    Atomics.store(this.control, REFUSED, version);
+    if (version > this.refused) Atomics.store(this.control, REFUSED, version);
+  }
+  /** A pipeline closes, and the copies that it ordered are over: nobody will publish what it began and did not (M4). */
+  abandon(): void {
+    const { begun } = this;
+    if (begun > this.published) this.refuse(begun);
   }
   /** The newest version of an earlier run, into a mailbox that has had none: the next one is counted from there. */
   restore(version: number, weights: Float32Array): void {

@@ -8,6 +8,7 @@ import { writeHead } from '../device-rows/head.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
 import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import { insideOfTrajectories, TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import type { BellBoard } from '../wait/bell.ts';
 import type { SharedSource, SharedView } from './source.ts';
 
 /** What pack() answers. */
@@ -17,6 +18,8 @@ export interface Packer {
   /** packs what was prepared in an earlier run too: the batch is not in the host half */
   readonly packsAgain?: boolean;
   readonly limiter: RateLimiter | null;
+  /** of all that wait for rows of this buffer: also rung when room to sample is given back */
+  readonly bells: BellBoard;
   /** whether there is anything to draw from now */
   filled(): boolean;
   /** draws and packs what the slot's record asks for, and completes the record; Packing */
@@ -84,6 +87,7 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
   return {
     packsAgain: true,
     limiter: buffer.limiter,
+    bells: insideOfBuffer(buffer).bells,
     filled: () => {
       const { visible } = words;
       return visible > words.low && visible >= ingest.until;
@@ -134,6 +138,7 @@ function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
   let filled = false;
   return {
     limiter: buffer.limiter,
+    bells: insideOfBuffer(buffer).bells,
     // A buffer of rows never becomes empty again.
     filled: () => {
       filled ||= buffer.ptr > 0;
@@ -161,6 +166,7 @@ function viewPacker(source: SharedView, halves: HostHalves, depth: number): Pack
     // Of an earlier run: what it brought is not on this device.
     packsAgain: kept !== null,
     limiter: buffer.limiter,
+    bells: insideOfTrajectories(buffer).bells,
     filled: () => answered(packer.filled()),
     pack: (slot, record) => {
       const { beta, sequence } = Field;

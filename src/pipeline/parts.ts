@@ -286,6 +286,7 @@ export class PipelineParts {
       this.#events.warning(`device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
       return;
     }
+    if (this.#options.mailbox) versionsOf(this.#options.mailbox).abandon();
     this.#options.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     more();
     this.#owned.close();

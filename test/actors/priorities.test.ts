@@ -2,9 +2,10 @@
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { checkSteps } from '../../src/device-rows/options.ts';
-import { prioritized, type Tensor, type TransitionSample } from '../../src/index.ts';
+import { prioritized, RateLimiter, type Tensor, type TransitionSample } from '../../src/index.ts';
 import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
 import { roles, SlotState } from '../../src/ring/slot.ts';
+import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
 import { addSteps, replica, stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { Bench } from './bench.ts';
 
@@ -102,7 +103,9 @@ describe('priorities, stepped', () => {
   });
 
   it('a request that waits for steps is taken back when the run is paused, and made again by the next one', () => {
-    const { buffer, writer } = stepsBuffer(0);
+    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 1000 });
+    const { buffer, writer } = stepsBuffer(0, 400, limiter);
+    const other = insideOfTrajectories(buffer).bells.claim()!;
     const source = new BatchSource({ buffer, view: buffer.transitions(VIEW), sampleCount: ROWS });
     const bench = new Bench(3, 10, source);
     const [pack] = [0];
@@ -127,7 +130,11 @@ describe('priorities, stepped', () => {
     expect(asked.filter((state) => state === SlotState.Requested).length, String(asked)).to.be.at.least(1);
     const kept = asked.filter((state) => state > SlotState.Requested).length;
     bench.ring.header.pause();
+    const [sampled, rung] = [limiter.samples, other.read()];
     packer.work();
+    const back = asked.filter((state) => state === SlotState.Requested).length;
+    expect(limiter.samples, 'the limiter has them back').to.equal(sampled - back * ROWS);
+    expect(other.read(), 'another pipeline hears that there is room').to.be.above(rung);
     expect([0, 1, 2].filter((slot) => bench.ring.state(slot) === SlotState.Requested)).to.deep.equal([]);
     expect(bench.ring.next).to.equal(begun + kept);
     for (let n = 0; !bench.ring.idle && n < 1000; n++) for (let role = 0; role < 4; role++) bench.step(role);

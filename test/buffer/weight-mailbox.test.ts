@@ -83,6 +83,17 @@ describe('weight mailbox', () => {
     expect(versionsOf(successor).begin()?.version).to.equal(3);
   });
 
+  it('M4: what was refused is written again in its place, also where the first of two is refused twice', () => {
+    const box = WeightMailbox.create({ length: 1 });
+    for (const version of [1, 2]) expect(versionsOf(box).begin()?.version).to.equal(version);
+    versionsOf(box).refuse(1);
+    expect(box.write(weights(1, 1)), 'the second is under way').to.equal(0);
+    versionsOf(box).refuse(2);
+    // Another run writes version 1 again, and its weights are no numbers either.
+    versionsOf(box).refuse(1);
+    expect([1, 2, 3].map((version) => box.write(weights(1, version)))).to.deep.equal([1, 2, 3]);
+  });
+
   it('M3: a reader that was overtaken does not trust its copy', () => {
     const box = WeightMailbox.create({ length: 4 });
     box.write(weights(4, 1));

@@ -47,6 +47,7 @@ describe('native harnesses', function () {
     finds('tree', '');
   });
   describe('under the thread sanitizer', () => {
+    finds('cores', 'thread');
     finds('rows', 'thread');
     finds('lanes', 'thread');
     finds('ranks', 'thread');
@@ -54,6 +55,7 @@ describe('native harnesses', function () {
     for (const rig of others) itLong(title(rig), core(rig, 'thread'));
   });
   describeAll('under the address and undefined-behaviour sanitizers', () => {
+    finds('cores', 'address,undefined');
     finds('rows', 'address,undefined');
     finds('tree', 'address,undefined');
     finds('lanes', 'address,undefined');

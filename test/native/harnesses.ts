@@ -48,6 +48,7 @@ const sources = {
     ...cpp('native/kernels/generated'),
   ],
   rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
+  cores: ['test/native/cores_harness.cpp'],
   lanes: ['test/native/lanes_harness.cpp', 'native/rows/all.cpp'],
   ranks: [
     'test/native/ranks_harness.cpp',

@@ -67,6 +67,21 @@ describe('a pipeline in adversity', () => {
       }
       await made.close();
     });
+
+    it(`leaves no version behind that keeps others from writing theirs (${placement})`, async () => {
+      const mailbox = WeightMailbox.create({ length: 1 });
+      const made = await pipeline({ placement, mailbox });
+      // What an actor began that died, or that was stopped in the middle of a run.
+      versionsOf(mailbox).begin();
+      versionsOf(mailbox).begin();
+      expect(mailbox.write(Float32Array.of(7)), 'its copies may be under way').to.equal(0);
+      await made.close();
+      const into = new Float32Array(1);
+      for (const version of [1, 2, 3]) {
+        expect(mailbox.write(Float32Array.of(version))).to.equal(version);
+        expect([mailbox.read(into), into[0]]).to.deep.equal([version, version]);
+      }
+    });
   }
 
   it('orders the batch on the stream that was current at the call, deferred copies too', async () => {

@@ -2,6 +2,7 @@
 import {
   type PrioritizedOptions,
   prioritized,
+  type RateLimiter,
   TrajectoryBuffer,
   type TransitionSample,
   type TransitionsOptions,
@@ -34,8 +35,8 @@ export function addSteps(writer: { add(steps: never): number }, ticks: number, f
   }
 }
 
-export function stepsBuffer(ticks = 120, capacity = 400) {
-  const buffer = TrajectoryBuffer.create({ capacity, lanes: LANES, fields });
+export function stepsBuffer(ticks = 120, capacity = 400, limiter?: RateLimiter) {
+  const buffer = TrajectoryBuffer.create({ capacity, lanes: LANES, fields, ...(limiter ? { limiter } : {}) });
   const writer = buffer.writer();
   addSteps(writer, ticks);
   return { buffer, writer };

@@ -120,7 +120,9 @@ bool Executor::runnable() {
 bool Executor::help(uint64_t ns) {
   const uint64_t deadline = now_ns() + ns;
   bool any = false, late = false;
-  if (own_bell) busy_.fetch_add(1);
+  // As often as it attends: else who enqueues would count on the rest of it.
+  const int attends = own_attends;
+  if (attends > 0) busy_.fetch_add(attends);
   for (bool ran = true; ran && !late;) {
     ran = false;
     const auto all = queues();
@@ -148,7 +150,7 @@ bool Executor::help(uint64_t ns) {
     }
     any |= ran;
   }
-  if (own_bell) busy_.fetch_sub(1);
+  if (attends > 0) busy_.fetch_sub(attends);
   stress_pause();
   // A promise-keeper comes back by itself; anyone else leaves word.
   if (any && !own_bell && runnable()) notify();

@@ -1,0 +1,202 @@
+/**
+ * The host device's executor as a model: threads that enqueue, a pool that is made and woken when it is needed, an actor that attends
+ * or goes away, and a thread that waits and helps meanwhile. The rules X1 to X6 are those of native/device/host/executor.hpp.
+ */
+import type { Model, Move, State } from './checker.ts';
+import type { Hand, Op } from './executor-hand.ts';
+import { Helper } from './executor-help.ts';
+import {
+  AGENTS,
+  Agent,
+  ATTENDING,
+  BOARD,
+  Local,
+  local,
+  PARKED,
+  PENDING,
+  POPPED,
+  PUSHED,
+  WAITERS,
+  WIDTH,
+} from './executor-memory.ts';
+import { PLACE } from './memory.ts';
+import { BLOCKED, type Label } from './program.ts';
+
+export interface ExecutorSetup {
+  /** the ops of each queue, in order */
+  queues: readonly (readonly Op[])[];
+  /** of each thread that enqueues: the queues, in order */
+  enqueues: readonly (readonly number[])[];
+  /** the most threads of the pool; 2 by default */
+  pool?: 1 | 2;
+  /** An actor attends until a point is done, or until it likes; as so many pollers, 1 by default. */
+  attends?: { until?: number; times?: number };
+  /** the point that a thread waits for */
+  waits?: number;
+  /** a thread helps once, and goes */
+  helps?: boolean;
+  broken?: ExecutorMutation;
+}
+
+export type ExecutorMutation =
+  | "the pool's word moved behind the counts"
+  | "the pool's word read behind the look"
+  | 'the pool sleeps without being counted'
+  | 'a long op that is not counted'
+  | 'held counted behind the look'
+  | 'no look as a long op begins'
+  | 'a claim that is not exclusive'
+  | 'a queue given back without another look'
+  | 'runnable work left without a word'
+  | 'work for the pool left without a word'
+  | 'notified before the op is there'
+  | 'an attendant counted on while it is busy'
+  | 'busy counted once for a thread that attends twice'
+  | 'an attendant leaves without a look'
+  | "an attendant's bell read behind its look"
+  | 'who attends not rung when work is done'
+  | 'the word of completions moved before the point'
+  | 'completions read behind the look'
+  | 'a replay begun while its exec runs'
+  | 'a graph that pauses lets go of its exec'
+  | 'a record in a graph that wakes nobody';
+
+export function executorProtocol(setup: ExecutorSetup): Model {
+  const hands: Hand[] = [];
+  const once = (by: Hand, says: string) =>
+    by.act(says, (state) => {
+      state[by.mine(Local.moved)] = 0;
+    });
+
+  for (const [i, queues] of setup.enqueues.entries()) {
+    const by = new Helper(`enqueuer ${i}`, Agent.enqueuers + i, 'enqueues', setup);
+    const early = by.is('notified before the op is there');
+    for (const queue of queues) {
+      if (early) by.notify();
+      by.add(`counts an op of queue ${queue}`, PENDING + queue, 1);
+      by.add('pushes it', PUSHED + queue, 1);
+      if (!early) by.notify();
+    }
+    by.end();
+    hands.push(by);
+  }
+
+  for (let i = 0; i < (setup.pool ?? 2); i++) {
+    const by = new Helper(`pool thread ${i}`, Agent.pool + i, 'pool', setup);
+    const loop: Label = { at: 0 };
+    by.step('is not made yet', (state, next) => (state[by.mine(Local.asleep)] ? BLOCKED : next));
+    by.place(loop);
+    const late = by.is("the pool's word read behind the look");
+    if (!late) once(by, "reads the pool's word");
+    by.help();
+    by.quietly((state, next) => (state[by.mine(Local.any)] ? loop.at : next));
+    if (late) once(by, "reads the pool's word");
+    const counted = !by.is('the pool sleeps without being counted');
+    if (counted) by.add('counts itself parked', PARKED, 1);
+    by.sleep();
+    if (counted) by.add('is not parked any more', PARKED, -1);
+    by.goto(loop);
+    hands.push(by);
+  }
+
+  if (setup.attends) {
+    const { until, times = 1 } = setup.attends;
+    const by = new Helper('the attendant', Agent.attendant, 'attends', setup);
+    const [loop, leaves, wakes, over] = Array.from({ length: 4 }, (): Label => ({ at: 0 })) as [
+      Label,
+      Label,
+      Label,
+      Label,
+    ];
+    by.act('attends', (state) => {
+      state[BOARD] = 1;
+      state[ATTENDING]! += times;
+    });
+    by.place(loop);
+    const late = by.is("an attendant's bell read behind its look");
+    if (!late) once(by, 'reads its bell');
+    by.choose('looks whether it stays', (state, next) => {
+      if (until !== undefined) return by.choice === 1 ? BLOCKED : by.has(until, state) ? leaves.at : next;
+      return by.choice === 1 ? leaves.at : next;
+    });
+    by.help();
+    by.quietly((state, next) => (state[by.mine(Local.any)] ? loop.at : next));
+    if (late) once(by, 'reads its bell');
+    by.sleep();
+    by.goto(loop);
+    by.place(leaves);
+    by.act('goes away', (state) => {
+      state[BOARD] = 0;
+      state[ATTENDING]! -= times;
+    });
+    if (!by.is('an attendant leaves without a look')) by.runnable(wakes);
+    by.goto(over);
+    by.place(wakes);
+    by.wakePool();
+    by.place(over);
+    by.end();
+    hands.push(by);
+  }
+
+  if (setup.waits !== undefined) {
+    const by = new Helper('the waiter', Agent.waiter, 'helps', setup);
+    const [loop, leaves, wakes, over] = Array.from({ length: 4 }, (): Label => ({ at: 0 })) as [
+      Label,
+      Label,
+      Label,
+      Label,
+    ];
+    by.add('counts itself waiting', WAITERS, 1);
+    by.place(loop);
+    const late = by.is('completions read behind the look');
+    if (!late) once(by, 'reads the word of completions');
+    by.step('looks whether it is done', (state, next) => (by.has(setup.waits!, state) ? leaves.at : next));
+    if (late) once(by, 'reads the word of completions');
+    by.help();
+    by.quietly((state, next) => (state[by.mine(Local.any)] ? loop.at : next));
+    by.sleep();
+    by.goto(loop);
+    by.place(leaves);
+    by.add('waits no more', WAITERS, -1);
+    by.runnable(wakes);
+    by.goto(over);
+    by.place(wakes);
+    by.notify();
+    by.place(over);
+    by.end();
+    hands.push(by);
+  }
+
+  if (setup.helps) {
+    const by = new Helper('the helper', Agent.waiter, 'helps', setup);
+    by.help();
+    by.end();
+    hands.push(by);
+  }
+
+  for (const { steps } of hands) if (steps.length > 255) throw new Error('a byte has no room for so many steps');
+  const moves: Move[] = hands.flatMap((by) =>
+    [0, 1].map((choice) => ({
+      optional: false,
+      says: (state: State) => `${by.name} ${by.current(state).says}${choice ? ': the time is over' : ''}`,
+      apply: (state: State) => by.tries(state, state[PLACE + by.agent]!, choice),
+    })),
+  );
+  return {
+    width: WIDTH,
+    moves,
+    start: (state) => {
+      state.fill(0);
+      for (let i = 0; i < AGENTS; i++) if (i >= Agent.pool && i < Agent.attendant) state[local(i, Local.asleep)] = 1;
+    },
+    unfinished: (state) => {
+      const where = hands.map((by) => `${by.name} ${by.current(state).says}`).join(', ');
+      const left = setup.queues.findIndex((ops, queue) => state[POPPED + queue]! < ops.length);
+      if (left >= 0) return `queue ${left} has work, and nobody runs it: ${where}`;
+      const stays = (agent: number) =>
+        agent === Agent.attendant ? setup.attends?.until === undefined : agent >= Agent.pool && agent < Agent.attendant;
+      const waiting = hands.find((by) => !stays(by.agent) && !by.current(state).end);
+      return waiting ? `${waiting.name} does not end: ${where}` : null;
+    },
+  };
+}

@@ -1,0 +1,45 @@
+/** The rate limiter's counts and wakes in every interleaving, and each of its rules broken in turn. */
+import { itAll } from '../rig/setting.ts';
+import { type LimiterMutation, type LimiterSetup, limiterProtocol } from './limiter.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ adds, batches, add, batch, minSize, errorBuffer, givesBack }: LimiterSetup) =>
+  `adds [${adds}] × ${add}, batches [${batches}] × ${batch}, from ${minSize} rows on, band ${errorBuffer}` +
+  (givesBack ? ', one given back' : '');
+const { holds, caught, explored } = proofsOf<LimiterMutation, LimiterSetup>(limiterProtocol, inWords);
+
+/** A band as narrow as checkBand() lets it be: every agent waits again and again. */
+const narrow: LimiterSetup = { adds: [3], batches: [3], add: 1, batch: 1, minSize: 1, errorBuffer: 2 };
+/** The last add, and the last batch, are what the other side waits for. */
+const lastAdd: LimiterSetup = { ...narrow, adds: [1], batches: [1] };
+const lastBatch: LimiterSetup = { ...narrow, adds: [4], batches: [1] };
+const writers: LimiterSetup = { ...narrow, adds: [2, 2], batches: [2] };
+const samplers: LimiterSetup = { ...narrow, adds: [2], batches: [2, 2] };
+const large: LimiterSetup = { ...narrow, adds: [4], batches: [2], batch: 2, errorBuffer: 3 };
+const back: LimiterSetup = { ...narrow, adds: [1], batches: [1, 2], givesBack: true };
+
+describe('the rate limiter', function () {
+  this.timeout(60_000);
+  for (const setup of [narrow, lastAdd, lastBatch, writers, samplers, large, back]) holds(setup);
+  holds({ ...narrow, adds: [2, 2], batches: [2, 2], minSize: 2 }, itAll);
+  holds({ ...back, adds: [4], batches: [1, 3] });
+  holds({ ...back, adds: [2, 1], batches: [1, 2], batch: 2, errorBuffer: 3 }, itAll);
+});
+
+describe("the rate limiter's rules, broken on purpose, are caught", function () {
+  this.timeout(60_000);
+  after(() => console.log(`      ${explored()} of a rate limiter`));
+
+  caught('admitted stored as it was found', 'S1', writers);
+  caught('samples stored as they were found', 'S1', samplers);
+  caught('taken without another look when somebody was faster', 'S1', { ...writers, adds: [2, 3], batches: [1] });
+  caught('writers admitted by what is inserted', 'S1', writers);
+  caught('samplers admitted by what is admitted', 'S2', narrow);
+  caught('inserts counted before the rows are there', 'S2', narrow);
+  caught('min size not looked at', 'S2', narrow);
+  caught('the band narrower than a batch and an add', 'deadlock', large);
+  caught('room looked for before the bell is read', 'deadlock', narrow);
+  caught('samplers rung before inserts are counted', 'deadlock', lastAdd);
+  caught('writers rung before samples are counted', 'deadlock', lastBatch);
+  caught('nobody rung behind a give-back', 'deadlock', back);
+});

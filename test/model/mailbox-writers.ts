@@ -1,0 +1,299 @@
+/**
+ * Who writes versions: replay, which begins them and orders their copies, and may die; the device that copies; poll, which looks at
+ * what was written and publishes or refuses it; afterwards another run, or a thread that writes its own weights.
+ */
+import { type State, Violation } from './checker.ts';
+import type { MailboxMutation, MailboxSetup } from './mailbox.ts';
+import { At, BUFFER, Local, memory, Replay, Slot, Thread } from './mailbox-memory.ts';
+
+export class Writers {
+  readonly #setup: MailboxSetup;
+  readonly #depth: number;
+
+  constructor(setup: MailboxSetup) {
+    this.#setup = setup;
+    this.#depth = setup.depth ?? 2;
+  }
+
+  #broken(how: MailboxMutation): boolean {
+    return this.#setup.broken === how;
+  }
+  /** Where version v lies (M1). */
+  bufferOf(version: number): number {
+    return BUFFER + 2 * (version % (this.#broken('a version in every other buffer') ? 2 : 3));
+  }
+  /** All that were to write have written, and everything has landed. */
+  done(state: State): boolean {
+    return this.#over(state) && this.#landed(state) && state[Local.writes] === this.#setup.writes;
+  }
+
+  // ---- replay: each step is at most one access that others see -------------------------------------------------------
+
+  /** Replay's next step; `choice` among what its load may find. False where there is none. */
+  replay(state: State, choice: number): boolean {
+    const at = state[Local.replay]!;
+    if (at >= Replay.over || (choice > 0 && at !== Replay.begins)) return false;
+    if (at === Replay.takesOver) return this.#takesOver(state);
+    if (at === Replay.looksAgain) {
+      // Poll publishes before Free: what was in no slot and is published by now was never left behind.
+      const published = memory.load(state, Thread.replay, At.published, 'total');
+      const all = this.#broken('what is left not held against published again');
+      this.#keep(state, (version) => all || version > published);
+      return this.#go(state, Replay.begins);
+    }
+    if (at === Replay.begins) return this.#begins(state, choice);
+    const slot = state[Local.tick]! % this.#depth;
+    if (at === Replay.launches) {
+      const version = state[Local.version]!;
+      state[Local.slot + 3 * slot + 1] = version;
+      if (version) this.#order(state, slot, version);
+      return this.#go(state, Replay.handsOver);
+    }
+    if (at === Replay.handsOver) {
+      if (this.#broken('copy ordered before begun is stored') && state[Local.version]!) this.#storeBegun(state);
+      state[Local.slot + 3 * slot] = Slot.replaying;
+      memory.hand(state, Thread.replay, Thread.poll);
+      state[Local.tick]!++;
+      state[Local.version] = 0;
+      return this.#go(state, state[Local.tick] === state[Local.ticks] ? Replay.over : Replay.begins);
+    }
+    // A step for each slot: the versions that poll will publish are nobody's to write again.
+    const other = at - Replay.firstSlot;
+    const own = state[Local.tick]! % this.#depth;
+    const taken = other !== own && state[Local.slot + 3 * other] === Slot.replaying;
+    if (taken && !this.#broken('what poll will publish written again'))
+      this.#keep(state, (version) => version !== state[Local.slot + 3 * other + 1]);
+    return this.#go(state, at + 1);
+  }
+
+  #go(state: State, to: number): true {
+    state[Local.replay] = to;
+    return true;
+  }
+  #keep(state: State, which: (version: number) => boolean): void {
+    const kept = [state[Local.left]!, state[Local.left + 1]!].filter((version) => version > 0 && which(version));
+    for (const i of [0, 1]) state[Local.left + i] = kept[i] ?? 0;
+  }
+
+  #takesOver(state: State): boolean {
+    if (!this.#landed(state)) return false;
+    // Whatever was in its own slot was published before that was free.
+    const free = state[Local.slot + 3 * (state[Local.tick]! % this.#depth)] === Slot.free;
+    if (!free && !this.#broken('what is left looked for before the slot is free')) return false;
+    memory.knowAll(state, Thread.replay);
+    const published = memory.newest(state, At.published);
+    const begun = memory.newest(state, At.begun);
+    if (this.#broken('begun lowered by a successor')) memory.store(state, Thread.replay, At.begun, published, 'total');
+    const ignored = this.#broken('begun lowered by a successor') || this.#broken('what a dead writer began left alone');
+    for (const i of [0, 1]) state[Local.left + i] = published + 1 + i <= begun && !ignored ? published + 1 + i : 0;
+    return this.#go(state, Replay.firstSlot);
+  }
+
+  #begins(state: State, choice: number): boolean {
+    const slot = state[Local.tick]! % this.#depth;
+    if (state[Local.slot + 3 * slot] !== Slot.free) return false;
+    // Poll has refused a version: the rest of the run publishes none.
+    if (state[Local.odd]) return choice === 0 && this.#go(state, Replay.launches);
+    const left = state[Local.left]!;
+    if (left > 0) {
+      if (choice > 0) return false;
+      state[Local.left] = state[Local.left + 1]!;
+      state[Local.left + 1] = 0;
+      state[Local.version] = left;
+      return this.#go(state, Replay.launches);
+    }
+    const version = this.#next(state, Thread.replay, choice);
+    if (version === 0) return false;
+    state[Local.version] = version;
+    if (!this.#broken('copy ordered before begun is stored')) this.#storeBegun(state);
+    return this.#go(state, Replay.launches);
+  }
+
+  /** begin_version() up to its store (M2); 0: not yet. What it reads of its own it knows. */
+  #next(state: State, thread: number, choice: number): number {
+    const published = memory.load(state, thread, At.published, 'acquire', choice);
+    const begun = memory.newest(state, At.begun);
+    const most = this.#broken('three unpublished') ? 3 : 2;
+    return published < 0 || begun - published >= most ? 0 : begun + 1;
+  }
+  #storeBegun(state: State): void {
+    const version = state[Local.version]!;
+    if (version - memory.newest(state, At.published) > 2)
+      throw new Violation('M2', `version ${version} is begun, ${memory.newest(state, At.published)} is published`);
+    if (version > memory.newest(state, At.begun)) memory.store(state, Thread.replay, At.begun, version, 'total');
+    memory.releaseFence(state, Thread.replay);
+  }
+
+  // ---- the device ----------------------------------------------------------------------------------------------------
+
+  /** Copies are made in order, and each knows what was done when it was ordered. */
+  #order(state: State, slot: number, version: number): void {
+    const copy = state[Local.ordered]!++;
+    state[Local.slot + 3 * slot + 2] = copy + 1;
+    state[Local.copy + 3 * (copy % 3)] = version;
+    state[Local.copy + 3 * (copy % 3) + 1] = ++state[Local.contents]!;
+    state[Local.copy + 3 * (copy % 3) + 2] = 0;
+    const engine = Thread.copy + (copy % 3);
+    memory.forget(state, engine);
+    memory.hand(state, Thread.replay, engine);
+    memory.releaseFence(state, engine);
+  }
+  #landed(state: State): boolean {
+    return state[Local.copied] === state[Local.ordered];
+  }
+
+  /** One half of a copy lands, whichever. */
+  lands(state: State, half: number): boolean {
+    if (this.#landed(state)) return false;
+    const own = Local.copy + 3 * (state[Local.copied]! % 3);
+    if (state[own + 2]! & (1 << half)) return false;
+    const engine = Thread.copy + (state[Local.copied]! % 3);
+    memory.store(state, engine, this.bufferOf(state[own]!) + half, state[own + 1]!, 'relaxed');
+    state[own + 2] = state[own + 2]! | (1 << half);
+    if (state[own + 2] === 3) {
+      state[Local.written + state[own]!] = state[own + 1]!;
+      state[Local.copied]!++;
+      state.fill(0, own, own + 3);
+    }
+    return true;
+  }
+
+  // ---- poll ----------------------------------------------------------------------------------------------------------
+
+  /** Publishes what is over, or refuses it (M4), then frees the slot; a death between the two repeats the first. */
+  poll(state: State, odd: boolean): boolean {
+    const slot = Local.slot + 3 * (state[Local.polled]! % this.#depth);
+    if (state[slot] !== Slot.replaying) return false;
+    const version = state[slot + 1]!;
+    if (state[Local.poll] === 1 || version === 0) {
+      if (odd) return false;
+      state.fill(0, slot, slot + 3);
+      state[Local.polled]!++;
+      state[Local.poll] = 0;
+      memory.hand(state, Thread.poll, Thread.replay);
+      return true;
+    }
+    const copy = state[slot + 2]! - 1;
+    if (copy >= state[Local.copied]! && !this.#broken('published before the copy has landed')) return false;
+    memory.hand(state, Thread.copy + (copy % 3), Thread.poll);
+    const published = memory.newest(state, At.published);
+    if (version <= published) {
+      if (odd) return false;
+      state[Local.poll] = 1;
+      return true;
+    }
+    const next = version === published + 1 || this.#broken('versions published out of order');
+    if (odd && (!this.#setup.odd || state[Local.odd] || !next)) return false;
+    if (odd) state[Local.odd] = 1;
+    const never = (state[Local.odd] && !this.#broken('versions published out of order')) || odd || !next;
+    if (never) this.#refuse(state, version);
+    else this.#publish(state, Thread.poll, version);
+    state[Local.poll] = 1;
+    return true;
+  }
+  pollDies(state: State): boolean {
+    if (!this.#setup.dies || state[Local.poll] !== 1 || state[Local.died]! & 2) return false;
+    state[Local.died] = state[Local.died]! | 2;
+    state[Local.poll] = 0;
+    return true;
+  }
+
+  /** Of two that are refused the first may be written again, and be refused again. */
+  #refuse(state: State, version: number): void {
+    if (version > state[Local.refused]! || this.#broken('refused moved back')) state[Local.refused] = version;
+  }
+  #publish(state: State, thread: number, version: number): void {
+    const published = memory.newest(state, At.published);
+    if (version !== published + 1) throw new Violation('M2', `version ${version} is published behind ${published}`);
+    state[Local.truth + version] = state[Local.written + version]!;
+    const order = this.#broken('published stored without release') ? 'relaxed' : 'total';
+    memory.store(state, thread, At.published, version, order);
+  }
+
+  replayDies(state: State): boolean {
+    if (!this.#setup.dies || state[Local.died]! & 1 || state[Local.replay]! >= Replay.over) return false;
+    state[Local.died] = state[Local.died]! | 1;
+    state[Local.version] = 0;
+    state[Local.left] = state[Local.left + 1] = 0;
+    return this.#go(state, this.#setup.dies === 'followed' ? Replay.takesOver : Replay.dead);
+  }
+
+  #over(state: State): boolean {
+    const slots = [0, 1, 2].every((slot) => state[Local.slot + 3 * slot] === Slot.free);
+    const landed = this.#landed(state) || this.#broken('a pipeline closed while a copy is under way');
+    return state[Local.replay]! >= Replay.over && slots && landed;
+  }
+
+  /** A run is over: another one comes, or the pipeline is closed. */
+  next(state: State): boolean {
+    const again = state[Local.phase] === 0 && (this.#setup.again ?? 0) > 0;
+    if (state[Local.phase] === 2 || !this.#over(state)) return false;
+    state[Local.phase] = again ? 1 : 2;
+    if (again) {
+      state[Local.odd] = 0;
+      state[Local.ticks] = state[Local.ticks]! + this.#setup.again!;
+      return this.#go(state, Replay.takesOver);
+    }
+    // What a pipeline leaves behind when it closes, and nobody will publish, is nobody's.
+    const closes = !this.#setup.open && !this.#broken('a closed pipeline keeps what it began');
+    if (closes) this.#refuse(state, memory.newest(state, At.begun));
+    memory.knowAll(state, Thread.host);
+    return true;
+  }
+
+  /** WeightMailbox.write(): one native call, in which no thread dies. */
+  host(state: State, half: number): boolean {
+    if (state[Local.phase] !== 2 || !this.#over(state) || state[Local.writes] === this.#setup.writes) return false;
+    const at = state[Local.host]!;
+    if (at < 2 && half !== 0) return false;
+    if (at === 0) return this.#takes(state);
+    const version = state[Local.hosts]!;
+    const late = this.#broken('begun stored behind the bytes');
+    if (at === 1) {
+      if (!late) this.#beginsHere(state, version);
+      if (this.#broken('published stored before the bytes')) this.#publish(state, Thread.host, version);
+      state[Local.written + version] = ++state[Local.contents]!;
+      state[Local.truth + version] = this.#broken('published stored before the bytes') ? state[Local.contents]! : 0;
+      state[Local.host] = 2;
+      return true;
+    }
+    if (at < 5) {
+      const bit = 1 << half;
+      if ((at - 2) & bit) return false;
+      memory.store(state, Thread.host, this.bufferOf(version) + half, state[Local.contents]!, 'relaxed');
+      state[Local.host] = at + bit;
+      return true;
+    }
+    if (half !== 0) return false;
+    if (late) this.#beginsHere(state, version);
+    if (!this.#broken('published stored before the bytes')) this.#publish(state, Thread.host, version);
+    state[Local.writes]!++;
+    state[Local.host] = state[Local.hosts] = 0;
+    return true;
+  }
+
+  /** take_version(): what was refused is written again, where all that was begun was. */
+  #takes(state: State): boolean {
+    const begun = memory.newest(state, At.begun);
+    const published = memory.newest(state, At.published);
+    const again = begun > published && state[Local.refused]! >= begun;
+    const version = again ? published + 1 : this.#next(state, Thread.host, 0);
+    // It is published behind the one before, or never.
+    if (version !== published + 1) return false;
+    state[Local.hosts] = version;
+    state[Local.host] = 1;
+    return true;
+  }
+  #beginsHere(state: State, version: number): void {
+    const again = memory.newest(state, At.begun) >= version;
+    if (!again) memory.store(state, Thread.host, At.begun, version, 'total');
+    const missing = again ? 'no fence where a version is written again' : 'no fence behind begun';
+    if (!this.#broken(missing)) memory.releaseFence(state, Thread.host);
+  }
+
+  /** What writers knew makes no states differ once they have ended. */
+  forget(state: State): void {
+    for (let thread = 0; thread < Thread.reader; thread++) memory.forget(state, thread);
+    state.fill(0, 0, Local.truth);
+  }
+}

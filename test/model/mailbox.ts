@@ -1,0 +1,213 @@
+/**
+ * The mailbox of weights as a model: versions in three buffers, written by device copies or by a thread, that may be left by a dead
+ * writer or refused, and a reader, on a memory that shows stores late and out of order. The rules M1 to M4 are those of
+ * native/rows/mailbox.hpp. One reader stands for all: it stores nothing.
+ */
+import { type Model, type Move, type State, Violation } from './checker.ts';
+import { At, Local, MOST_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
+import { Writers } from './mailbox-writers.ts';
+
+export interface MailboxSetup {
+  /** versions that a run of a pipeline publishes */
+  ticks: number;
+  /** slots of its ring, 2 or 3; 2 by default */
+  depth?: 2 | 3;
+  /** Replay dies anywhere, at most once, and poll between its publishing and its passing on; with a successor of replay or without. */
+  dies?: 'followed' | 'alone';
+  /** one version may be no finite numbers */
+  odd?: boolean;
+  /** versions of a second run */
+  again?: number;
+  /** versions that a thread writes afterwards, with the pipeline closed or open */
+  writes: number;
+  open?: boolean;
+  /** copies that the reader takes before it hears that all writers have ended; 1 by default */
+  rounds?: number;
+  broken?: MailboxMutation;
+}
+
+export type MailboxMutation =
+  | 'begun stored behind the bytes'
+  | 'no fence behind begun'
+  | 'no fence where a version is written again'
+  | 'copy ordered before begun is stored'
+  | 'published stored before the bytes'
+  | 'published stored without release'
+  | 'published before the copy has landed'
+  | 'a version in every other buffer'
+  | 'three unpublished'
+  | 'versions published out of order'
+  | 'begun lowered by a successor'
+  | 'what a dead writer began left alone'
+  | 'what is left looked for before the slot is free'
+  | 'what poll will publish written again'
+  | 'what is left not held against published again'
+  | 'refused moved back'
+  | 'a pipeline closed while a copy is under way'
+  | 'a closed pipeline keeps what it began'
+  | 'published loaded without acquire'
+  | 'no fence behind the copy'
+  | 'begun looked at before the copy'
+  | 'begun not looked at'
+  | 'trusted for one version more'
+  | 'newer than not looked at';
+
+const REPLAYS = [
+  ...[
+    'waits for the stream, and reads what is left',
+    'looks at slot 0',
+    'looks at slot 1',
+    'looks at slot 2',
+    'looks at published again',
+  ],
+  ...['begins or takes up a version', 'orders its copy', 'hands the slot over'],
+];
+const HOSTS = ['takes version ', 'begins ', ...Array.from({ length: 3 }, () => 'writes half '), 'publishes '];
+const READS = ['looks at published', 'copies half 0', 'copies half 1', 'fences', 'looks at begun', 'has ended'];
+const Reader = { looks: 0, copies: 1, fences: 3, judges: 4, ends: 5 } as const;
+
+export function mailboxProtocol(setup: MailboxSetup): Model {
+  const writers = new Writers(setup);
+  const is = (how: MailboxMutation) => setup.broken === how;
+  const most = setup.ticks + (setup.again ?? 0) + setup.writes;
+  if (most > MOST_VERSIONS) throw new Error('a state has no room for so many versions');
+
+  const reader = (state: State, choice: number): boolean => {
+    // What others do is done before the reader begins. Nothing is missed: none waits for it, and what it finds is up to it.
+    if (!state[Local.ended]) return false;
+    const at = state[Local.reader]!;
+    const go = (to: number) => {
+      state[Local.reader] = to;
+      return true;
+    };
+    const begun = () => memory.load(state, Thread.reader, At.begun, 'acquire', choice);
+    if (at === Reader.looks) {
+      const order = is('published loaded without acquire') ? 'relaxed' : 'acquire';
+      const version = memory.load(state, Thread.reader, At.published, order, choice);
+      if (version < 0) return false;
+      const had = is('newer than not looked at') ? 0 : state[Local.had]!;
+      if (version <= had) return over(state);
+      state[Local.hand] = version;
+      return go(Reader.copies);
+    }
+    if (at === Reader.copies || at === Reader.copies + 1) {
+      const half = at - Reader.copies;
+      if (half === 0 && is('begun looked at before the copy')) state[Local.counted] = begun();
+      const found = memory.load(state, Thread.reader, writers.bufferOf(state[Local.hand]!) + half, 'bytes', choice);
+      if (found < 0) return false;
+      state[Local.half + half] = found;
+      return go(at + 1);
+    }
+    if (at === Reader.fences) {
+      if (choice > 0) return false;
+      if (!is('no fence behind the copy')) memory.acquireFence(state, Thread.reader);
+      return go(Reader.judges);
+    }
+    if (at !== Reader.judges) return false;
+    if (!is('begun looked at before the copy')) {
+      const counted = begun();
+      if (counted < 0) return false;
+      state[Local.counted] = counted;
+    } else if (choice > 0) return false;
+    return judges(state);
+  };
+
+  const judges = (state: State): boolean => {
+    const version = state[Local.hand]!;
+    const trusted = state[Local.counted]! - version < (is('trusted for one version more') ? 4 : 3);
+    const [had, published] = [state[Local.had]!, memory.newest(state, At.published)];
+    state[Local.reader] = Reader.looks;
+    state[Local.counted] = 0;
+    if (!trusted && !is('begun not looked at')) {
+      state.fill(0, Local.half, Local.half + 2);
+      return true;
+    }
+    const truth = state[Local.truth + version]!;
+    for (const half of [0, 1])
+      if (state[Local.half + half] !== truth)
+        throw new Violation('M3', `of version ${version} half ${half} is not what was published as it`);
+    if (version <= had) throw new Violation('newer', `version ${version} is given to who has had ${had}`);
+    state.fill(0, Local.half, Local.half + 2);
+    state[Local.had] = version;
+    const last = state[Local.rounds] === (setup.rounds ?? 1);
+    if (last && version !== published) throw new Violation('newest', `${published} is published, ${version} was given`);
+    return over(state);
+  };
+
+  /** Behind its rounds the reader hears that all have ended, and then is given the newest. */
+  const over = (state: State): boolean => {
+    state[Local.hand] = 0;
+    state[Local.reader] = Reader.looks;
+    const rounds = setup.rounds ?? 1;
+    if (state[Local.rounds] === rounds) {
+      const [had, published] = [state[Local.had]!, memory.newest(state, At.published)];
+      if (had !== published) throw new Violation('newest', `${published} is published, ${had} was given`);
+      state[Local.reader] = Reader.ends;
+      return true;
+    }
+    state[Local.rounds]!++;
+    if (state[Local.rounds] === rounds) memory.knowAll(state, Thread.reader);
+    return true;
+  };
+
+  const move = (
+    says: string | ((state: State) => string),
+    apply: (state: State) => boolean,
+    optional = false,
+  ): Move => ({
+    optional,
+    says: typeof says === 'string' ? () => says : says,
+    apply,
+  });
+  /** Of writers: they have ended before the reader begins. */
+  const write = (says: string | ((state: State) => string), apply: (state: State) => boolean, optional = false) =>
+    move(says, (state) => !state[Local.ended] && apply(state), optional);
+  const choices = Array.from({ length: most + 1 }, (_, choice) => choice);
+  const moves = [
+    ...[0, 1].map((choice) =>
+      write(
+        (state) => `replay ${REPLAYS[state[Local.replay]!]}`,
+        (state) => writers.replay(state, choice),
+      ),
+    ),
+    ...[0, 1].map((half) => write(`half ${half} of a copy lands`, (state) => writers.lands(state, half))),
+    write('poll passes on what is over', (state) => writers.poll(state, false)),
+    write('poll finds what is no number', (state) => writers.poll(state, true), true),
+    write('poll dies', (state) => writers.pollDies(state), true),
+    write('replay dies', (state) => writers.replayDies(state), true),
+    write('the run is over', (state) => writers.next(state)),
+    ...[0, 1].map((half) =>
+      write(
+        (state) => `a thread ${HOSTS[state[Local.host]!]}${half}`,
+        (state) => writers.host(state, half),
+      ),
+    ),
+    move('all writers have ended', (state) => {
+      if (state[Local.ended] || state[Local.phase] !== 2 || !writers.done(state)) return false;
+      writers.forget(state);
+      state[Local.ended] = 1;
+      return true;
+    }),
+    ...choices.map((choice) =>
+      move(
+        (state) => `the reader ${READS[state[Local.reader]!]}: ${choice} before the newest`,
+        (state) => reader(state, choice),
+      ),
+    ),
+  ];
+  return {
+    width: WIDTH,
+    moves,
+    start: (state) => {
+      state.fill(0);
+      state[Local.ticks] = setup.ticks;
+      state[Local.replay] = setup.ticks ? Replay.begins : Replay.over;
+    },
+    unfinished: (state) =>
+      state[Local.reader] === Reader.ends
+        ? null
+        : state[Local.ended]
+          ? 'the reader has no end'
+          : `${state[Local.writes]} of ${setup.writes} versions can be written`,
+  };
+}
