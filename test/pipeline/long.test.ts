@@ -1,0 +1,33 @@
+/** Many millions of ticks in one process: each applied once, and memory that does not grow. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { itAll, setting } from '../rig/setting.ts';
+
+/** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
+const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [4, 250_000], long: [10, 10_000_000] });
+/** Of the memory behind the second round; a short round is not over all that a process grows by at first. */
+const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
+
+describe('a pipeline for long', () => {
+  itAll(
+    `${ROUNDS} × ${TICKS.toLocaleString('en-US')} ticks: each applied once, memory within ${GROWS * 100} %`,
+    function () {
+      this.timeout(7_200_000);
+      const program = fileURLToPath(new URL('./long-run.js', import.meta.url));
+      const args = ['--expose-gc', program, String(ROUNDS), String(TICKS)];
+      const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+      expect(status, stderr).to.equal(0);
+      const rounds = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { ticks: number; updates: number; finished: number; bytes: number });
+      expect(rounds.length).to.equal(ROUNDS);
+      for (const [i, { ticks, updates, finished }] of rounds.entries())
+        expect([ticks, updates, finished]).to.deep.equal([TICKS, TICKS, TICKS * (i + 1)]);
+      const bytes = rounds.map((round) => round.bytes);
+      this.test!.title += `: ${bytes.map((each) => (each / 2 ** 20).toFixed(1)).join(' ')} MiB`;
+      expect(Math.max(...bytes.slice(2)) / bytes[1]!).to.be.below(1 + GROWS);
+    },
+  );
+});
