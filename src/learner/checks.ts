@@ -70,9 +70,9 @@ export function checkVector(name: string, tensor: Tensor<'float32'>, length: num
 
 /** Throws a TypeError unless it is an open float32 tensor. */
 export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
-  if (tensor?.dtype !== 'float32') {
+  if (!(tensor instanceof Tensor && tensor.dtype === 'float32')) {
     const instead = tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
-    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}${instead}`);
+    throw typeError(`${name} must be a float32 tensor, got ${instead ? tensor.dtype : shown(tensor)}${instead}`);
   }
   if (tensor.byteOffset % 4 !== 0)
     throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);

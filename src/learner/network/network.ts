@@ -29,6 +29,16 @@ interface Stage {
   readonly parameters: readonly (ParameterShape & { readonly called: string; readonly offset: number })[];
 }
 
+/** Room for so many of a network's weights. */
+function weights(count: number): Float32Array {
+  try {
+    return new Float32Array(count);
+  } catch (error) {
+    const what = `a network of ${count} weights asks for ${4 * count} bytes`;
+    throw rangeError(`${what}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+  }
+}
+
 export class Network {
   readonly layers: readonly Layer[];
   readonly inputs: number;
@@ -89,7 +99,7 @@ export class Network {
   /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
   initialise(seed: number): Float32Array {
     const random = new Random(seed);
-    const flat = new Float32Array(this.parameterCount);
+    const flat = weights(this.parameterCount);
     for (const { parameters } of this.#stages)
       for (const { shape, offset, initial } of parameters)
         for (let i = offset; i < offset + elementCount(shape); i++)
