@@ -94,7 +94,7 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
       const spec: unknown = fields[name];
       if (typeof spec !== 'object' || spec === null || !Array.isArray((spec as FieldSpec).shape)) {
         throw typeError(
-          `fields.${name} must be { shape: number[], dtype? }, got ${JSON.stringify(spec) ?? 'undefined'}`,
+          `fields.${name} must be { shape: number[], dtype? }, got ${shown(spec)}`,
         );
       }
       checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);

@@ -33,7 +33,7 @@ const mayChange: readonly (readonly [what: RegExp, change: RegExp])[] = [
   // It ends a capture also where it has to say that the capture is broken.
   [/\.endCapture\(/, /\.capturing was true/],
   // Claims of lanes are numbered, those that get none too.
-  [/\.writer\(/, /^the memory of w\.sharedSteps/],
+  [/\.(writer|load)\(/, /^the memory of w\.sharedSteps/],
   // A tick that was asked for comes, also where the main thread may not stand and wait for it.
   [/Sync\(/, /^w\.(pipeline|stepped) was/],
   // What a wrapper keeps is made when it first runs.

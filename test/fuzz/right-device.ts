@@ -27,7 +27,7 @@ const launched: Gen = (random) => {
   const numbers = (gen: Gen, most: number) => list(gen, 0, most);
   return record({ tensors: list(tensor, 1, 5), wholes: numbers(whole(0, 6), 9), reals: numbers(real(-2, 2), 3) })(random);
 };
-const values = either(array('Float32Array', 0, 1, 4, 6, 64), array('Int32Array', 4), array('Uint8Array', 4, 64), array('Float64Array', 20));
+const values = either(array('Float32Array', 4), array('Float32Array', 0, 1, 4, 6, 64), array('Int32Array', 4), array('Uint8Array', 4, 64), array('Float64Array', 20));
 const struct = either(
   record({ a: either(tensor, values) }, { b: either(tensor, values), c: record({ d: tensor }) }),
   list(tensor, 0, 2),
@@ -36,12 +36,12 @@ const struct = either(
 const names = either(one('null', 'undefined', "['a']", "['a', 'b']", '[]'), list(one("'a'", "'b'", "'...'"), 0, 3));
 const operand = either(tensor, values, one('w.cpuTensor'));
 const specs = list(one('w.exchange'), 1, 2);
-const quantity = record({ data: one('new Float32Array(20)', 'w.plane', 'new Float32Array(19)', 'w.doubles') }, {
+const quantity = record({ data: one(...Array.from({ length: 4 }, () => 'new Float32Array(20)'), 'w.plane', 'w.plane', 'new Float32Array(19)', 'w.doubles') }, {
   shape: one('[4, 5]', '[5, 4]', '[2, 2]'),
   strides: one('[5, 1]', '[1, 4]', '[0, 0]'),
   dims: one("['i', 'j']", "['j', 'i']"),
 });
-const quantities = list(quantity, 1, 2);
+const quantities = either(one('[{ data: new Float32Array(20) }]', '[{ data: w.plane }]'), list(quantity, 1, 2));
 const haloSpec = record(
   {
     ...{ nPoints: whole(0, 2), shape: tuple(whole(3, 5), whole(3, 5)), origin: one('[1, 1]', '[0, 0]', '[2, 1]') },
@@ -92,7 +92,7 @@ export const deviceRows: Rows = {
   'OpenedDevice.withStream': [stream, one('() => 1', '() => w.stream.query()')],
   'OpenedStream.record': [event, record({}, { external: flag })],
   'OpenedStream.wait': [event, record({}, { orderOnly: flag })],
-  'OpenedStream.copy': [tensor, tensor],
+  'OpenedStream.copy': [either(one('w.tensor', 'w.lentTensor'), tensor), either(one('w.tensor', 'w.ints', 'w.hostTensor'), tensor)],
   'OpenedStream.fill': [tensor, either(real(-2, 300), one('1n', '0', 'NaN'))],
   'OpenedStream.launch': [kernel, launched],
   'OpenedStream.replay': [one('w.exec')],

@@ -15,7 +15,7 @@ const layer: Gen = (random) =>
   )(random);
 const floats = (shape: string) => {
   const right = `w.big.view({ shape: ${shape} })`;
-  return one(right, right, right, right, right, right, `w.big.view({ shape: ${shape}, offset: 16 })`, 'w.matrix', 'w.tensor');
+  return one(...Array.from({ length: 20 }, () => right), `w.big.view({ shape: ${shape}, offset: 16 })`, 'w.matrix', 'w.tensor');
 };
 const image = tuple(whole(1, 2), whole(2, 5), whole(2, 5));
 const head = either(one("{ kind: 'scalar' }"), record({ kind: one("'categorical'"), min: real(-2, 0), max: real(0, 2) }, { atoms: whole(2, 5) }));
@@ -52,19 +52,23 @@ const state = either(
   one('{}', "{ 'q.0.weight': { dtype: 'float32', shape: [2], data: new Float32Array(2) } }"),
   form('{ a: { dtype: $, shape: [$], data: $ } }', one("'float32'", "'int64'"), whole(0, 3), array('Float32Array', 0, 1, 2)),
 );
-const parameters = one('w.mlp.over(w.big)', '[]', '[[w.tensor]]', 'w.mlp.over(w.big.view({ shape: [13] }))');
+const parameters = one(...Array.from({ length: 6 }, () => 'w.mlp.over(w.big.view({ shape: [13] }))'), 'w.mlp.over(w.big)', '[]', '[[w.tensor]]');
 const learnerRows = (name: string): Rows => ({
   ...{ [`${name}.update`]: update, [`${name}.loadState`]: [state], [`${name}.watch`]: [record({}, { every: whole(1, 9) })] },
 });
 const shapes = ['[2, 3]', '[2, 1]', '[3]', '[1]', '[]', '[2, 2]', '[4]', '[0]'];
-const any: Gen = either(tensor, one(...shapes.map((each) => `w.big.view({ shape: ${each} })`)), one('w.big.view({ shape: [2, 3], strides: [1, 2] })'));
+/** Mostly of one shape, so that they fit each other. */
+const any: Gen = (random) =>
+  random.below(5) > 0
+    ? one('w.big.view({ shape: [2, 3] })', 'w.big.view({ shape: [2, 3], offset: 8 })', 'w.matrix')(random)
+    : either(tensor, one(...shapes.map((each) => `w.big.view({ shape: ${each} })`)), one('w.big.view({ shape: [2, 3], strides: [1, 2] })'))(random);
 const unaries = ['abs', 'neg', 'sign', 'square', 'sqrt', 'rsqrt', 'reciprocal', 'exp', 'log', 'tanh', 'sigmoid', 'softplus', 'relu', 'silu', 'gelu', 'geluTanh', 'elu'];
-const reductions = ['sum', 'mean', 'logSumExp', 'argmax', 'softmax', 'logSoftmax'];
 const binaries = ['add', 'sub', 'mul', 'div', 'min', 'max', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'gather', 'scatterAdd'];
 const rowsOf = (names: readonly string[], row: readonly Gen[]): Rows => Object.fromEntries(names.map((each) => [`ops.${each}`, row]));
 
 export const learnerTable: Rows = {
-  ...rowsOf([...unaries, ...reductions], [stream, any, any]),
+  ...rowsOf([...unaries, 'softmax', 'logSoftmax'], [stream, any, any]),
+  ...rowsOf(['sum', 'mean', 'logSumExp', 'argmax'], [stream, either(floats('[2, 1]'), floats('[2]'), any), any]),
   ...rowsOf([...binaries, ...unaries.map((each) => `backward.${each}`)], [stream, any, any, any]),
   ...{ 'ops.where': [stream, any, any, any, any], 'ops.clamp': [stream, any, any, real(-1, 0), real(0, 1)] },
   ...{ 'ops.concat': [stream, any, list(any, 1, 3)], 'ops.convert': [stream, any, any, record({}, { scale: real(0, 2), shift: real(-1, 1) })] },

@@ -5,7 +5,7 @@ import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { elementCount } from '../../dtype.ts';
 import { rangeError, stateError, typeError } from '../../errors.ts';
 import { Random } from '../../random.ts';
-import { checkMatrix, checkVector } from '../checks.ts';
+import { checkMatrix, checkVector, freshFloats } from '../checks.ts';
 import type { Layer, ParameterShape } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -27,16 +27,6 @@ interface Stage {
   readonly inputs: number;
   readonly outputs: number;
   readonly parameters: readonly (ParameterShape & { readonly called: string; readonly offset: number })[];
-}
-
-/** Room for so many of a network's weights. */
-function weights(count: number): Float32Array {
-  try {
-    return new Float32Array(count);
-  } catch (error) {
-    const what = `a network of ${count} weights asks for ${4 * count} bytes`;
-    throw rangeError(`${what}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
-  }
 }
 
 export class Network {
@@ -99,7 +89,7 @@ export class Network {
   /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
   initialise(seed: number): Float32Array {
     const random = new Random(seed);
-    const flat = weights(this.parameterCount);
+    const flat = freshFloats('a network', this.parameterCount);
     for (const { parameters } of this.#stages)
       for (const { shape, offset, initial } of parameters)
         for (let i = offset; i < offset + elementCount(shape); i++)
