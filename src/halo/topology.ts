@@ -171,9 +171,12 @@ const MOST_RANKS = 2 ** 20;
 
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {
   if (!Array.isArray(layout) || layout.length !== 2)
-    throw typeError(`layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(shown).join()}]` : shown(layout)}`);
+    throw typeError(
+      `layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(shown).join()}]` : shown(layout)}`,
+    );
   const [columns, rows] = [checkCount('columns of the layout', layout[0]), checkCount('rows of the layout', layout[1])];
-  if (columns * rows > MOST_RANKS) throw rangeError(`a layout has ${MOST_RANKS} ranks at most, got ${columns} × ${rows}`);
+  if (columns * rows > MOST_RANKS)
+    throw rangeError(`a layout has ${MOST_RANKS} ranks at most, got ${columns} × ${rows}`);
   return [columns, rows];
 }
 

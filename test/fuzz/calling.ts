@@ -140,7 +140,8 @@ export class Calling {
   #refused(call: Call, error: unknown, place: Place): Fault | null {
     const { code } = Object(error) as { code?: unknown };
     if (code === 'TOLD' || place.others?.(call, String((Object(error) as Error).message))) this.counts.told++;
-    else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_')) this.counts.refusals++;
+    else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_'))
+      this.counts.refusals++;
     else return { text: firstLine(error) };
     const differs = place.differs?.(call) ?? null;
     return differs === null ? this.#heard() : { text: `refused (${firstLine(error)}), and ${differs}` };

@@ -54,7 +54,11 @@ function drawing(targets: readonly Target[], odd: Gen): (random: Random) => Call
   const total = targets.reduce((sum, { weight }) => sum + weight, 0);
   return (random) => {
     let at = random.next() * total;
-    const target = targets.find(({ weight }) => (at -= weight) < 0) ?? (targets[0] as Target);
+    let target = targets[0] as Target;
+    for (target of targets) {
+      at -= target.weight;
+      if (at < 0) break;
+    }
     const form = forms[target.form] ?? target.form;
     return { form, values: target.takes ? argumentsOf(right[target.key], odd, random) : [] };
   };
@@ -64,7 +68,10 @@ function argumentsOf(row: readonly Gen[] | undefined, odd: Gen, random: Random):
   if (row === undefined || random.below(12) === 0) return Array.from({ length: random.below(4) }, () => odd(random));
   const good = row.map((gen) => gen(random));
   // In one of four all is as it should be: what is refused then is refused for the state of things.
-  const values = random.below(4) === 0 ? good : (({ list }) => list)(changed({ list: good }, odd, random) as { list: readonly Value[] });
+  const values =
+    random.below(4) === 0
+      ? good
+      : (({ list }) => list)(changed({ list: good }, odd, random) as { list: readonly Value[] });
   if (values === undefined) return [odd(random)];
   let length = values.length;
   while (length > 0 && textIsUndefined(values[length - 1] as Value)) length--;
@@ -89,7 +96,8 @@ async function open(device: string): Promise<Place> {
     keep: () => state.keep(),
     differs: ({ form }) => {
       const differs = state.differs();
-      if (differs === null || !mayChange.some(([what, change]) => what.test(form) && change.test(differs))) return differs;
+      if (differs === null || !mayChange.some(([what, change]) => what.test(form) && change.test(differs)))
+        return differs;
       state.keep();
       return null;
     },

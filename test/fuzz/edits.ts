@@ -43,10 +43,29 @@ export const texts = (...right: readonly string[]): Gen =>
   either(
     one(...right.map((each) => JSON.stringify(each))),
     one(...right.map((each) => JSON.stringify(each))),
-    one("''", "'-'", "'--'", "'x'", "'0'", "'-1'", "'1e9'", "'99999999999999999999'", "'\\u00e9'", "'a b'", "'../..'", "'/'", "'x'.repeat(3000)", "'='"),
+    one(
+      "''",
+      "'-'",
+      "'--'",
+      "'x'",
+      "'0'",
+      "'-1'",
+      "'1e9'",
+      "'99999999999999999999'",
+      "'\\u00e9'",
+      "'a b'",
+      "'../..'",
+      "'/'",
+      "'x'.repeat(3000)",
+      "'='",
+    ),
     (random: Random): Value => {
       const text = right[random.below(right.length)] as string;
       const at = random.below(text.length + 1);
-      return code(JSON.stringify(text.slice(0, at) + (random.below(2) ? '' : signs[random.below(30)]) + text.slice(at + random.below(2))));
+      return code(
+        JSON.stringify(
+          text.slice(0, at) + (random.below(2) ? '' : signs[random.below(30)]) + text.slice(at + random.below(2)),
+        ),
+      );
     },
   );

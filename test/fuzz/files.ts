@@ -16,7 +16,11 @@ const tensors = {
 /** A checkpoint of rows, with everything that has no device. */
 function partsOf() {
   const limiter = hotslot.RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9 });
-  const buffer = hotslot.ReplayBuffer.create({ capacity: 8, fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } }, limiter });
+  const buffer = hotslot.ReplayBuffer.create({
+    capacity: 8,
+    fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } },
+    limiter,
+  });
   return { buffer, limiter, mailbox: hotslot.WeightMailbox.create({ length: 4 }) };
 }
 
@@ -38,7 +42,9 @@ export async function filesOn(device: string): Promise<Kind> {
   const checkpoint = await hotslot.Checkpoint.open(saved, { ...parts, extra: () => ({ note: [1, 'x'] }) });
   await checkpoint.save();
   await checkpoint.close();
-  const names = readdirSync(saved, { recursive: true, encoding: 'utf8' }).filter((name) => statSync(join(saved, name)).isFile());
+  const names = readdirSync(saved, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    statSync(join(saved, name)).isFile(),
+  );
   for (const name of names) samples[`checkpoint ${name}`] = readFileSync(join(saved, name));
 
   /** A folder as it was saved, with one file of it damaged. */
@@ -68,7 +74,11 @@ export async function filesOn(device: string): Promise<Kind> {
     call('w.buffer.load($)', npzFile),
     call('hotslot.Checkpoint.inspect($)', folders),
     call('hotslot.Checkpoint.restore($, { buffer: w.buffer, limiter: w.limiter, mailbox: w.mailbox })', folders),
-    call('w.device.loadKernels({ images: { host: $, cuda: $, rocm: $, xpu: $ }, kernels: { k: { tensors: $ } } })', ...[1, 2, 3, 4].map(() => damaged(any)), one("['float32']", "['uint8']")),
+    call(
+      'w.device.loadKernels({ images: { host: $, cuda: $, rocm: $, xpu: $ }, kernels: { k: { tensors: $ } } })',
+      ...[1, 2, 3, 4].map(() => damaged(any)),
+      one("['float32']", "['uint8']"),
+    ),
   ];
   const rare = calls.length - 1;
   return {
@@ -81,7 +91,15 @@ export async function filesOn(device: string): Promise<Kind> {
 async function open(device: string, names: Readonly<Record<string, unknown>>): Promise<Place> {
   const parts = partsOf();
   const opened = hotslot.openDevice(device);
-  const look = () => JSON.stringify([parts.buffer.ptr, parts.buffer.size, parts.limiter.inserts, parts.limiter.samples, parts.mailbox.published, parts.mailbox.begun]);
+  const look = () =>
+    JSON.stringify([
+      parts.buffer.ptr,
+      parts.buffer.size,
+      parts.limiter.inserts,
+      parts.limiter.samples,
+      parts.mailbox.published,
+      parts.mailbox.begun,
+    ]);
   let seen = look();
   return {
     scope: { ...names, w: { ...parts, device: opened } },

@@ -36,6 +36,7 @@ for (const kind of names) {
   );
   if (report.found.length > 0) console.log(`\n${inWords(plan, report)}\n`);
   if (values.forms)
-    for (const [form, [made, answered]] of report.forms) if (made > 20 && answered === 0) console.log(`never answered: ${form} of ${made}`);
+    for (const [form, [made, answered]] of report.forms)
+      if (made > 20 && answered === 0) console.log(`never answered: ${form} of ${made}`);
   if (report.found.length > 0) process.exitCode = 1;
 }

@@ -11,12 +11,24 @@ import { damaged, edited, texts } from './edits.ts';
 import type { Kind } from './target.ts';
 import { type Gen, list, record, type Value } from './values.ts';
 
-const get = (path: string, more = '') => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n${more}\r\n`, 'latin1');
+const get = (path: string, more = '') =>
+  Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n${more}\r\n`, 'latin1');
 const requests: Readonly<Record<string, Uint8Array>> = {
   ...{ page: get('/'), metrics: get('/metrics'), events: get('/events'), query: get('/trace?seconds=1&x=%41') },
-  ...{ head: Buffer.from('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n'), post: Buffer.from('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc') },
-  ...{ chunked: get('/', 'Transfer-Encoding: chunked\r\n'), origin: get('/', 'Origin: http://elsewhere\r\n'), upgrade: get('/', 'Connection: Upgrade\r\nUpgrade: websocket\r\n') },
-  ...{ twice: Buffer.concat([get('/metrics'), get('/events')]), old: Buffer.from('GET / HTTP/1.0\r\n\r\n'), long: get(`/${'a'.repeat(9000)}`) },
+  ...{
+    head: Buffer.from('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n'),
+    post: Buffer.from('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc'),
+  },
+  ...{
+    chunked: get('/', 'Transfer-Encoding: chunked\r\n'),
+    origin: get('/', 'Origin: http://elsewhere\r\n'),
+    upgrade: get('/', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'),
+  },
+  ...{
+    twice: Buffer.concat([get('/metrics'), get('/events')]),
+    old: Buffer.from('GET / HTTP/1.0\r\n\r\n'),
+    long: get(`/${'a'.repeat(9000)}`),
+  },
 };
 
 /** What comes back for these bytes until there is enough to judge. */
@@ -71,7 +83,11 @@ interface Ran {
 
 function hotslot(cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [main, ...args], { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let said = '';
     for (const out of [child.stdout, child.stderr]) out.on('data', (part: Buffer) => (said += part.toString()));
     const late = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);
@@ -99,7 +115,11 @@ function programs(draw: Kind['draw']): Kind {
       const close = async () => rmSync(folder, { recursive: true, force: true });
       const run = (args: readonly string[], env?: Readonly<Record<string, string>>) =>
         // The system hands over no text with a zero in it.
-        hotslot(folder, args.map((arg) => arg.replaceAll('\0', '?')), env);
+        hotslot(
+          folder,
+          args.map((arg) => arg.replaceAll('\0', '?')),
+          env,
+        );
       return { scope: { hotslot: run }, judge: (answer) => judged(answer as Ran), close };
     },
     ...{ inOnePlace: 50, patience: 2 * LONGEST_MS },
@@ -107,20 +127,55 @@ function programs(draw: Kind['draw']): Kind {
 }
 
 const word = texts('inspect', 'kernels', 'acl', 'hosts', 'collect', 'doctor', '--help', '--version', 'help', '-h');
-const option = texts('--json', '--run', '--url', '--insecure', '--ca', '--out', '--arch', '--entry', '--workers', '--lanes', '--outbox', '--name', '--run=x', '--workers=3', '--url=x://y', '--json=1', '--');
+const option = texts(
+  '--json',
+  '--run',
+  '--url',
+  '--insecure',
+  '--ca',
+  '--out',
+  '--arch',
+  '--entry',
+  '--workers',
+  '--lanes',
+  '--outbox',
+  '--name',
+  '--run=x',
+  '--workers=3',
+  '--url=x://y',
+  '--json=1',
+  '--',
+);
 const given = texts('x', 'run-1', '2', 'nowhere.gk', 'folder', 'redis://example.org', 'http://127.0.0.1:1');
 
 /** Never `build`, which compiles for minutes, and no server that is waited for. */
 const commandLine: Gen = (random) => {
-  const { list: words } = list((each) => (each.below(2) ? option : given)(each), 0, 5)(random) as { list: readonly Value[] };
+  const { list: words } = list((each) => (each.below(2) ? option : given)(each), 0, 5)(random) as {
+    list: readonly Value[];
+  };
   const all = [...(random.below(8) ? [word(random)] : []), ...words];
   return { list: all.filter((each) => !('code' in each && /^"?build"?$/.test(each.code))) };
 };
 export const commands = (): Kind => programs((random) => ({ form: 'hotslot($)', values: [commandLine(random)] }));
 
 const variables = [
-  ...['HOTSLOT_CUDA', 'HOTSLOT_HIP', 'HOTSLOT_LEVEL_ZERO', 'HOTSLOT_BLAS', 'HOTSLOT_CUBLAS', 'HOTSLOT_NVRTC', 'HOTSLOT_HIPRTC'],
-  ...['HOTSLOT_CACHE', 'HOTSLOT_REDIS_PASSWORD', 'HOTSLOT_ADDONS', 'HOTSLOT_MPI', 'ZE_ENABLE_ALT_DRIVERS', 'CUDA_VISIBLE_DEVICES'],
+  ...[
+    'HOTSLOT_CUDA',
+    'HOTSLOT_HIP',
+    'HOTSLOT_LEVEL_ZERO',
+    'HOTSLOT_BLAS',
+    'HOTSLOT_CUBLAS',
+    'HOTSLOT_NVRTC',
+    'HOTSLOT_HIPRTC',
+  ],
+  ...[
+    'HOTSLOT_CACHE',
+    'HOTSLOT_REDIS_PASSWORD',
+    'HOTSLOT_ADDONS',
+    'HOTSLOT_MPI',
+    'ZE_ENABLE_ALT_DRIVERS',
+    'CUDA_VISIBLE_DEVICES',
+  ],
 ];
 const value = texts('none', '', '/', '/etc/passwd', '/nowhere/x.so', 'libc.so.6', 'x', '0', '-1');
 const settings = record({}, Object.fromEntries(variables.map((name) => [name, value])));

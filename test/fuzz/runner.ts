@@ -80,7 +80,9 @@ class Making {
       child.once('message', (answer: Answer) => over(answer));
       child.once('close', (status, signal) => {
         this.#child = null;
-        const how = hung ? `did not come back within ${HANG_MS / 1000} s` : `ended with ${signal ?? status}: ${this.#said.slice(-3000)}`;
+        const how = hung
+          ? `did not come back within ${HANG_MS / 1000} s`
+          : `ended with ${signal ?? status}: ${this.#said.slice(-3000)}`;
         over({ died: `the process ${how}`, n: this.#at()[0] });
       });
       child.send(task);
@@ -164,7 +166,10 @@ export async function fuzz(plan: Plan): Promise<Report> {
   try {
     for (let next = from; next < to && found.length < most; ) {
       const answer = await making.perform({ seed, from: next, to });
-      const fault = 'died' in answer ? { text: answer.died, n: answer.n, before: Math.min(inOnePlace, answer.n - next) } : answer.fault;
+      const fault =
+        'died' in answer
+          ? { text: answer.died, n: answer.n, before: Math.min(inOnePlace, answer.n - next) }
+          : answer.fault;
       if ('counts' in answer) {
         for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += answer.counts[name];
         for (const [form, calls, answers] of answer.forms) {
@@ -177,7 +182,9 @@ export async function fuzz(plan: Plan): Promise<Report> {
       next = fault.n + 1;
       if (seen.has(alike(fault.text))) continue;
       seen.add(alike(fault.text));
-      const calls = Array.from({ length: fault.before + 1 }, (_, i) => draw(new Random(seed, fault.n - fault.before + i)));
+      const calls = Array.from({ length: fault.before + 1 }, (_, i) =>
+        draw(new Random(seed, fault.n - fault.before + i)),
+      );
       const least = await shrunk(making, calls, fault.text);
       found.push({ n: fault.n, text: fault.text, code: least.map((call) => `await ${callText(call)};`).join('\n') });
     }
@@ -190,5 +197,8 @@ export async function fuzz(plan: Plan): Promise<Report> {
 /** What was found, for a person. */
 export const inWords = ({ seed, kind, device }: Plan, { found }: Report): string =>
   found
-    .map(({ n, text, code }) => `${text}\n${code.replace(/^/gm, '    ')}\n    (--target ${kind} --device ${device} --seed ${seed} --from ${n} --calls 1)`)
+    .map(
+      ({ n, text, code }) =>
+        `${text}\n${code.replace(/^/gm, '    ')}\n    (--target ${kind} --device ${device} --seed ${seed} --from ${n} --calls 1)`,
+    )
     .join('\n\n');

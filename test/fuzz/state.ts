@@ -10,7 +10,8 @@ import type { Things } from './world.ts';
 /** A sum of memory's words. */
 function sumOf(memory: ArrayBufferLike, from = 0): number {
   let sum = 7;
-  for (const word of new Int32Array(memory, from, (memory.byteLength - from) >> 2)) sum = (Math.imul(sum, 31) + word) | 0;
+  for (const word of new Int32Array(memory, from, (memory.byteLength - from) >> 2))
+    sum = (Math.imul(sum, 31) + word) | 0;
   return sum;
 }
 
@@ -60,7 +61,11 @@ export function looksAt(things: Things): Looks {
   looks['w.random'] = () => of<hotslot.Random>('random').state();
   looks['w.policy'] = () => sumOf(of<{ parameters: Float32Array }>('policy').parameters.buffer);
   looks['w.wrapper'] = () => ({ ...of<graph.FullGraphWrapper>('wrapper').currIteration });
-  looks['w.loader'] = () => Object.entries(of<graph.StaticBufferLoader>('loader').staticBuffers).map(([stage, each]) => [stage, each.map((one) => Object.keys(one))]);
+  looks['w.loader'] = () =>
+    Object.entries(of<graph.StaticBufferLoader>('loader').staticBuffers).map(([stage, each]) => [
+      stage,
+      each.map((one) => Object.keys(one)),
+    ]);
   looks['w.updater'] = () => told(() => of<halo.HaloUpdater>('updater').exchange);
   looks['w.group'] = () => told(() => of<ranks.LearnerGroup>('group').exchanges);
   looks['w.cpuTensor'] = () => sumOf(of<hotslot.CpuTensor>('cpuTensor').data.buffer);
@@ -94,7 +99,8 @@ export class State {
   /** What is another than when it was kept, in words; handles count where there are more. */
   differs(): string | null {
     const now = this.#look();
-    for (const [name, seen] of Object.entries(this.#seen)) if (now[name] !== seen) return `${name} was ${seen} and is ${now[name]}`;
+    for (const [name, seen] of Object.entries(this.#seen))
+      if (now[name] !== seen) return `${name} was ${seen} and is ${now[name]}`;
     for (const [kind, count] of Object.entries(openHandles()))
       if (count > (this.#open[kind] ?? 0)) return `${kind}: ${this.#open[kind]} were open and ${count} are`;
     return null;
@@ -102,7 +108,8 @@ export class State {
 
   #look(): Record<string, string> {
     const look: Record<string, string> = {};
-    for (const name in this.#looks) look[name] = String(JSON.stringify((this.#looks[name] as () => unknown)())).slice(0, 400);
+    for (const name in this.#looks)
+      look[name] = String(JSON.stringify((this.#looks[name] as () => unknown)())).slice(0, 400);
     return look;
   }
 }

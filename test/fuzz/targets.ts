@@ -28,16 +28,19 @@ export function targetsOf(things: Things): Target[] {
     if (!found.has(form)) found.set(form, { form, key, weight: weightOf(name), takes });
   };
   for (const [door, exported] of Object.entries(doors))
-    for (const [name, value] of Object.entries(exported as Record<string, unknown>)) exports(`${door}.${name}`, name, value);
+    for (const [name, value] of Object.entries(exported as Record<string, unknown>))
+      exports(`${door}.${name}`, name, value);
 
   function exports(path: string, name: string, value: unknown): void {
     if (isClass(value)) {
       add(`new ${path}($*)`, `new ${name}`, name);
       for (const each of Object.getOwnPropertyNames(value))
-        if (typeof (value as unknown as Record<string, unknown>)[each] === 'function') add(`${path}.${each}($*)`, `${name}.${each}`, each);
+        if (typeof (value as unknown as Record<string, unknown>)[each] === 'function')
+          add(`${path}.${each}($*)`, `${name}.${each}`, each);
     } else if (typeof value === 'function') add(`${path}($*)`, name, name);
     else if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      for (const [each, inner] of Object.entries(value)) if (typeof inner === 'function' || name === 'ops') exports(`${path}.${each}`, `${name}.${each}`, inner);
+      for (const [each, inner] of Object.entries(value))
+        if (typeof inner === 'function' || name === 'ops') exports(`${path}.${each}`, `${name}.${each}`, inner);
   }
 
   const ends: unknown[] = [null, Object.prototype, Function.prototype, Error];

@@ -41,10 +41,13 @@ export const callText = ({ form, values }: Call): string => textOf({ form, value
 const numberText = (value: number): string => {
   if (Object.is(value, -0)) return '-0';
   const power = Math.log2(Math.abs(value));
-  return power >= 31 && Number.isInteger(power) ? `${value < 0 ? '-(' : ''}2 ** ${power}${value < 0 ? ')' : ''}` : String(value);
+  return power >= 31 && Number.isInteger(power)
+    ? `${value < 0 ? '-(' : ''}2 ** ${power}${value < 0 ? ')' : ''}`
+    : String(value);
 };
 // Written as a member, it would be the prototype.
-const keyText = (key: string) => (key === '__proto__' ? "['__proto__']" : /^[A-Za-z_]\w*$/.test(key) ? key : JSON.stringify(key));
+const keyText = (key: string) =>
+  key === '__proto__' ? "['__proto__']" : /^[A-Za-z_]\w*$/.test(key) ? key : JSON.stringify(key);
 
 export const code = (text: string): Value => ({ code: text });
 const simplest: readonly Value[] = ['undefined', '0', "''", '[]', '{}', 'NaN'].map(code);
@@ -130,7 +133,11 @@ export const array =
   (type: string, ...lengths: readonly number[]): Gen =>
   (random) => {
     const length = { number: lengths[random.below(lengths.length)] as number };
-    const forms = [`new ${type}($)`, `new ${type}($).fill($)`, `new ${type}(new SharedArrayBuffer($ * ${type}.BYTES_PER_ELEMENT))`];
+    const forms = [
+      `new ${type}($)`,
+      `new ${type}($).fill($)`,
+      `new ${type}(new SharedArrayBuffer($ * ${type}.BYTES_PER_ELEMENT))`,
+    ];
     const fill = code(type.startsWith('Big') ? '1n' : '1');
     return { form: forms[random.below(8) < 4 ? 0 : 1 + random.below(2)] as string, values: [length, fill] };
   };

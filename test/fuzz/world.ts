@@ -30,7 +30,14 @@ const steps = (lanes: number, n: number) => ({
   ...{ rewards: new Float32Array(lanes).fill(1), terminated: new Uint8Array(lanes), truncated: new Uint8Array(lanes) },
 });
 const specOf = () =>
-  new halo.QuantityHaloSpec({ nPoints: 1, shape: [4, 5], origin: [1, 1], extent: [2, 3], dims: ['i', 'j'], dtype: 'float32' });
+  new halo.QuantityHaloSpec({
+    nPoints: 1,
+    shape: [4, 5],
+    origin: [1, 1],
+    extent: [2, 3],
+    dims: ['i', 'j'],
+    dtype: 'float32',
+  });
 
 function onDevices(name: string) {
   const device = openDevice(name);
@@ -56,15 +63,40 @@ function onDevices(name: string) {
   const captured = stream.endCapture();
   return {
     ...{ device, again, host, stream, stream2: again.createStream({ priority: -1 }), hostStream: host.createStream() },
-    ...{ tensor, matrix, strided: matrix.view({ shape: [2, 2], strides: [3, 1] }), lent, lentTensor: lent.tensor({ shape: [4], dtype: 'float32' }) },
-    ...{ ints: device.allocate({ shape: [4], dtype: 'int32' }), bytes: device.allocate({ shape: [64], dtype: 'uint8' }) },
-    ...{ doubles: device.allocate({ shape: [20], dtype: 'float64' }), halves: device.allocate({ shape: [8], dtype: 'float16' }) },
-    ...{ longs: device.allocate({ shape: [3], dtype: 'int64' }), big: device.allocate({ shape: [64] }), empty: device.allocate({ shape: [0] }) },
+    ...{
+      tensor,
+      matrix,
+      strided: matrix.view({ shape: [2, 2], strides: [3, 1] }),
+      lent,
+      lentTensor: lent.tensor({ shape: [4], dtype: 'float32' }),
+    },
+    ...{
+      ints: device.allocate({ shape: [4], dtype: 'int32' }),
+      bytes: device.allocate({ shape: [64], dtype: 'uint8' }),
+    },
+    ...{
+      doubles: device.allocate({ shape: [20], dtype: 'float64' }),
+      halves: device.allocate({ shape: [8], dtype: 'float16' }),
+    },
+    ...{
+      longs: device.allocate({ shape: [3], dtype: 'int64' }),
+      big: device.allocate({ shape: [64] }),
+      empty: device.allocate({ shape: [0] }),
+    },
     ...{ hostTensor: host.allocate({ shape: [4] }), closedTensor, closedStream, closedEvent, storage: tensor.storage },
     ...{ event: device.createEvent({ timing: true }), event2: device.createEvent(), hostEvent: host.createEvent() },
-    ...{ captured, exec: captured.instantiate(), generator: new graph.DeviceGenerator(device), loader: new graph.StaticBufferLoader(device) },
+    ...{
+      captured,
+      exec: captured.instantiate(),
+      generator: new graph.DeviceGenerator(device),
+      loader: new graph.StaticBufferLoader(device),
+    },
     ...{ wrapper: new graph.FullGraphWrapper(() => null, { device }), pool: graph.getGraphPool(device, false) },
-    ...{ spec: new linop.DeviceSpec(device), cpuSpec: new linop.DeviceSpec('cpu'), toDevice: new linop.ToDevice('cpu', device) },
+    ...{
+      spec: new linop.DeviceSpec(device),
+      cpuSpec: new linop.DeviceSpec('cpu'),
+      toDevice: new linop.ToDevice('cpu', device),
+    },
     ...{ toHost: new linop.ToDevice(device, 'cpu'), identity: new linop.Identity(['a']) },
     backend: transfer.buildReplayTransferBackend({ device: name, ringDepth: 2, timed: true }),
   };
@@ -78,9 +110,17 @@ function learners(device: hotslot.Device, parameters: hotslot.Tensor<'float32'>)
   return {
     ...{ mlp, workspace: mlp.workspace(device, 2, { backward: true }) },
     ...{ adam: new learner.Adam(device, parameters), policy: new learner.MlpPolicy({ sizes: [2, 2] }) },
-    ...{ dqn, td3: new learner.Td3Learner(device, critic), sac: new learner.SacLearner(device, critic), watch: dqn.watch() },
+    ...{
+      dqn,
+      td3: new learner.Td3Learner(device, critic),
+      sac: new learner.SacLearner(device, critic),
+      watch: dqn.watch(),
+    },
     ...{ td3Policy: new learner.Td3Policy(actor), sacPolicy: new learner.SacPolicy(actor) },
-    ...{ gaussian: new learner.SquashedGaussian(device, { actionDim: 1, rows: 2 }), normaliser: new learner.Normaliser(device, { size: 3, rows: 2 }) },
+    ...{
+      gaussian: new learner.SquashedGaussian(device, { actionDim: 1, rows: 2 }),
+      normaliser: new learner.Normaliser(device, { size: 3, rows: 2 }),
+    },
   };
 }
 
@@ -90,7 +130,11 @@ async function buffers(device: string, folder: string) {
   const buffer = ReplayBuffer.offPolicy({ capacity: 8, obsDim: 2, actionDim: 1 });
   const filled = ReplayBuffer.create({ capacity: 8, fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } } });
   filled.add(rows(3));
-  const limited = ReplayBuffer.create({ capacity: 4, fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } }, limiter: gated });
+  const limited = ReplayBuffer.create({
+    capacity: 4,
+    fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } },
+    limiter: gated,
+  });
   const closedBuffer = ReplayBuffer.create({ capacity: 4, fields: { a: { shape: [1] } } });
   closedBuffer.close();
   const trajectories = TrajectoryBuffer.create({
@@ -115,10 +159,32 @@ async function buffers(device: string, folder: string) {
   const checkpoint = await hotslot.Checkpoint.open(join(folder, 'checkpoint'), { buffer: filled, limiter });
   checkpoint.on('error', () => {}).on('warning', () => {});
   return {
-    ...{ limiter, gated, buffer, filled, limited, closedBuffer, trajectories, writer, transitions, mailbox, sampler, pipeline, stepped },
-    ...{ windows: trajectories.windows({ length: 2 }), relabel: hotslot.hindsight({ goal: 'goal', achieved: 'goal' }), closedPipeline },
+    ...{
+      limiter,
+      gated,
+      buffer,
+      filled,
+      limited,
+      closedBuffer,
+      trajectories,
+      writer,
+      transitions,
+      mailbox,
+      sampler,
+      pipeline,
+      stepped,
+    },
+    ...{
+      windows: trajectories.windows({ length: 2 }),
+      relabel: hotslot.hindsight({ goal: 'goal', achieved: 'goal' }),
+      closedPipeline,
+    },
     ...{ checkpoint, random: new hotslot.Random(1), cpuTensor: new hotslot.CpuTensor(new Float32Array(4)) },
-    ...{ tensorBoard: monitor.tensorBoard(join(folder, 'events')), shared: filled.share(), sharedSteps: trajectories.share() },
+    ...{
+      tensorBoard: monitor.tensorBoard(join(folder, 'events')),
+      shared: filled.share(),
+      sharedSteps: trajectories.share(),
+    },
     monitor: await monitor.serveMonitor({ pipeline, title: 'fuzz' }),
     ...{ sharedMailbox: mailbox.share(), sharedLimiter: limiter.share() },
   };
@@ -130,13 +196,21 @@ function halos(device: hotslot.Device) {
     [0, 1],
     [0, 5],
   ] as const;
-  const exchange = new halo.HaloExchangeSpec({ specification, packSlices: slices, packClockwiseRotation: 0, unpackSlices: slices });
+  const exchange = new halo.HaloExchangeSpec({
+    specification,
+    packSlices: slices,
+    packClockwiseRotation: 0,
+    unpackSlices: slices,
+  });
   const { nPoints, shape, origin, extent, dims, dtype } = specification;
   const topology = halo.periodicTopology({ layout: [1, 1] });
   const sharedExchange = halo.shareHaloExchange({ topology, x: [{ nPoints, shape, origin, extent, dims, dtype }] });
   return {
     ...{ specification, exchange, topology, sharedExchange, updater: new halo.HaloUpdater(sharedExchange, 0) },
-    ...{ onHost: halo.HaloDataTransformer.get('cpu', [exchange]), onDevice: halo.HaloDataTransformer.get(device, [exchange]) },
+    ...{
+      onHost: halo.HaloDataTransformer.get('cpu', [exchange]),
+      onDevice: halo.HaloDataTransformer.get(device, [exchange]),
+    },
     ...{ plane: device.allocate({ shape: [4, 5] }), sharedGroup: ranks.shareLearnerGroup({ ranks: 1, parameters: 4 }) },
   };
 }
@@ -160,13 +234,21 @@ export class World {
       ...halos(first.device),
       ...(first.device.traits.noManaged === '' ? { mempool: memory.createUnifiedMempool(first.device) } : {}),
     };
-    return new World({ ...things, group: await ranks.LearnerGroup.join({ shared: things.sharedGroup, rank: 0 }) }, folder);
+    return new World(
+      { ...things, group: await ranks.LearnerGroup.join({ shared: things.sharedGroup, rank: 0 }) },
+      folder,
+    );
   }
 
   /** Pipelines first: they belong to nobody, and others' memory is lent to them. */
   async close(): Promise<void> {
     const late = ['pool', 'device', 'again', 'host'];
-    const names = [...Object.keys(this.things).filter((name) => !late.includes(name)).reverse(), ...late];
+    const names = [
+      ...Object.keys(this.things)
+        .filter((name) => !late.includes(name))
+        .reverse(),
+      ...late,
+    ];
     for (const name of names) {
       const made = this.things[name] as { close?: unknown; finalize?: unknown };
       const end = (made.close ?? made.finalize) as (() => unknown) | undefined;

@@ -1,8 +1,8 @@
 /** Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an actor is pulled by. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
-import { freshFloats } from '../checks.ts';
 import { Adam, type AdamOptions } from '../adam.ts';
+import { freshFloats } from '../checks.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part } from '../state.ts';
