@@ -27,6 +27,7 @@ for (const kind of names) {
     ...{ kind, device: mode?.device ?? 'host:0', seed: Number(values.seed ?? Date.now() % 2 ** 31) },
     ...{ calls: Number(values.calls ?? 20_000), from: Number(values.from ?? 0) },
     ...(mode ? { env: environmentOf(mode) } : {}),
+    onFound: (each) => console.log(`${inWords(plan, { found: [each] })}\n`),
   };
   const report = await fuzz(plan);
   const { calls, answers, refusals, told, waits } = report.counts;
@@ -34,7 +35,6 @@ for (const kind of names) {
     `${kind} on ${device}, seed ${plan.seed}: ${calls} calls, ${answers} answers, ${refusals} refusals, ${told} threw what callers threw, ` +
       `${waits} waited; ${report.found.length} kinds of failure, ${report.seconds.toFixed(0)} s`,
   );
-  if (report.found.length > 0) console.log(`\n${inWords(plan, report)}\n`);
   if (values.forms)
     for (const [form, [made, answered]] of report.forms)
       if (made > 20 && answered === 0) console.log(`never answered: ${form} of ${made}`);

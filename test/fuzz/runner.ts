@@ -18,6 +18,8 @@ export interface Plan {
   /** number of the first call */
   readonly from?: number;
   readonly env?: NodeJS.ProcessEnv;
+  /** told of each failure as it is found */
+  readonly onFound?: (found: Found) => void;
   /** failures that end it */
   readonly most?: number;
 }
@@ -186,7 +188,9 @@ export async function fuzz(plan: Plan): Promise<Report> {
         draw(new Random(seed, fault.n - fault.before + i)),
       );
       const least = await shrunk(making, calls, fault.text);
-      found.push({ n: fault.n, text: fault.text, code: least.map((call) => `await ${callText(call)};`).join('\n') });
+      const one = { n: fault.n, text: fault.text, code: least.map((call) => `await ${callText(call)};`).join('\n') };
+      found.push(one);
+      plan.onFound?.(one);
     }
   } finally {
     making.close();
@@ -195,7 +199,7 @@ export async function fuzz(plan: Plan): Promise<Report> {
 }
 
 /** What was found, for a person. */
-export const inWords = ({ seed, kind, device }: Plan, { found }: Report): string =>
+export const inWords = ({ seed, kind, device }: Plan, { found }: Pick<Report, 'found'>): string =>
   found
     .map(
       ({ n, text, code }) =>

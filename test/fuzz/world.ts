@@ -42,7 +42,7 @@ const specOf = () =>
 function onDevices(name: string) {
   const device = openDevice(name);
   const again = openDevice(name);
-  const host = openDevice('host:0');
+  const host = openDevice('host:1');
   const stream = device.createStream();
   const tensor = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3, 4));
   const matrix = device.allocate({ shape: [2, 3] });
