@@ -47,6 +47,8 @@ export class Calling {
   readonly counts: Counts = { calls: 0, answers: 0, refusals: 0, told: 0, waits: 0 };
   /** of each form: how often it was called, and how often it answered */
   readonly forms = new Map<string, [calls: number, answers: number]>();
+  /** the code of the refusal that came last */
+  refusedWith = '';
   readonly #kind: Kind;
   #place: Place | null = null;
   readonly #functions = new Map<string, (scope: unknown, values: unknown[]) => unknown>();
@@ -140,9 +142,10 @@ export class Calling {
   #refused(call: Call, error: unknown, place: Place): Fault | null {
     const { code } = Object(error) as { code?: unknown };
     if (code === 'TOLD' || place.others?.(call, String((Object(error) as Error).message))) this.counts.told++;
-    else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_'))
+    else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_')) {
       this.counts.refusals++;
-    else return { text: firstLine(error) };
+      this.refusedWith = code;
+    } else return { text: firstLine(error) };
     const differs = place.differs?.(call) ?? null;
     return differs === null ? this.#heard() : { text: `refused (${firstLine(error)}), and ${differs}` };
   }

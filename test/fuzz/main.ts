@@ -7,9 +7,9 @@
  *   --forms         also tells what was hardly ever answered
  */
 import { parseArgs } from 'node:util';
-import { environmentOf, type Mode, modes } from '../drivers/software.ts';
+import { type Mode, modes } from '../drivers/software.ts';
 import { type KindName, kinds } from './kinds.ts';
-import { fuzz, inWords, type Plan } from './runner.ts';
+import { fuzz, inWords, type Plan, unordered } from './runner.ts';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({
@@ -26,7 +26,7 @@ for (const kind of names) {
   const plan: Plan = {
     ...{ kind, device: mode?.device ?? 'host:0', seed: Number(values.seed ?? Date.now() % 2 ** 31) },
     ...{ calls: Number(values.calls ?? 20_000), from: Number(values.from ?? 0) },
-    ...(mode ? { env: environmentOf(mode) } : {}),
+    ...(mode ? { env: unordered(mode) } : {}),
     onFound: (each) => console.log(`${inWords(plan, { found: [each] })}\n`),
   };
   const report = await fuzz(plan);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Random } from '../../src/index.ts';
+import { environmentOf, type Mode } from '../drivers/software.ts';
 import type { Counts } from './calling.ts';
 import type { Answer, Task } from './child.ts';
 import { type KindName, kinds } from './kinds.ts';
@@ -42,7 +43,7 @@ export interface Report {
 const HANG_MS = 60_000;
 const LOOK_MS = 500;
 /** KiB of addresses that the process may have: what asks for more is refused as on a machine that is full. */
-const ADDRESSES = 16 * 2 ** 20;
+const ADDRESSES = 6 * 2 ** 20;
 const SHRINK_MS = 60_000;
 
 const ended = (text: string) => text.startsWith('the process ');
@@ -124,6 +125,9 @@ class Making {
     return this.#child;
   }
 }
+
+/** A software driver that does not mind operations without an order: drawn calls have none. */
+export const unordered = (mode: Mode): NodeJS.ProcessEnv => environmentOf(mode, { HOTSLOT_SOFTWARE_ORDER: '' });
 
 /** Failures that are alike have one. */
 const alike = (text: string) => text.replace(/[0-9.]+/g, '#').slice(0, ended(text) ? 24 : 70);

@@ -96,7 +96,9 @@ export class SquashedGaussian extends Owner {
     this.#numbers = [logStdForms[form], corrections[correction]];
     this.#reals = [min, max, meanClamp];
     using making = makingOf(this);
-    this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(Float32Array.of(...scale, ...bias));
+    this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(
+      Float32Array.from([...scale, ...bias]),
+    );
     this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
     making.done();
   }
