@@ -146,6 +146,11 @@ export class Calling {
       this.counts.refusals++;
       this.refusedWith = code;
     } else return { text: firstLine(error) };
+    // A pipeline that failed is no refusal: it is another one behind it.
+    if (code === 'ERR_HOTSLOT_PIPELINE') {
+      place.keep?.();
+      return this.#heard();
+    }
     const differs = place.differs?.(call) ?? null;
     return differs === null ? this.#heard() : { text: `refused (${firstLine(error)}), and ${differs}` };
   }

@@ -36,6 +36,10 @@ const mayChange: readonly (readonly [what: RegExp, change: RegExp])[] = [
   [/\.(writer|load)\(/, /^the memory of w\.sharedSteps/],
   // A tick that was asked for comes, also where the main thread may not stand and wait for it.
   [/Sync\(/, /^w\.(pipeline|stepped) was/],
+  // A device stays known to the process once it was opened.
+  [/./, /^device: /],
+  // A sampler is bound to the view before a device is opened, which may be refused.
+  [/ReplayPipeline\.open\(/, /^w\.sampler was/],
   // What a wrapper keeps is made when it first runs.
   [/\.wrapper\.run\(/, /^event: /],
 ];

@@ -43,7 +43,7 @@ export interface Report {
 const HANG_MS = 60_000;
 const LOOK_MS = 500;
 /** KiB of addresses that the process may have: what asks for more is refused as on a machine that is full. */
-const ADDRESSES = 6 * 2 ** 20;
+const ADDRESSES = 9 * 2 ** 20;
 const SHRINK_MS = 60_000;
 
 const ended = (text: string) => text.startsWith('the process ');
