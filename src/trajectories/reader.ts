@@ -71,19 +71,12 @@ export class BufferReader {
     const { view, word, count, sampler, beta = 0.4 } = options;
     checkBeta(beta);
     this.checkView(view);
-    const first = this.#sampler === null;
     const open = sampler === undefined ? this.#open(view) : this.#bound(sampler, view);
-    try {
-      const out = this.#columns(open, view, count, sampler === undefined ? 'no' : 'host');
-      const normalise = sampler === undefined ? 0 : insideOfSampler(sampler).normalise;
-      const again = lanesAddon().sampleView(open.handle, word, count, new Uint8Array(out), beta, normalise);
-      if (again < 0) throw stateError('EMPTY', this.#why(open));
-      return arraysOf(open.layout, out, count);
-    } catch (error) {
-      // It drew nothing by this view: it may still draw by another one.
-      if (first && sampler !== undefined) this.#unbind(sampler);
-      throw error;
-    }
+    const out = this.#columns(open, view, count, sampler === undefined ? 'no' : 'host');
+    const normalise = sampler === undefined ? 0 : insideOfSampler(sampler).normalise;
+    const again = lanesAddon().sampleView(open.handle, word, count, new Uint8Array(out), beta, normalise);
+    if (again < 0) throw stateError('EMPTY', this.#why(open));
+    return arraysOf(open.layout, out, count);
   }
 
   take(options: { view: View; ids: Float64Array | readonly number[]; goalIds?: Float64Array | readonly number[] }) {
@@ -211,12 +204,6 @@ export class BufferReader {
     this.#sampler = sampler;
     inside.binding = { memory, view, handle: this.#drawn.handle, tree, leaves };
     return this.#drawn;
-  }
-
-  #unbind(sampler: PrioritizedSampler): void {
-    insideOfSampler(sampler).binding = null;
-    this.#sampler = null;
-    this.#drawn = null;
   }
 
   #checkFree(sampler: PrioritizedSampler): void {

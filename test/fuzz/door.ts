@@ -38,8 +38,8 @@ const mayChange: readonly (readonly [what: RegExp, change: RegExp])[] = [
   [/Sync\(/, /^w\.(pipeline|stepped) was/],
   // A device stays known to the process once it was opened.
   [/./, /^device: /],
-  // A sampler is bound to the view before a device is opened, which may be refused.
-  [/ReplayPipeline\.open\(/, /^w\.sampler was/],
+  // A sampler is of the view that it was first used with, also where nothing is drawable yet or the device is refused.
+  [/\.trajectories\.sample\(|ReplayPipeline\.open\(/, /^w\.sampler was/],
   // What a wrapper keeps is made when it first runs.
   [/\.wrapper\.run\(/, /^event: /],
 ];
