@@ -81,6 +81,7 @@ export function elementCount(shape: readonly number[]): number {
 export function checkShape(shape: readonly number[]): number {
   if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
   // The text is made for what is refused only.
-  for (const d of shape) if (!Number.isSafeInteger(d) || d < 0) checkCount(`shape [${shape}]: every dimension`, d, 0);
+  for (const d of shape)
+    if (!Number.isSafeInteger(d) || d < 0) checkCount(`shape [${shape.map(shown).join()}]: every dimension`, d, 0);
   return elementCount(shape);
 }

@@ -86,7 +86,10 @@ function widened(half: number): number {
 
 function bitsOf(what: string, values: Float32Array): Uint32Array {
   if (!(values instanceof Float32Array)) throw typeError(`${what} takes a Float32Array, got ${shown(values)}`);
-  return new Uint32Array(values.buffer, values.byteOffset, values.length);
+  // Memory that was transferred away has no bits.
+  return values.length === 0
+    ? new Uint32Array()
+    : new Uint32Array(values.buffer, values.byteOffset, values.byteLength >> 2);
 }
 
 function checkHalves(what: string, values: Uint16Array): void {

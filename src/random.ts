@@ -41,7 +41,8 @@ export class Random {
 
   /** Goes on from there: the same numbers follow. Throws a TypeError for what state() never gave. */
   loadState(state: readonly number[]): void {
-    const whole = Array.isArray(state) && state.length === 4 && state.every((n) => (n | 0) === n);
+    const whole =
+      Array.isArray(state) && state.length === 4 && state.every((n) => typeof n === 'number' && (n | 0) === n);
     if (!whole) throw typeError(`loadState takes what state() gave, four whole numbers, got ${shown(state)}`);
     [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
   }

@@ -93,9 +93,7 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
     names.map((name) => {
       const spec: unknown = fields[name];
       if (typeof spec !== 'object' || spec === null || !Array.isArray((spec as FieldSpec).shape)) {
-        throw typeError(
-          `fields.${name} must be { shape: number[], dtype? }, got ${JSON.stringify(spec) ?? 'undefined'}`,
-        );
+        throw typeError(`fields.${name} must be { shape: number[], dtype? }, got ${shown(spec)}`);
       }
       checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);
       const { shape, dtype = 'float32' } = spec as FieldSpec;

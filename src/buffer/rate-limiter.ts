@@ -69,6 +69,11 @@ export class RateLimiter {
   /** largest batch a pipeline said it asks for, so that an add that could block it is refused; 0 while unknown */
   readonly #batch: Int32Array;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #bells in made;
+  }
+
   static {
     insideOfLimiter = (limiter) => ({
       bells: limiter.#bells,

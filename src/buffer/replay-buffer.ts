@@ -65,6 +65,11 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   readonly #arrayDtype: 'float32' | 'uint8';
   #handle: BufferHandle | null;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #bells in made;
+  }
+
   static {
     insideOfBuffer = (buffer) => ({
       bells: buffer.#bells,

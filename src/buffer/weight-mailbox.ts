@@ -27,6 +27,11 @@ export class WeightMailbox {
   readonly #shared: SharedWeightMailbox;
   readonly #versions: WeightVersions;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #shared in made;
+  }
+
   static {
     versionsOf = (mailbox) => mailbox.#versions;
   }

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
 import { Random } from '../random.ts';
+import { checkSignal } from '../wait/wait.ts';
 import type { AnyEnvironment } from './environment.ts';
 import type { EnvironmentSet, SteppedSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
@@ -58,6 +59,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const lengths = new Float64Array(episodes);
   const playing = new Int32Array(set.count);
   let next = 0;
+  checkSignal(signal);
   const abort = abortOf(signal);
   const vector = set.play({
     name,

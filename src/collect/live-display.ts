@@ -1,4 +1,6 @@
 /** How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
+import { checkKeys, shown } from '../checks.ts';
+import { typeError } from '../errors.ts';
 
 export interface Display {
   /** what a terminal shows now; every line is cut to fit */
@@ -17,7 +19,14 @@ export function cut(line: string, columns: number): string {
 }
 
 /** Shows the progress until the work is over. The live lines are gone then: what is printed next stands alone. */
-export async function showProgress<T>(work: Promise<T>, { live, line }: Display, out = process.stdout): Promise<T> {
+export async function showProgress<T>(work: Promise<T>, display: Display, out = process.stdout): Promise<T> {
+  checkKeys('showProgress', display, ['live', 'line']);
+  const { live, line } = display;
+  for (const [name, made] of Object.entries({ live, line }))
+    if (made !== undefined && typeof made !== 'function')
+      throw typeError(`showProgress: ${name} is a function, got ${shown(made)}`);
+  if (typeof (out as { write?: unknown } | null)?.write !== 'function')
+    throw typeError(`showProgress writes to a stream, got ${shown(out)}`);
   let height = 0;
   const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {

@@ -3,9 +3,12 @@ import { shown } from '../checks.ts';
 import { closedError, typeError } from '../errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
 
+/** Devices as openDevice() made them: a proxy of one, or what inherits from one, lacks what is private to it. */
+export const openedDevices = new WeakSet<object>();
+
 /** Throws TypeError unless it is a Device, ERR_HOTSLOT_STATE_CLOSED when that is closed. */
 export function checkDevice(what: string, device: Device): Device {
-  if (typeof device !== 'object' || device === null || typeof device.createStream !== 'function')
+  if (typeof device !== 'object' || device === null || !openedDevices.has(device))
     throw typeError(`${what} takes an opened device, got ${shown(device)}: openDevice(name) gives one`);
   if (device.closed) throw closedError(`${what}: device ${device.name}`, 'open it again');
   return device;

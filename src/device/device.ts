@@ -2,7 +2,7 @@
  * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
-import { checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, rangeError, typeError } from '../errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
@@ -186,10 +186,13 @@ export class Tensor<D extends DType = DType> implements Disposable {
     this.byteOffset = byteOffset;
     const element = dtypes[dtype].bytes;
     if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
-      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${byteOffset}`);
+      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${shown(byteOffset)}`);
     const steps = this.strides;
-    if (steps.length !== shape.length || steps.some((step) => !Number.isSafeInteger(step) || step < 0))
-      throw rangeError(`strides are one whole number of at least 0 per dimension; got [${steps}] for [${shape}]`);
+    if (!Array.isArray(steps)) throw typeError(`strides are an array of whole numbers, got ${shown(steps)}`);
+    if (steps.length !== shape.length || steps.some((step) => !Number.isSafeInteger(step) || step < 0)) {
+      const got = `[${steps.map(shown).join()}] for [${shape}]`;
+      throw rangeError(`strides are one whole number of at least 0 per dimension; got ${got}`);
+    }
     const end = byteOffset + this.spanBytes;
     if (end > storage.bytes) {
       throw rangeError(
@@ -232,7 +235,8 @@ export class Tensor<D extends DType = DType> implements Disposable {
     checkKeys('view', options, ['shape', 'offset', 'strides', 'dtype']);
     const dtype = checkDType('view', options.dtype ?? (this.dtype as DType as V));
     checkShape(options.shape);
-    const offset = this.byteOffset + (options.offset ?? 0) * dtypes[dtype].bytes;
+    const elements = checkCount('offset', options.offset ?? 0, Number.MIN_SAFE_INTEGER);
+    const offset = this.byteOffset + elements * dtypes[dtype].bytes;
     return new Tensor(this.storage, options.shape, dtype, offset, options.strides ?? rowMajor(options.shape));
   }
 

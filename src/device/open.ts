@@ -4,7 +4,7 @@ import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, stateError, typeError } from '../errors.ts';
 import { Deadline, refuseMainThread } from '../wait/wait.ts';
-import { checkFunction, checkTensor } from './checks.ts';
+import { checkFunction, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { native } from './native.ts';
@@ -43,6 +43,7 @@ class OpenedDevice implements Device {
     this.handle = opened.handle;
     this.name = `${opened.family}:${opened.index}`;
     this.#main = new OpenedStream(this, opened.stream, 0, 'device');
+    openedDevices.add(this);
   }
 
   get traits(): DeviceTraits {

@@ -4,7 +4,7 @@ import { types } from 'node:util';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { handleOf } from './checks.ts';
+import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';
 import { Handle, type HandleOwner } from './handle.ts';
@@ -42,6 +42,7 @@ export class MemoryStorage extends Handle implements Storage {
   async read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array> {
     checkCount('byteOffset', byteOffset, 0);
     checkCount('bytes', bytes, 0);
+    checkStream('read', stream);
     using staging = new Handle(native().read(handleOf('read', 'a stream', stream), this.handle, byteOffset, bytes));
     await stream.synchronize();
     const out = new Uint8Array(bytes);
@@ -52,6 +53,7 @@ export class MemoryStorage extends Handle implements Storage {
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
     checkCount('byteOffset', byteOffset, 0);
     if (!(bytes instanceof Uint8Array)) throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
+    checkStream('write', stream);
     checkTakesPart('a write', stream);
     native().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
   }

@@ -114,7 +114,12 @@ export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Arr
   new Uint8Array(buffer, byteOffset + at, bytes.length).set(bytes);
 }
 
-/** Throws a TypeError unless it is a Uint8Array (a Buffer is one). */
+/** Throws a TypeError unless it is a Uint8Array (a Buffer is one) whose memory is still there. */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array)) throw typeError(`${what} takes a Uint8Array, got ${shown(bytes)}`);
+  try {
+    bytes.subarray(0, 0);
+  } catch {
+    throw typeError(`${what}: the memory of these bytes was transferred away, or shrank`);
+  }
 }

@@ -4,7 +4,7 @@
  */
 
 import { shown } from '../checks.ts';
-import { checkDevice } from '../device/checks.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
 import { CpuTensor } from '../device/cpu-tensor.ts';
 import { type Device, type Stream, Tensor } from '../device/device.ts';
 import { allOrNothing } from '../device/owner.ts';
@@ -45,6 +45,7 @@ export function describe(tensor: TensorLike): string {
 export function copyTensorsInStruct<T extends TensorStruct>(src: T, device: Device, stream?: Stream): T {
   checkStruct('copyTensorsInStruct', src);
   checkReadable(src, checkDevice('copyTensorsInStruct', device));
+  if (stream !== undefined) checkStream('copyTensorsInStruct', stream);
   return allOrNothing((own) => copyOf(src, device, stream ?? device.currentStream, own) as T);
 }
 
@@ -56,6 +57,7 @@ export function cloneTensorsInStruct(target: TensorStruct, src: TensorStruct, st
   checkStruct('cloneTensorsInStruct, as source,', src);
   checkStruct('cloneTensorsInStruct, as target,', target);
   checkFits(target, src);
+  if (stream !== undefined) checkStream('cloneTensorsInStruct', stream);
   overwrite(target, src, stream);
 }
 

@@ -166,10 +166,18 @@ function crossedEdges(corners: boolean | undefined): readonly Edge[] {
   return corners === false ? edges.filter((edge) => edge.length === 1) : edges;
 }
 
+/** Every rank has a place and a list of neighbours here. */
+const MOST_RANKS = 2 ** 20;
+
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {
   if (!Array.isArray(layout) || layout.length !== 2)
-    throw typeError(`layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout}]` : shown(layout)}`);
-  return [checkCount('columns of the layout', layout[0]), checkCount('rows of the layout', layout[1])];
+    throw typeError(
+      `layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(shown).join()}]` : shown(layout)}`,
+    );
+  const [columns, rows] = [checkCount('columns of the layout', layout[0]), checkCount('rows of the layout', layout[1])];
+  if (columns * rows > MOST_RANKS)
+    throw rangeError(`a layout has ${MOST_RANKS} ranks at most, got ${columns} × ${rows}`);
+  return [columns, rows];
 }
 
 function turned([x, y]: Step, turns: number): Step {

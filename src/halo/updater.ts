@@ -83,9 +83,7 @@ export class HaloUpdater implements Disposable {
    * any rank failed, or the sender closed or was lost: see fail().
    */
   async wait(options: HaloWaitOptions = {}): Promise<boolean> {
-    checkKeys('wait', options, ['timeoutMs', 'signal']);
-    checkTimeout(options.timeoutMs);
-    checkSignal(options.signal);
+    checkWait('wait', options);
     this.#checkUnderWay();
     const { bell, carrier } = this.#inside;
     const caller = carrier.caller();
@@ -110,8 +108,7 @@ export class HaloUpdater implements Disposable {
    * has not started.
    */
   waitSync(options: { timeoutMs?: number } = {}): boolean {
-    checkKeys('waitSync', options, ['timeoutMs']);
-    checkTimeout(options.timeoutMs);
+    checkWaitSync('waitSync', options);
     this.#checkUnderWay();
     const { bell, carrier } = this.#inside;
     const caller = carrier.caller();
@@ -129,10 +126,12 @@ export class HaloUpdater implements Disposable {
 
   /** start() and wait(). What the blocking form refuses on the main thread can be awaited by wait(). */
   async update(x: HaloQuantities, y: HaloQuantities | null = null, options: HaloWaitOptions = {}): Promise<boolean> {
+    checkWait('update', options);
     this.start(x, y);
     return this.wait(options);
   }
   updateSync(x: HaloQuantities, y: HaloQuantities | null = null, options: { timeoutMs?: number } = {}): boolean {
+    checkWaitSync('updateSync', options);
     this.start(x, y);
     return this.waitSync(options);
   }
@@ -160,4 +159,14 @@ export class HaloUpdater implements Disposable {
     this.#inside.checkUnderWay();
     if (this.#waiting) throw stateError('BUSY', `${this.#inside.where()} is waited for already: one wait() at a time`);
   }
+}
+
+function checkWait(what: string, options: HaloWaitOptions): void {
+  checkKeys(what, options, ['timeoutMs', 'signal']);
+  checkTimeout(options.timeoutMs);
+  checkSignal(options.signal);
+}
+function checkWaitSync(what: string, options: { timeoutMs?: number }): void {
+  checkKeys(what, options, ['timeoutMs']);
+  checkTimeout(options.timeoutMs);
 }

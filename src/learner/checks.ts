@@ -70,9 +70,9 @@ export function checkVector(name: string, tensor: Tensor<'float32'>, length: num
 
 /** Throws a TypeError unless it is an open float32 tensor. */
 export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
-  if (tensor?.dtype !== 'float32') {
+  if (!(tensor instanceof Tensor && tensor.dtype === 'float32')) {
     const instead = tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
-    throw typeError(`${name} must be a float32 tensor, got ${tensor?.dtype ?? shown(tensor)}${instead}`);
+    throw typeError(`${name} must be a float32 tensor, got ${instead ? tensor.dtype : shown(tensor)}${instead}`);
   }
   if (tensor.byteOffset % 4 !== 0)
     throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
@@ -84,4 +84,14 @@ export function checkWithin(name: string, value: number, low: number, high: numb
   if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${shown(value)})`);
   if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
+}
+
+/** Zeroed room for the numbers that `what` has; throws ERR_HOTSLOT_MEMORY where there is none so large. */
+export function freshFloats(what: string, count: number): Float32Array<ArrayBuffer> {
+  try {
+    return new Float32Array(count);
+  } catch (error) {
+    const asked = `${what} of ${count} numbers asks for ${4 * count} bytes`;
+    throw rangeError(`${asked}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+  }
 }

@@ -73,8 +73,8 @@ export function prefer(tensor: Tensor, preferredLocation: number, words: () => s
 
 export function isNothing(t: unknown): boolean {
   if (t === null || t === undefined) return true;
-  const { size, length } = t as { size?: number; length?: number };
-  return (size ?? length) === 0;
+  if (t instanceof Tensor || t instanceof CpuTensor) return t.size === 0;
+  return Array.isArray(t) || ArrayBuffer.isView(t) ? (t as { length?: unknown }).length === 0 : false;
 }
 
 function checkManaged(what: string, t: unknown): Tensor {

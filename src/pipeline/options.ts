@@ -22,6 +22,7 @@ import type { PrioritizedSampler } from '../trajectories/prioritized.ts';
 import type { StepFields } from '../trajectories/schema.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { View } from '../trajectories/views.ts';
+import { checkTransfer } from '../transfer/build.ts';
 import type { TransferChoice } from '../transfer/native.ts';
 import { checkSignal } from '../wait/wait.ts';
 import { BatchSource } from './source.ts';
@@ -200,7 +201,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (options.deviceRing !== undefined && rows === 'host')
     throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
   if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
-  const { transfer = 'auto' } = options;
+  const transfer = checkTransfer(options.transfer ?? 'auto');
   const noRing = noRingOf(buffer, transfer);
   const onDevice = rows !== 'host' && noRing === '';
   const rowsRing =

@@ -35,6 +35,11 @@ export class LearnerGroup implements Disposable {
   readonly #inside: GroupRank;
   readonly #bell: Bell;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #shared in made;
+  }
+
   static {
     sharedOf = (group) => group.#shared;
   }

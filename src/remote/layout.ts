@@ -49,7 +49,9 @@ interface StepsTold {
  */
 export function bufferLike(text: string, bytes: number, lanes: number): ReplayBuffer | TrajectoryBuffer {
   let made: ReplayBuffer | TrajectoryBuffer;
+  let there: string;
   try {
+    there = layoutInWords(text);
     const told = JSON.parse(text) as RowsTold | StepsTold;
     made = told.of === 'rows' ? rowsLike(told, bytes) : stepsLike(told, bytes, lanes);
   } catch (error) {
@@ -59,7 +61,7 @@ export function bufferLike(text: string, bytes: number, lanes: number): ReplayBu
   if (here === text) return made;
   made.close();
   throw unavailableError(
-    `the run's rows are laid out as this version of Hotslot does not: there ${layoutInWords(text)}; here ${layoutInWords(here)}: ` +
+    `the run's rows are laid out as this version of Hotslot does not: there ${there}; here ${layoutInWords(here)}: ` +
       'use one version on all machines',
   );
 }

@@ -42,6 +42,11 @@ export class PrioritizedSampler {
   readonly normalise: Normalise;
   readonly #inside: { readonly normalise: number; binding: Binding | null; running: boolean };
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #inside in made;
+  }
+
   static {
     insideOfSampler = (sampler) => sampler.#inside;
   }

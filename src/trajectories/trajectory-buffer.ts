@@ -54,6 +54,11 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   readonly #reader: BufferReader;
   #handle: LanesHandle | null;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #shared in made;
+  }
+
   static {
     insideOfTrajectories = (buffer) => ({
       ...{ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader },

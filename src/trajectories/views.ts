@@ -58,6 +58,11 @@ export class View<S extends StepFields = StepFields, K extends 'transitions' | '
   /** known to TypeScript only */
   declare readonly '~fields'?: S;
 
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #spec in made;
+  }
+
   static {
     specOf = (view) => view.#spec;
   }

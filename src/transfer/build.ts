@@ -44,7 +44,8 @@ export function buildReplayTransferBackend(options: {
   });
 }
 
-function checkTransfer(transfer: unknown): TransferChoice {
+/** Throws a TypeError unless it is a way to copy, or 'auto'. */
+export function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
     throw typeError(`transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`);
   return transfer as TransferChoice;

@@ -16,7 +16,7 @@ const chosen =
     ? specs
     : [
         ...['device', 'transfer', 'buffer', 'trajectories', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`),
-        ...['door/forged', 'collect/gymnasium'].map((name) => `dist/test/${name}.test.js`),
+        ...['door/forged', 'fuzz/fuzz', 'collect/gymnasium'].map((name) => `dist/test/${name}.test.js`),
       ];
 
 const why = missing('address,undefined');

@@ -147,12 +147,13 @@ export abstract class ActorCritic extends Learner {
       ...{ tau, targetEvery: every.target, actorEvery: every.actor, critics, critic: { ...critic }, clippedDouble },
       ...{ actorValue: value, rewardScale, ...actorSettings(options), ...how.settings },
     };
+    const actor = how.actor(options);
     super(what, device, { batchSize, fields, draws: how.draws, every: cycle, firstUpdate, gamma, seed, settings });
     this.#options = options;
     this.#every = every;
     this.#tau = tau;
     this.#rewardScale = rewardScale;
-    this.actor = how.actor(options);
+    this.actor = actor;
     const size = this.actor.parameterCount;
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const width = (criticObsDim ?? obsDim) + actionDim;

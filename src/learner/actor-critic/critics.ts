@@ -2,6 +2,7 @@
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { Adam, type AdamOptions } from '../adam.ts';
+import { freshFloats } from '../checks.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part } from '../state.ts';
@@ -64,7 +65,7 @@ export class Critics extends Owner {
     this.#rows = rows;
     this.#actorValue = how.actorValue;
     const size = network.parameterCount;
-    const first = new Float32Array(critics * size);
+    const first = freshFloats('critics', critics * size);
     for (let j = 0; j < critics; j++) first.set(network.initialise(seed + j), j * size);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const each = <T>(make: (j: number) => T): T[] => Array.from({ length: critics }, (_, j) => make(j));

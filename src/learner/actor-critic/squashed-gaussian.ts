@@ -34,8 +34,13 @@ export interface GaussianOptions {
 
 export const gaussianKeys = ['actionLow', 'actionHigh', 'logStd', 'meanClamp', 'correction'] as const;
 
+/** Numbers of an action, at most. */
+const MOST_ACTIONS = 2 ** 20;
+
 /** Half widths and middles of a box. */
 export function boxOf(actionDim: number, options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>) {
+  // Each has bounds of its own, on the host: the engine ends the process where a list of them has no room.
+  checkCount('actionDim', actionDim, 1, MOST_ACTIONS);
   const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
     const given = options[name] ?? 2 * i - 1;
     const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;
@@ -91,7 +96,9 @@ export class SquashedGaussian extends Owner {
     this.#numbers = [logStdForms[form], corrections[correction]];
     this.#reals = [min, max, meanClamp];
     using making = makingOf(this);
-    this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(Float32Array.of(...scale, ...bias));
+    this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(
+      Float32Array.from([...scale, ...bias]),
+    );
     this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
     making.done();
   }

@@ -91,7 +91,7 @@ export class Td3Learner extends ActorCritic {
     }
     const { scale, bias, low, high } = boxOf(actionDim, options);
     const rows = own(this, device.allocate({ shape: [4, actionDim] }));
-    rows.write(Float32Array.of(...scale, ...bias, ...low, ...high));
+    rows.write(Float32Array.from([...scale, ...bias, ...low, ...high]));
     this.#box = [0, 1, 2, 3].map((i) => rows.view({ shape: [1, actionDim], offset: i * actionDim })) as never;
     this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
     if (alpha !== undefined) {

@@ -1,0 +1,77 @@
+/**
+ * Everything that is public, and everything that comes from outside, with values that are mostly wrong: the answer is an answer or an
+ * error of Hotslot's own, behind which all is as it was. `npm run fuzz` does the same for longer, and for other seeds.
+ */
+import { expect } from 'chai';
+import { Random } from '../../src/index.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { right } from './door.ts';
+import { kinds } from './kinds.ts';
+import { fuzz, inWords, type Plan } from './runner.ts';
+import { targetsOf } from './targets.ts';
+import { callText, smallerCalls } from './values.ts';
+import { World } from './world.ts';
+
+/** Throws with what failed, as code. */
+async function fine(plan: Plan, answered: number): Promise<void> {
+  const report = await fuzz(plan);
+  expect(inWords(plan, report)).to.equal('');
+  expect(report.counts.calls).to.equal(plan.calls);
+  // Values that are all refused at the first check would find little.
+  expect(report.counts.answers / plan.calls).to.be.above(answered);
+}
+
+describe('fuzzing', function () {
+  this.timeout(3_600_000);
+  const plan = (kind: Plan['kind'], calls: number): Plan => ({ kind, device: 'host:0', seed: 1, calls });
+
+  itLonger('the doors', () => fine(plan('door', setting({ short: 1_500, all: 20_000, long: 200_000 })), 0.3));
+  itLonger('files', () => fine(plan('files', setting({ short: 200, all: 3_000, long: 30_000 })), 0.1));
+  itLonger('messages', () => fine(plan('messages', setting({ short: 2_000, all: 20_000, long: 200_000 })), 0.3));
+  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 300, all: 3_000, long: 30_000 })), 0.9));
+  itAll('command lines', () => fine(plan('commands', setting({ short: 0, all: 20, long: 400 })), 0.9));
+  itAll('environment variables', () => fine(plan('environment', setting({ short: 0, all: 5, long: 100 })), 0.9));
+
+  it('every row of right arguments is of something that there is', async () => {
+    const world = await World.open('host:0');
+    const targets = targetsOf(world.things);
+    await world.close();
+    // Of other families, which have classes of their own, and of objects that a world has none of.
+    const elsewhere = /^(CudaLike|Xpu)ReplayTransferBackend\.|^UnifiedMempool\./;
+    const keys = new Set(targets.map(({ key }) => key));
+    expect(Object.keys(right).filter((key) => !keys.has(key) && !elsewhere.test(key))).to.deep.equal([]);
+  });
+
+  it('a seed and a number say which call it is', async () => {
+    const { draw } = await kinds.door('host:0');
+    const texts = (seed: number) => Array.from({ length: 200 }, (_, n) => callText(draw(new Random(seed, n))));
+    expect(texts(5)).to.deep.equal(texts(5));
+    expect(texts(5)).to.not.deep.equal(texts(6));
+    for (const [n, text] of texts(5).entries()) expect(text, String(n)).to.match(/^\S/);
+  });
+
+  it('a call is made smaller until nothing can be left out', () => {
+    // What fails: a call with a negative depth somewhere.
+    const fails = (text: string) => text.includes('depth: -1');
+    const values = {
+      object: [
+        ['shape', { list: [{ number: 2 }, { number: 3 }] }],
+        ['depth', { number: -1 }],
+        ['x', { code: 'w.tensor' }],
+      ],
+    } as const;
+    let calls = [
+      { form: 'w.a($*)', values: [] },
+      { form: 'w.b($*)', values: [{ number: 7 }, values] },
+    ] as Parameters<typeof smallerCalls>[0];
+    for (let smaller = true; smaller; ) {
+      smaller = false;
+      for (const tried of smallerCalls(calls)) {
+        if (!fails(callText(tried.at(-1) as (typeof calls)[0]))) continue;
+        [calls, smaller] = [tried, true];
+        break;
+      }
+    }
+    expect(calls.map(callText)).to.deep.equal(['w.b({ depth: -1 })']);
+  });
+});

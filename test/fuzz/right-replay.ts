@@ -1,0 +1,437 @@
+/** Right arguments of buffers, trajectories, pipelines, checkpoints, collectors, files and of what watches them. */
+import { dims, dtype, type Rows, signal, stream, timeout } from './right-device.ts';
+import { array, either, flag, form, type Gen, list, maybe, one, real, record, whole } from './values.ts';
+
+const seed = either(whole(0, 9), one('7n', '2 ** 40'));
+const limiter = one(
+  'w.limiter',
+  'w.gated',
+  'hotslot.RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9 })',
+);
+const fields = record(
+  { a: record({ shape: dims }, { dtype }) },
+  { b: record({ shape: dims }, { dtype }), 'c d': record({ shape: dims }) },
+);
+const stepFields = record(
+  { obs: record({ shape: dims }, { dtype, observation: flag }) },
+  {
+    action: record({ shape: dims }, { dtype }),
+    goal: record({ shape: dims, observation: flag }),
+    rewards: record({ shape: dims }),
+  },
+);
+const offPolicy = (n: number) =>
+  record(
+    {
+      ...{
+        obs: array('Float32Array', 2 * n),
+        nextObs: array('Float32Array', 2 * n),
+        actions: array('Float32Array', n),
+      },
+      ...{ rewards: array('Float32Array', n), dones: array('Float32Array', n), truncated: array('Float32Array', n) },
+    },
+    { terminalMask: array('Uint8Array', n), terminalNextObs: array('Float32Array', 2 * n) },
+  );
+const columns = (n: number) => record({ a: array('Float32Array', 2 * n), b: array('Uint8Array', n) });
+const flags = (n: number) => either(array('Uint8Array', n), list(flag, n, n));
+const steps = (n: number) =>
+  record(
+    {
+      ...{ obs: array('Float32Array', 2 * n), goal: array('Float32Array', n), action: array('Uint8Array', n) },
+      ...{ rewards: array('Float32Array', n), terminated: flags(n), truncated: flags(n) },
+    },
+    { skip: flags(n), finalObs: array('Float32Array', 2 * n), finalGoal: array('Float32Array', n) },
+  );
+const mark = form('{ words: $, index: $, value: $ }', array('BigUint64Array', 1, 2), whole(0, 2), whole(0, 9));
+const indices = either(
+  array('Uint32Array', 0, 1, 3),
+  array('BigInt64Array', 2),
+  one('Uint32Array.of(0, 7)', 'BigInt64Array.of(-1n, 5n)'),
+);
+const out = either(array('Float32Array', 4, 6, 8, 20), array('Uint8Array', 9, 18, 27, 64));
+const view = one('w.transitions', 'w.windows', 'w.trajectories.transitions()', 'w.trajectories.windows({ length: 3 })');
+const ids = either(
+  one('w.trajectories.drawableIds(w.transitions)', '[0]', 'Float64Array.of(0, 1)', '[]'),
+  list(whole(0, 40), 0, 4),
+);
+const path = one(
+  "'file'",
+  "'file.npz'",
+  "'nowhere/file'",
+  "'checkpoint'",
+  "'.'",
+  "''",
+  "new URL('file:///nowhere/x')",
+  "'a\\0b'",
+);
+const named = either(
+  record(
+    { a: record({ dtype, shape: dims, data: array('Float32Array', 0, 1, 2, 4, 6) }) },
+    { b: form('{ dtype: $, shape: [$], data: $ }', one("'uint8'"), whole(0, 3), array('Uint8Array', 0, 1, 2, 3)) },
+  ),
+  one(
+    "{ a: { dtype: 'float32', shape: [3, 2], data: new Float32Array(6) }, b: { dtype: 'uint8', shape: [3], data: new Uint8Array(3) } }",
+    "{ obs: { dtype: 'float32', shape: [2, 2], data: new Float32Array(4) } }",
+  ),
+);
+const load = [
+  either(named, path),
+  record({}, { columns: one("{ a: 'b' }", '{}'), rows: record({}, { from: whole(0, 3), to: whole(0, 4) }) }),
+];
+const stack = record({}, { obs: whole(1, 3), goal: whole(1, 2) });
+const pad = one("'repeat'", "'zero'");
+const transitions = record({}, { nStep: whole(1, 3), gamma: real(0, 1), stack, pad, relabel: one('w.relabel') });
+const windows = record(
+  { length: whole(1, 4) },
+  { burnIn: whole(0, 2), edges: one("'full'", "'tail'", "'anchor'"), stack, pad },
+);
+const prioritizedOptions = record(
+  {},
+  { alpha: real(0, 1), epsilon: real(0, 0.1), normalise: one("'tree'", "'batch'", "'none'") },
+);
+const rows = record(
+  { sampleCount: whole(1, 4), device: one("'host:0'", 'w.device.name') },
+  {
+    ...{
+      depth: whole(1, 4),
+      baseSeed: whole(0, 9),
+      restart: whole(0, 2),
+      journal: whole(1, 99),
+      signal,
+      mailbox: one('w.mailbox'),
+    },
+    ...{
+      transfer: one("'auto'", "'immediate'", "'deferred'", "'direct'"),
+      rows: one("'host'", "'device'", "'auto'"),
+      trace: one('false', "{ file: 'trace' }"),
+    },
+    ...{
+      deviceRing: record(
+        {},
+        { capacity: whole(1, 8), guard: whole(0, 4), chunkBytes: whole(1, 64), headroom: whole(0, 9) },
+      ),
+      group: one('w.group'),
+    },
+  },
+);
+/** Inline: threads are made by few of many calls. */
+const pipeline: Gen = (random) => {
+  const { object } = rows(random) as { object: readonly (readonly [string, { code: string }])[] };
+  const of = either(
+    record({ buffer: one('w.filled', 'w.buffer', 'w.limited', 'w.closedBuffer') }),
+    record(
+      { buffer: one('w.trajectories'), view },
+      { sampler: one('w.sampler', 'hotslot.prioritized()'), beta: real(0, 1) },
+    ),
+  )(random) as { object: readonly (readonly [string, { code: string }])[] };
+  const placement = one(
+    ...Array.from({ length: 12 }, () => "'inline'"),
+    "'auto'",
+    "[['pack', 'submit', 'poll', 'replay']]",
+  )(random);
+  return { object: [...of.object, ...object, ['placement', placement]] };
+};
+const tick = [whole(0, 6), either(one('2', '2', '2'), whole(0, 3))];
+const parts = record(
+  {},
+  {
+    ...{
+      buffer: one('w.filled', 'w.trajectories', 'w.buffer'),
+      limiter: one('w.limiter'),
+      mailbox: one('w.mailbox'),
+      pipeline: one('w.pipeline'),
+    },
+    ...{
+      learner: one('w.dqn', 'w.sac', 'w.td3'),
+      extra: one('() => 1', '() => ({})'),
+      every: one("'1 min'", "'30 s'", "'1h'", "'x'"),
+      sampler: one('w.sampler'),
+    },
+  },
+);
+const environment = one(
+  '{ observationSpace: { shape: [1] }, actionSpace: { n: 2 }, reset: () => new Float32Array(1), step: () => ({ observation: new Float32Array(1), reward: 1, terminated: true, truncated: false }) }',
+);
+const nowhere = {
+  url: one("'redis://127.0.0.1:1'", "'rediss://127.0.0.1:1'", "'http://x'", "'redis://example.org'"),
+  run: one("'r'", "'a b'", "''"),
+};
+const server = {
+  insecure: flag,
+  password: one("'x'"),
+  ca: one("'nowhere'"),
+  signal: one('AbortSignal.abort(told)'),
+  onWait: one('() => {}'),
+};
+
+export const replayRows: Rows = {
+  ...{
+    'new Random': [whole(0, 9), maybe(whole(0, 9))],
+    'Random.loadState': [either(one('w.random.state()'), list(whole(-5, 5), 4, 4))],
+  },
+  ...{ 'Random.between': [real(-2, 0), real(0, 2)], 'Random.below': [whole(1, 9)] },
+  'RateLimiter.create': [
+    record({ samplesPerInsert: real(0.1, 4), minSize: whole(1, 4), errorBuffer: real(1, 99) }, { gateAdd: flag }),
+  ],
+  'RateLimiter.attach': [one('w.sharedLimiter', '{ ...w.sharedLimiter }', '{ ...w.sharedLimiter, offset: 64 }')],
+  ...Object.fromEntries(
+    ['admitSample', 'countSamples', 'takeSamples', 'admitInsert', 'waitingFor', 'addWaitingFor'].map((each) => [
+      `RateLimiter.${each}`,
+      [whole(0, 4)],
+    ]),
+  ),
+  'RateLimiter.checkBand': [record({ sampleCount: whole(1, 9) }, { addCount: whole(1, 9) })],
+  'ReplayBuffer.create': [record({ capacity: whole(1, 99), fields }, { limiter })],
+  'ReplayBuffer.offPolicy': [
+    record(
+      { capacity: whole(1, 99), obsDim: whole(1, 4), actionDim: whole(1, 4) },
+      { criticDim: whole(0, 4), limiter },
+    ),
+  ],
+  'ReplayBuffer.attach': [
+    one('w.shared', '{ ...w.shared }', '{ ...w.shared, capacity: 4 }', '{ ...w.shared, layout: {} }'),
+  ],
+  'ReplayBuffer.add': [either(offPolicy(1), offPolicy(3), columns(1), columns(2), columns(9))],
+  'ReplayBuffer.addPacked': [array('Uint8Array', 12, 24, 32, 64), whole(0, 3), maybe(mark)],
+  'ReplayBuffer.gather': [indices, out],
+  'ReplayBuffer.sample': [record({ seed, count: whole(1, 3) }, { indices: array('Uint32Array', 1, 2, 3) }), maybe(out)],
+  ...{
+    'ReplayBuffer.load': load,
+    'ReplayBuffer.dump': [path],
+    'TrajectoryBuffer.load': load,
+    'TrajectoryBuffer.dump': [path],
+  },
+  'TrajectoryBuffer.create': [record({ capacity: whole(4, 99), lanes: whole(1, 4), fields: stepFields }, { limiter })],
+  'TrajectoryBuffer.attach': [one('w.sharedSteps', '{ ...w.sharedSteps }', '{ ...w.sharedSteps, lanes: 2 }')],
+  'TrajectoryBuffer.writer': [record({}, { firstLane: whole(0, 3), lanes: whole(1, 2), resume: flag })],
+  ...{ 'TrajectoryBuffer.transitions': [transitions], 'TrajectoryBuffer.windows': [windows] },
+  ...{ 'TrajectoryBuffer.drawable': [view], 'TrajectoryBuffer.drawableIds': [view], 'TrajectoryBuffer.read': [ids] },
+  'TrajectoryBuffer.sample': [
+    record({ view, seed, count: whole(1, 4) }, { sampler: one('w.sampler'), beta: real(0, 1) }),
+  ],
+  'TrajectoryBuffer.transitionsAt': [record({ view, ids }, { goalIds: ids })],
+  'TrajectoryBuffer.updatePriorities': [ids, either(list(real(0, 2), 0, 4), array('Float32Array', 1, 2, 4))],
+  'TrajectoryWriter.add': [steps(2)],
+  'TrajectoryWriter.addPacked': [array('Uint8Array', 20, 40, 80, 96), whole(0, 3), maybe(mark)],
+  hindsight: [
+    record(
+      { goal: one("'goal'"), achieved: one("'obs'", "'goal'") },
+      { strategy: one("'future'", "'final'", "'episode'"), ratio: real(0, 1) },
+    ),
+  ],
+  prioritized: [prioritizedOptions],
+  prioritizedIndices: [
+    record(
+      { leaves: array('Float64Array', 1, 4, 9) },
+      {
+        seed,
+        count: whole(1, 4),
+        beta: real(0, 1),
+        normalise: one("'tree'", "'batch'", "'none'"),
+        masses: array('Float64Array', 1, 2),
+      },
+    ),
+  ],
+  uniformIndices: [record({ seed, size: whole(1, 9), count: whole(1, 9) })],
+  philoxIndices: [
+    record({
+      seed: whole(0, 9),
+      tick: whole(0, 9),
+      low: whole(0, 9),
+      span: whole(1, 9),
+      capacity: whole(1, 9),
+      count: whole(1, 9),
+    }),
+  ],
+  goalReward: [
+    record({
+      achieved: array('Float32Array', 4),
+      goal: array('Float32Array', 2),
+      steps: array('Int32Array', 2),
+      n: whole(1, 2),
+      dims: whole(1, 2),
+      gamma: real(0, 1),
+      threshold: real(0, 1),
+    }),
+  ],
+  ...Object.fromEntries(['fromFloat16', 'fromBfloat16'].map((each) => [each, [array('Uint16Array', 0, 3)]])),
+  ...Object.fromEntries(['toFloat16', 'toBfloat16'].map((each) => [each, [array('Float32Array', 0, 3)]])),
+  ...{
+    'WeightMailbox.create': [record({ length: whole(1, 99) })],
+    'WeightMailbox.attach': [one('w.sharedMailbox', '{ ...w.sharedMailbox }', '{ ...w.sharedMailbox, length: 8 }')],
+  },
+  'WeightMailbox.write': [array('Float32Array', 4), record({}, { nonFinite: flag })],
+  'WeightMailbox.read': [array('Float32Array', 4), maybe(whole(0, 3))],
+  'ReplayPipeline.open': [pipeline],
+  'ReplayPipeline.startPrepare': [...tick, maybe(whole(0, 4))],
+  'ReplayPipeline.batchReady': tick,
+  'ReplayPipeline.waitUntilReady': [...tick, record({ timeoutMs: whole(0, 3) }, { signal })],
+  'ReplayPipeline.waitUntilReadySync': [...tick, timeout],
+  'ReplayPipeline.sampleLargeBatch': [...tick, record({ timeoutMs: whole(0, 3) }, { signal })],
+  'ReplayPipeline.sampleLargeBatchSync': tick,
+  'ReplayPipeline.afterTick': [record({}, { stream })],
+  'ReplayPipeline.capture': [
+    one('() => {}', '(b, { stream, out }) => stream.fill(out, 1)', '(b) => b.nope'),
+    record(
+      {},
+      {
+        scalars: one("['loss']", '[]'),
+        weights: one('w.tensor', 'w.big'),
+        publishNonFinite: flag,
+        sync: one("'parameters'", "'none'"),
+      },
+    ),
+  ],
+  'ReplayPipeline.run': [record({ ticks: whole(0, 3), signal: one('odd.soon()') }, { publishEvery: whole(0, 2) })],
+  'ReplayPipeline.ticks': [record({}, { signal })],
+  'ReplayPipeline.setBeta': [real(0, 1)],
+  'Checkpoint.open': [path, parts],
+  'Checkpoint.restore': [path, parts],
+  'Checkpoint.inspect': [path],
+  defineCollector: [one('() => ({})')],
+  'CollectorPool.open': [
+    record(
+      {
+        entry: one("new URL('file:///nowhere.js')", "new URL('data:text/javascript,export default 1')"),
+        buffer: one('w.filled', 'w.trajectories', 'w.buffer'),
+      },
+      {
+        workers: whole(1, 2),
+        seed: whole(0, 9),
+        restart: whole(0, 2),
+        options: one('1', '{}'),
+        mailbox: one('w.mailbox'),
+        resume: one('1', '{}'),
+        signal,
+      },
+    ),
+  ],
+  'new DeviceError': [
+    one("'x'"),
+    one("{ family: 'host', call: 'c', status: 1, statusName: 's', advice: 'a' }"),
+    maybe(one('{ cause: 1 }')),
+  ],
+  'new PipelineError': [one("'x'"), one("{ actor: 'pack', tickId: 1, slot: 0 }", '{ actor: 1, cause: told }')],
+  'new UnifiedMemoryUnsupportedError': [one("'x'"), maybe(one('{ cause: 1 }'))],
+  'new UnifiedMemoryCompileTimeoutError': [one("'x'"), maybe(one('{ cause: 1 }'))],
+  ...{
+    encodeNpy: [form('{ dtype: $, shape: $, data: $ }', dtype, dims, array('Float32Array', 1, 4, 6))],
+    decodeNpy: [array('Uint8Array', 0, 10, 128)],
+  },
+  ...{ encodeSafetensors: [named, maybe(one("{ a: 'b' }"))], decodeSafetensors: [array('Uint8Array', 0, 8, 100)] },
+  ...{
+    readNpz: [path],
+    readSafetensors: [path],
+    writeNpz: [path, named],
+    writeSafetensors: [path, named, maybe(one("{ a: 'b' }"))],
+  },
+  encodeOnnx: [
+    one('w.policy', 'w.sacPolicy', 'w.td3Policy', 'w.mlp'),
+    record({}, { parameters: array('Float32Array', 6, 13) }),
+  ],
+  tensorBoard: [path, record({}, { flushMs: whole(1, 99), maxBytes: whole(1, 999) })],
+  'TensorBoardWriter.scalar': [one("'a/b'"), real(-1, 1), whole(0, 9), maybe(real(0, 1))],
+  'TensorBoardWriter.listen': [record({}, { pipeline: one('w.pipeline', 'w.stepped'), every: whole(1, 9) })],
+  serveMonitor: [
+    record(
+      { pipeline: one('w.pipeline', 'w.stepped', 'w.closedPipeline') },
+      { devices: one('[w.device]', '[]'), title: one("'t'"), checkpoint: one('w.checkpoint') },
+    ),
+    record({}, { port: one('0', '1', '65536'), host: one("'127.0.0.1'", "'::1'", "'256.0.0.1'") }),
+  ],
+  ...{
+    'Monitor.scalar': [one("'a'"), real(-1, 1), whole(0, 9)],
+    'Monitor.watch': [record({}, { checkpoint: one('w.checkpoint') })],
+  },
+  evaluate: [
+    record(
+      {
+        environments: list(environment, 1, 2),
+        policy: one('{ act: (o, n) => new Int32Array(n) }', '() => new Int32Array(1)'),
+      },
+      { stack: whole(1, 2), episodes: whole(1, 2), seed: whole(0, 9), signal },
+    ),
+  ],
+  gymnasium: [
+    record(
+      { id: one("'CartPole-v1'") },
+      {
+        python: one("'python3'", "'nowhere'"),
+        kwargs: one('{}'),
+        timeout: whole(1, 9),
+        path: one("'.'"),
+        output: one("'kept'", "'shown'"),
+        vectorization: one("'sync'"),
+      },
+    ),
+  ],
+  showProgress: [one('Promise.resolve(1)'), one('{}', "{ line: () => 'x' }"), one('{ write: () => true }')],
+  train: [
+    record(
+      {
+        environment: one("new URL('file:///nowhere.js')", "new URL('data:text/javascript,export default 1')"),
+        learner: one("{ algorithm: 'dqn', hidden: [2] }", "{ algorithm: 'sac' }"),
+      },
+      {
+        device: one("'host:0'"),
+        seed: whole(0, 9),
+        workers: whole(1, 2),
+        environments: whole(1, 2),
+        steps: whole(1, 20),
+        capacity: whole(1, 99),
+        warmUp: whole(0, 9),
+        nStep: whole(1, 3),
+        stack: whole(1, 2),
+        prioritized: flag,
+        noise: real(0, 1),
+        display: flag,
+        signal: one('AbortSignal.abort(told)'),
+        updatesPerStep: real(0, 1),
+        explore: one('0.1', '() => 0'),
+      },
+    ),
+  ],
+  vectorCollector: [
+    record(
+      { make: form('() => ($)', environment) },
+      {
+        environments: whole(1, 2),
+        stack: whole(1, 2),
+        policy: one('() => ({ act: () => 0 })'),
+        explore: one('{ epsilon: 0.1 }'),
+      },
+    ),
+  ],
+  'CollectorHost.open': [
+    record(
+      { ...nowhere, entry: one("new URL('file:///nowhere.js')"), signal: one('AbortSignal.abort(told)') },
+      { ...server, workers: whole(1, 2), lanes: whole(1, 2), outbox: one('4096'), name: one("'n'") },
+    ),
+  ],
+  'RemoteCollectors.open': [
+    record(
+      { ...nowhere, buffer: one('w.buffer', 'w.trajectories'), signal: one('AbortSignal.abort(told)') },
+      {
+        ...server,
+        mailbox: one('w.mailbox'),
+        options: one('{}'),
+        seed: whole(0, 9),
+        shards: whole(1, 2),
+        transitBytes: one('65536'),
+        weightsEveryMs: whole(1, 99),
+        maxVersionLag: whole(0, 9),
+        resume: one('{}'),
+      },
+    ),
+  ],
+  shareLearnerGroup: [record({ ranks: whole(1, 3), parameters: whole(1, 9) })],
+  'LearnerGroup.join': [
+    record({ shared: one('ranks.shareLearnerGroup({ ranks: 1, parameters: 3 })', 'w.sharedGroup'), rank: whole(0, 1) }),
+  ],
+  'LearnerGroup.average': [array('Float32Array', 1, 4), maybe(record({}, { signal }))],
+  'LearnerGroup.broadcast': [
+    one("{ w: { dtype: 'float32', shape: [2], data: new Float32Array(2) } }", '{}'),
+    maybe(record({}, { signal })),
+  ],
+  'LearnerGroup.fail': [one('told')],
+};
