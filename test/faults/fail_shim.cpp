@@ -41,10 +41,11 @@ void __libc_free(void*);
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define HERE __builtin_return_address(0)
-#define REAL(name) ([] { \
-  static const auto found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); \
-  return found; \
-}())
+#define REAL(name)                                                                        \
+  ([] {                                                                                   \
+    static const auto found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); \
+    return found;                                                                         \
+  }())
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
@@ -96,7 +97,8 @@ EXPORT void free(void* at) {
 namespace {
 
 void* new_or_throw(void* from, size_t to, size_t bytes) {
-  void* const at = made("new", from, [&] { return to ? __libc_memalign(to, bytes) : __libc_malloc(bytes ? bytes : 1); });
+  void* const at =
+      made("new", from, [&] { return to ? __libc_memalign(to, bytes) : __libc_malloc(bytes ? bytes : 1); });
   if (!at) throw std::bad_alloc();
   return at;
 }
@@ -159,9 +161,7 @@ EXPORT int open64(const char* path, int flags, ...) {
   va_end(rest);
   GUARDED("open", -1, EMFILE, REAL(open64)(path, flags, rights));
 }
-EXPORT FILE* fopen64(const char* path, const char* how) {
-  GUARDED("fopen", nullptr, EMFILE, REAL(fopen64)(path, how));
-}
+EXPORT FILE* fopen64(const char* path, const char* how) { GUARDED("fopen", nullptr, EMFILE, REAL(fopen64)(path, how)); }
 EXPORT int flock(int fd, int how) noexcept { GUARDED("flock", -1, ENOLCK, REAL(flock)(fd, how)); }
 EXPORT int pipe2(int* ends, int flags) noexcept { GUARDED("pipe", -1, EMFILE, REAL(pipe2)(ends, flags)); }
 EXPORT int poll(pollfd* all, nfds_t count, int ms) { GUARDED("poll", -1, ENOMEM, REAL(poll)(all, count, ms)); }
@@ -177,8 +177,8 @@ EXPORT void* dlopen(const char* path, int how) noexcept {
 EXPORT int prctl(int what, ...) noexcept {
   va_list rest;
   va_start(rest, what);
-  const unsigned long a = va_arg(rest, unsigned long), b = va_arg(rest, unsigned long),
-                      c = va_arg(rest, unsigned long), d = va_arg(rest, unsigned long);
+  const unsigned long a = va_arg(rest, unsigned long), b = va_arg(rest, unsigned long), c = va_arg(rest, unsigned long),
+                      d = va_arg(rest, unsigned long);
   va_end(rest);
   GUARDED("prctl", -1, EINVAL, REAL(prctl)(what, a, b, c, d));
 }

@@ -100,7 +100,8 @@ inline const Module* module_of(uintptr_t address) {
     snprintf(made.name, sizeof made.name, "%s", name);
     made.base = base;
     const bool addon = strstr(name, ".node") != nullptr;
-    static const char* const libraries[] = {"libc.so", "libstdc++.so", "libgcc_s.so", "ld-linux", "libpthread.so", "libdl.so"};
+    static const char* const libraries[] = {"libc.so",  "libstdc++.so",  "libgcc_s.so",
+                                            "ld-linux", "libpthread.so", "libdl.so"};
     made.whose = addon ? ours : theirs;
     for (const char* each : libraries)
       if (strncmp(name, each, strlen(each)) == 0) made.whose = between;
@@ -157,8 +158,7 @@ inline State::Site* site_of(const char* kind, const void* from) {
   made.id = id;
   made.kind = kind;
   made.frames = stack.ours;
-  for (int i = 0; i < stack.ours; ++i)
-    made.frame[i] = {int(stack.module[i] - state.modules), stack.offset[i]};
+  for (int i = 0; i < stack.ours; ++i) made.frame[i] = {int(stack.module[i] - state.modules), stack.offset[i]};
   return &made;
 }
 
@@ -231,8 +231,8 @@ inline const char* sites(const char*) {
   text[0] = 0;
   for (int i = 0; i < state.site_count; ++i) {
     const State::Site& site = state.site[i];
-    length += size_t(snprintf(text + length, sizeof text - length, "%016lx %s %lu %ld", site.id, site.kind, site.count,
-                              site.live));
+    length += size_t(
+        snprintf(text + length, sizeof text - length, "%016lx %s %lu %ld", site.id, site.kind, site.count, site.live));
     for (int frame = 0; frame < site.frames; ++frame)
       length += size_t(snprintf(text + length, sizeof text - length, " %s+0x%lx",
                                 state.modules[site.frame[frame].module].name, site.frame[frame].offset));

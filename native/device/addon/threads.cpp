@@ -133,19 +133,19 @@ Napi::Value probe_outcome(Info info) {
 }  // namespace
 
 void add_thread_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"wakeNative", wake_native},
-                    {"lookNative", look_native},
-                    {"sleepNative", sleep_native},
-                    {"watchThread", watch_thread},
-                    {"unwatchThread", unwatch_thread},
-                    {"endWithParent", end_with_parent},
-                    {"nowMs", now_ms},
-                    {"claimProbe", claim_probe},
-                    {"publishProbe", publish_probe},
-                    {"probeOutcome", probe_outcome},
-                });
+  static constexpr Exported all[] = {
+      {"wakeNative", wake_native},
+      {"lookNative", look_native},
+      {"sleepNative", sleep_native},
+      {"watchThread", watch_thread},
+      {"unwatchThread", unwatch_thread},
+      {"endWithParent", end_with_parent},
+      {"nowMs", now_ms},
+      {"claimProbe", claim_probe},
+      {"publishProbe", publish_probe},
+      {"probeOutcome", probe_outcome},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -2,6 +2,7 @@
 #include "device/core/capture.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace hotslot {
 namespace {
@@ -25,6 +26,17 @@ struct OpenCaptures {
 thread_local OpenCaptures open_captures;
 
 const char* const end_call = "streamEndCapture";
+
+// What is half done for want of memory breaks the capture.
+template <class F>
+auto all_or_broken(Capture& capture, F&& f) {
+  try {
+    return f();
+  } catch (...) {
+    capture.invalidate();
+    throw;
+  }
+}
 
 }  // namespace
 
@@ -95,12 +107,14 @@ const Work* CaptureMembership::add(Work&& work, const char* call, CallInProgress
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
   in_progress.in(capture);
-  Frontier& frontier = capture->members[shared_from_this()];
-  const uint32_t index = uint32_t(capture->nodes.size());
-  capture->nodes.push_back(std::move(work));
-  capture->needs.emplace_back(frontier.begin(), frontier.end());
-  frontier = {index};
-  return &capture->nodes.back();
+  return all_or_broken(*capture, [&] {
+    Frontier& frontier = capture->members[shared_from_this()];
+    const uint32_t index = uint32_t(capture->nodes.size());
+    capture->nodes.push_back(std::move(work));
+    capture->needs.emplace_back(frontier.begin(), frontier.end());
+    frontier = {index};
+    return &capture->nodes.back();
+  });
 }
 
 bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgress& in_progress) {
@@ -109,9 +123,10 @@ bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgre
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
   in_progress.in(capture);
+  Frontier here = all_or_broken(*capture, [&] { return capture->members[shared_from_this()]; });
   mark.captured = true;
   mark.capture = capture;
-  mark.frontier = capture->members[shared_from_this()];
+  mark.frontier = std::move(here);
   return true;
 }
 
@@ -133,7 +148,8 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
     in_progress.in(theirs);
-    theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
+    all_or_broken(*theirs,
+                  [&] { theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end()); });
     capture_ = theirs;
     return mine ? Wait::inside : Wait::joins;
   }
@@ -156,13 +172,13 @@ Ref<Capture> CaptureMembership::begin() {
   if (open())
     refuse(family_, "streamBeginCapture", refusal::invalid_value, "the stream is capturing already",
            "end that capture first");
-  capture_ = std::make_shared<Capture>();
-  capture_->origin = this;
-  capture_->thread = std::this_thread::get_id();
-  capture_->members[shared_from_this()];
+  auto made = std::make_shared<Capture>();
+  made->origin = this;
+  made->thread = std::this_thread::get_id();
+  made->members[shared_from_this()];
   open_captures.prune();
-  open_captures.list.push_back(capture_);
-  return capture_;
+  open_captures.list.push_back(made);
+  return capture_ = std::move(made);
 }
 
 CaptureMembership::Ending CaptureMembership::take() {
@@ -184,7 +200,12 @@ CaptureMembership::Ending CaptureMembership::take() {
   ending.capture->ending = true;
   ending.members.swap(ending.capture->members);
   ending.broken = ending.capture->invalid;
-  find_unjoined(ending);
+  try {
+    if (!ending.broken) find_unjoined(ending);
+  } catch (const std::bad_alloc&) {
+    // It ends all the same: streams wait for that.
+    ending.no_memory = true;
+  }
   return ending;
 }
 
@@ -210,6 +231,7 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
 
 void CaptureMembership::judge(const Ending& ending) const {
   open_captures.prune();
+  if (ending.no_memory) throw std::bad_alloc();
   if (ending.broken)
     refuse(family_, end_call, refusal::capture_invalidated, "a call broke this capture",
            "look at the first error inside it");
