@@ -10,6 +10,7 @@
 #include "kernels/gemm.hpp"
 #include "kernels/gemm_micro.hpp"
 #include "wait/idle_cores.hpp"
+#include "wait/thread_own.hpp"
 
 namespace hotslot {
 namespace {
@@ -134,9 +135,12 @@ void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
 
 // Room for a block of B, and behind it for one of A.
 constexpr int64_t room_b = block_k * (block_n + most_width);
+struct Scratch {
+  float room[room_b + block_m * block_k];
+};
 float* scratch() {
-  static thread_local const std::unique_ptr<float[]> buffer(new float[room_b + block_m * block_k]);
-  return buffer.get();
+  static const ThreadOwn<Scratch> own;
+  return own.made().room;
 }
 
 void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta,

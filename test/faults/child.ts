@@ -1,7 +1,7 @@
 /**
- * The process that the shim is in. Arguments: 'record', which prints the sites of each part; 'try' with pairs 'part:site' on
- * stdin, each of which fails once in a run of its part; 'first' and one such pair, which fails in the first run of the process;
- * 'force' and a kind of which every call fails. One JSON line each on stdout, and '> part:site' ahead of what is tried.
+ * The process that the shim is in. Arguments: 'record' and parts, whose sites it prints; 'try' with pairs 'part:site' on stdin,
+ * each of which fails once in a run of its part; 'first' and one such pair, which fails in the first run of the process; 'force', a
+ * kind of which every call fails, and parts. No part named: all. One JSON line each on stdout, and '> part:site' ahead of what is tried.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,14 +24,23 @@ export interface Tried {
   /** of a run that went well, or of the next one: equal to the unfailed run's */
   same: boolean;
   /** the next run threw this */
-  then: string | null;
+  later: string | null;
   closing: string[];
   /** kinds of handles, descriptors, threads, and sites, of which there is more than before */
   left: Record<string, number>;
   ms: number;
 }
 
-const [mode = 'record', argument = ''] = process.argv.slice(2);
+/** A part of which every call of a kind failed. */
+export interface Forced {
+  part: string;
+  same: boolean;
+  error: string | null;
+}
+
+const [mode = 'record', argument = '', more = ''] = process.argv.slice(2);
+/** Those of a list, or all. */
+const named = (list: string) => (list === '' ? Object.keys(parts) : list.split(','));
 const shim = new Shim();
 if (mode === 'first') shim.arm(argument.split(':')[1]!);
 shim.record();
@@ -45,6 +54,8 @@ function wordsOf(error: unknown): string {
   return error.message + (error.cause === undefined ? '' : ` <- ${codeOf(error.cause)}: ${wordsOf(error.cause)}`);
 }
 
+/** Gives back what devices keep. */
+let trim = (): void => {};
 let parts: Readonly<Record<string, Part>> = {};
 let handles: () => Record<string, number>;
 let Closing: typeof import('./closing.ts').Closing;
@@ -53,6 +64,23 @@ async function load(): Promise<void> {
   ({ Closing } = await import('./closing.ts'));
   const rig = await import('../rig/handles.ts');
   handles = () => ({ ...rig.openHandles(), pins: rig.pinnedHandles() });
+}
+
+/** What belongs to a device stays, and its pool has all threads that it will have, when things are counted. */
+async function settle(): Promise<void> {
+  const { openDevice } = await import('../../src/index.ts');
+  const devices = ['host:0', 'host:1'].map((name) => openDevice(name));
+  trim = () => {
+    for (const device of devices)
+      try {
+        device.allocate({ shape: [device.memoryInfo().total] }).close();
+      } catch {
+        // Four times the memory that there is: what was kept for the next allocation has gone.
+      }
+  };
+  for (const device of devices) {
+    await Promise.all(Array.from({ length: 8 }, () => device.currentStream.synchronize()));
+  }
 }
 
 interface Ran {
@@ -77,6 +105,7 @@ async function run(part: string): Promise<Ran> {
 
 /** What there is now. Sites count what they gave and was not given back. */
 function living(): Record<string, number> {
+  trim();
   const all: Record<string, number> = { ...handles() };
   for (const { id, live, kind } of shim.sites()) if (live > 0) all[`${kind}:${id}`] = live;
   all.descriptors = readdirSync('/proc/self/fd').length;
@@ -134,19 +163,30 @@ async function attempt(part: string, site: string): Promise<Tried> {
   const hangs = watch(`${part}:${site}`);
   const { bits, before } = await baseline(part);
   const begin = performance.now();
-  shim.arm(site);
-  const ran = await run(part);
-  const struck = shim.struck();
-  shim.arm(null);
-  // Afterwards all is as before.
-  const next = ran.error ? await run(part) : ran;
-  const more = await left(before);
+  const fail = async () => {
+    shim.arm(site);
+    const ran = await run(part);
+    const struck = shim.struck();
+    shim.arm(null);
+    // Afterwards all is as before.
+    return { ran, struck, next: ran.error ? await run(part) : ran };
+  };
+  const { ran, struck, next } = await fail();
+  let more = await left(before);
+  for (let i = 0; i < 2 && Object.keys(more).length > 0; i++) {
+    // What is kept for the next time may grow once; what is lost is lost again.
+    const then = living();
+    await fail();
+    const again = await left(then);
+    more = Object.fromEntries(Object.entries(again).filter(([kind]) => kind in more));
+  }
+  known.set(part, { bits, before: living() });
   clearTimeout(hangs);
   return {
     ...{ part, site, struck },
     error: ran.error ? { code: codeOf(ran.error), message: wordsOf(ran.error) } : null,
     same: next.bits === bits,
-    then: ran.error && next.error ? wordsOf(next.error) : null,
+    later: ran.error && next.error ? wordsOf(next.error) : null,
     closing: [...ran.closing, ...(ran.error ? next.closing : [])].map(wordsOf),
     left: more,
     ms: Math.round(performance.now() - begin),
@@ -156,7 +196,8 @@ async function attempt(part: string, site: string): Promise<Tried> {
 mkdirSync(folder, { recursive: true });
 if (mode === 'record') {
   await load();
-  for (const part of Object.keys(parts)) {
+  await settle();
+  for (const part of named(argument)) {
     const counts = new Map(shim.sites().map(({ id, calls }) => [id, calls]));
     await run(part);
     const first = shim.sites().filter(({ id, calls }) => calls > (counts.get(id) ?? 0));
@@ -169,7 +210,9 @@ if (mode === 'record') {
   }
 } else if (mode === 'try') {
   await load();
-  for (const pair of readFileSync(0, 'utf8').trim().split('\n')) say(await attempt(...(pair.split(':') as [string, string])));
+  await settle();
+  for (const pair of readFileSync(0, 'utf8').trim().split('\n'))
+    say(await attempt(...(pair.split(':') as [string, string])));
 } else if (mode === 'first') {
   const [part, site] = argument.split(':') as [string, string];
   say(`> ${argument}`);
@@ -191,22 +234,23 @@ if (mode === 'record') {
     ...{ part, site, struck },
     error: error ? { code: codeOf(error), message: wordsOf(error) } : null,
     same: next.bits === again.bits,
-    then: next.error ? wordsOf(next.error) : null,
+    later: next.error ? wordsOf(next.error) : null,
     closing: [...closing, ...next.closing].map(wordsOf),
     left: {},
     ms: 0,
   } satisfies Tried);
 } else if (mode === 'force') {
   await load();
-  for (const part of Object.keys(parts)) {
+  await settle();
+  for (const part of named(more)) {
     say(`> ${part}`);
     const hangs = watch(part);
     const { bits } = await baseline(part);
     shim.force(argument);
-    const { bits: forced, error, closing } = await run(part);
+    const { bits: forced, error } = await run(part);
     shim.force(null);
     clearTimeout(hangs);
-    say({ part, same: forced === bits, error: error ? wordsOf(error) : null, closing: closing.map(wordsOf) });
+    say({ part, same: forced === bits, error: error ? wordsOf(error) : null } satisfies Forced);
   }
 }
 rmSync(folder, { recursive: true, force: true });

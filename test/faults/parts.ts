@@ -109,7 +109,11 @@ const byRows = (placement: Placement, more: object = {}): Part =>
     pipeline.capture(
       (batch, { stream, out }) => {
         stream.launch('axpby', { tensors: [count, one], wholes: [1], reals: [1, 1] });
-        stream.launch('axpby', { tensors: [count, (batch as { rewards: Tensor }).rewards], wholes: [1], reals: [1, 1] });
+        stream.launch('axpby', {
+          tensors: [count, (batch as { rewards: Tensor }).rewards],
+          wholes: [1],
+          reals: [1, 1],
+        });
         stream.copy(out.view({ shape: [1] }), count);
       },
       { scalars: ['count'], weights: count } as never,
@@ -134,7 +138,9 @@ const bySteps = (placement: Placement, more: object = {}): Part =>
     } as never);
     closing.add(() => pipeline.close());
     pipeline.on('error', () => {});
-    pipeline.capture((batch, { stream, priorities }) => stream.copy(priorities!, (batch as { rewards: Tensor }).rewards));
+    pipeline.capture((batch, { stream, priorities }) =>
+      stream.copy(priorities!, (batch as { rewards: Tensor }).rewards),
+    );
     await pipeline.run({ ticks: 3 });
     addSteps(writer, 5, 20);
     const batch = (await pipeline.sampleLargeBatch(3, 8)) as unknown as Record<string, Tensor>;
@@ -164,7 +170,14 @@ async function dqn(closing: Closing): Promise<string> {
 
 async function sac(closing: Closing): Promise<string> {
   const device = opened(closing);
-  const learner = new SacLearner(device, { obsDim: 4, actionDim: 2, batchSize: 8, seed: 1, actorHidden: [7], criticHidden: [9] });
+  const learner = new SacLearner(device, {
+    obsDim: 4,
+    actionDim: 2,
+    batchSize: 8,
+    seed: 1,
+    actorHidden: [7],
+    criticHidden: [9],
+  });
   closing.add(() => learner.close());
   await learner.ready;
   const floats = (...shape: number[]) => {
@@ -292,7 +305,12 @@ async function files(closing: Closing, folder: string): Promise<string> {
   const steps = TrajectoryBuffer.create({ capacity: 30, lanes: 2, fields: { obs: { shape: [1], observation: true } } });
   const writer = steps.writer();
   closing.add(() => writer.close());
-  const two = { obs: Float32Array.of(1, 2), rewards: Float32Array.of(1, 2), terminated: new Uint8Array(2), truncated: new Uint8Array(2) };
+  const two = {
+    obs: Float32Array.of(1, 2),
+    rewards: Float32Array.of(1, 2),
+    terminated: new Uint8Array(2),
+    truncated: new Uint8Array(2),
+  };
   for (let i = 0; i < 5; i++) writer.add(two as never);
   await steps.dump(`${folder}/steps.npz`);
   return bits.print();

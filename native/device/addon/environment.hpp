@@ -3,6 +3,7 @@
 #include <napi.h>
 
 #include <map>
+#include <memory>
 #include <unordered_set>
 #include <vector>
 
@@ -18,6 +19,17 @@ struct Lent {
   Ref<Memory> memory;
   double handle;
   Napi::Reference<Napi::TypedArray> view;
+};
+
+class EnvironmentHandles;
+
+// A word that says whether its thread lives: see watchThread.
+struct Watch {
+  EnvironmentHandles& owner;
+  int32_t* word;
+  int32_t from, to;
+  // Keeps the memory until the hook ran.
+  Napi::Reference<Napi::TypedArray> words;
 };
 
 // One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless
@@ -58,6 +70,9 @@ class EnvironmentHandles : public Environment {
       }
     }
   }
+
+  // Of this thread's words. Hooks that refer to them run before this goes.
+  std::vector<std::unique_ptr<Watch>> watches;
 
   void opened(double device) { opened_[device]++; }
   void closed(double device) {

@@ -63,11 +63,11 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
     } catch (const Error& error) {
       throw_js(env, error);
     } catch (const std::bad_alloc&) {
-      throw_js(env, out_of_memory(what, "(): out of memory"));
+      throw_js(env, out_of_memory("out of memory in ", what));
     } catch (const std::length_error&) {
-      throw_js(env, out_of_memory(what, "(): more was asked for than there can be"));
+      throw_js(env, out_of_memory("more was asked for than there can be, in ", what));
     } catch (const std::system_error& error) {
-      throw_js(env, unavailable(what, "(): the system refused: ", error.what()));
+      throw_js(env, unavailable("the system refused ", what, ": ", error.what()));
     }
   } catch (const Napi::Error& error) {
     error.ThrowAsJavaScriptException();

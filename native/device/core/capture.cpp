@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "wait/thread_own.hpp"
+
 namespace hotslot {
 namespace {
 
@@ -23,7 +25,12 @@ struct OpenCaptures {
     list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
   }
 };
-thread_local OpenCaptures open_captures;
+// Null: this thread has begun none.
+const ThreadOwn<OpenCaptures>& own_captures() {
+  static const ThreadOwn<OpenCaptures> own;
+  return own;
+}
+OpenCaptures* open_captures() { return own_captures().get(); }
 
 const char* const end_call = "streamEndCapture";
 
@@ -41,7 +48,9 @@ auto all_or_broken(Capture& capture, F&& f) {
 }  // namespace
 
 void forbid_in_capture(const char* family, const char* call) {
-  for (auto& weak : open_captures.list)
+  const OpenCaptures* const open = open_captures();
+  if (!open) return;
+  for (auto& weak : open->list)
     if (auto capture = weak.lock(); capture && !capture->ending) {
       capture->invalidate();
       refuse(family, call, refusal::capture_unsupported, "this thread has a capture open, which may only enqueue work",
@@ -50,10 +59,11 @@ void forbid_in_capture(const char* family, const char* call) {
 }
 
 bool thread_captures() {
-  return std::any_of(open_captures.list.begin(), open_captures.list.end(), [](auto& weak) {
-    auto capture = weak.lock();
-    return capture && !capture->ending;
-  });
+  const OpenCaptures* const open = open_captures();
+  return open && std::any_of(open->list.begin(), open->list.end(), [](auto& weak) {
+           auto capture = weak.lock();
+           return capture && !capture->ending;
+         });
 }
 
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark) {
@@ -176,8 +186,9 @@ Ref<Capture> CaptureMembership::begin() {
   made->origin = this;
   made->thread = std::this_thread::get_id();
   made->members[shared_from_this()];
-  open_captures.prune();
-  open_captures.list.push_back(made);
+  OpenCaptures& open = own_captures().made();
+  open.prune();
+  open.list.push_back(made);
   return capture_ = std::move(made);
 }
 
@@ -230,7 +241,7 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
 }
 
 void CaptureMembership::judge(const Ending& ending) const {
-  open_captures.prune();
+  if (OpenCaptures* const open = open_captures()) open->prune();
   if (ending.no_memory) throw std::bad_alloc();
   if (ending.broken)
     refuse(family_, end_call, refusal::capture_invalidated, "a call broke this capture",
