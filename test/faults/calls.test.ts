@@ -9,9 +9,9 @@ import type { Tried } from './child.ts';
 import { type Ended, Tries } from './tries.ts';
 
 /** Parts that few modules and no threads belong to. */
-const FEW = setting<string[]>({ short: ['rowsInProcess', 'stepsInProcess', 'graphs'], all: [] });
+const FEW = setting<string[]>({ short: ['rowsInProcess', 'graphs'], all: [] });
 /** Of the places every so manyth, from one on that is the same for the same number of them. */
-const STRIDE = setting({ short: 5, all: 4, long: 1 });
+const STRIDE = setting({ short: 4, all: 4, long: 1 });
 const share = <T>(all: readonly T[], stride = STRIDE): T[] => all.filter((_, i) => i % stride === all.length % stride);
 
 /** What no library can do anything about: the C library's own words of a thread. */
@@ -68,10 +68,10 @@ describe('faults: calls of the binaries', function () {
   });
 
   // Wakes and sleeps are then looks; pages stay small; sleeps are longer; no thread is to be had; files of the system are not there.
-  for (const kind of setting({ short: ['futex', 'madvise'], all: ['futex', 'madvise', 'prctl', 'mbind', 'fopen'] }))
+  for (const kind of setting({ short: ['futex'], all: ['futex', 'madvise', 'prctl', 'mbind', 'fopen'] }))
     itLonger(`where every ${kind} fails, results are the same`, async () => {
       const parts = setting({
-        short: ['rowsInProcess', 'byRows'],
+        short: ['halo', 'byRows'],
         all: ['largeBatch', 'managed', 'byRows', 'rowsInThreads'],
         long: [],
       });
