@@ -56,6 +56,8 @@ function wordsOf(error: unknown): string {
 
 /** Gives back what devices keep. */
 let trim = (): void => {};
+/** Streams that outlive a run and have not done all that it gave them. */
+let busy = (): number => 0;
 let parts: Readonly<Record<string, Part>> = {};
 let handles: () => Record<string, number>;
 let Closing: typeof import('./closing.ts').Closing;
@@ -78,6 +80,7 @@ async function settle(): Promise<void> {
         // Four times the memory that there is: what was kept for the next allocation has gone.
       }
   };
+  busy = () => devices.filter((device) => !device.currentStream.query()).length;
   for (const device of devices) {
     await Promise.all(Array.from({ length: 8 }, () => device.currentStream.synchronize()));
   }
@@ -109,6 +112,7 @@ function living(): Record<string, number> {
   const all: Record<string, number> = { ...handles() };
   for (const { id, live, kind } of shim.sites()) if (live > 0) all[`${kind}:${id}`] = live;
   all.descriptors = readdirSync('/proc/self/fd').length;
+  all.busyStreams = busy();
   all.threads = readdirSync('/proc/self/task').length;
   return all;
 }
