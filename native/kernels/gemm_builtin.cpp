@@ -2,14 +2,15 @@
 // want it; A is read where it lies, or packed where its neighbours in a row are far apart. Few rows take wider tiles,
 // and where both sides are contiguous along k and one of them is few, it is dot products.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <new>
 
 #include "kernels/gemm.hpp"
 #include "kernels/gemm_micro.hpp"
 #include "wait/idle_cores.hpp"
+#include "wait/thread_own.hpp"
 
 namespace hotslot {
 namespace {
@@ -135,8 +136,8 @@ void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
 // Room for a block of B, and behind it for one of A.
 constexpr int64_t room_b = block_k * (block_n + most_width);
 float* scratch() {
-  static thread_local const std::unique_ptr<float[]> buffer(new float[room_b + block_m * block_k]);
-  return buffer.get();
+  static const ThreadOwn<std::array<float, room_b + block_m * block_k>> own;
+  return own.made().data();
 }
 
 void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta,

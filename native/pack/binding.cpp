@@ -21,11 +21,12 @@ bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
   return at <= room && count <= (room - at) / each;
 }
 
-class Packer final : public Napi::ObjectWrap<Packer> {
+class Packer final {
  public:
+  static constexpr const char* name = "Packer";
   // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
   // Float64Array(4))
-  explicit Packer(Info info) : ObjectWrap(info) {
+  explicit Packer(Info info) {
     const Bytes buffer = bytes_of(info[0], "the replay buffer"), slots = bytes_of(info[1], "the slots"),
                 report = bytes_of(info[4], "the report");
     source_ = rows::open(buffer.data, buffer.size);
@@ -39,8 +40,8 @@ class Packer final : public Napi::ObjectWrap<Packer> {
     for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
   }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Packer", {InstanceMethod("pack", &Packer::pack)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<Packer>(env, exports, {{"pack", call_method<Packer, &Packer::pack>}});
   }
 
  private:
@@ -94,12 +95,13 @@ class Packer final : public Napi::ObjectWrap<Packer> {
 
 // The same of a view. By priorities it owns the tree, and takes up what came home for the sequence that the slot had
 // before.
-class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
+class ViewPacker final {
  public:
+  static constexpr const char* name = "ViewPacker";
   // new ViewPacker(lanes' bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
   // Float64Array(8), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
   // slot, depth, mirror?, where what it brings lies in a batch, places that a batch can bring)
-  explicit ViewPacker(Info info) : ObjectWrap(info) {
+  explicit ViewPacker(Info info) {
     const Bytes memory = bytes_of(info[0], "the trajectories"), report = bytes_of(info[4], "the report"),
                 rule = bytes_of(info[5], "the rule"), columns = bytes_of(info[6], "the columns"),
                 tree = bytes_if_any(info.Env(), info[7]);
@@ -142,9 +144,10 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
     views_.push_back(Napi::Persistent(info[12].As<Napi::TypedArray>()));
   }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "ViewPacker",
-                       {InstanceMethod("pack", &ViewPacker::pack), InstanceMethod("filled", &ViewPacker::filled)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<ViewPacker>(env, exports,
+                          {{"pack", call_method<ViewPacker, &ViewPacker::pack>},
+                           {"filled", call_method<ViewPacker, &ViewPacker::filled>}});
   }
 
  private:
@@ -235,12 +238,11 @@ class ViewPacker final : public Napi::ObjectWrap<ViewPacker> {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports.Set("Packer", Packer::define(env));
-  exports.Set("ViewPacker", ViewPacker::define(env));
-  return exports;
+  Packer::define(env, exports);
+  ViewPacker::define(env, exports);
 }
-NODE_API_MODULE(pack, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

@@ -19,12 +19,13 @@ constexpr uint64_t help_ns = 50'000;
 // How long one sleep may last where the device cannot ring (set by JavaScript per family) and altogether.
 constexpr uint64_t longest_wait_ns = 50'000'000;
 
-class Poller final : public Napi::ObjectWrap<Poller> {
+class Poller final {
  public:
+  static constexpr const char* name = "Poller";
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array,
   // sleepNs, spinNs}) With a bell the calling thread may attend, from back() until away(): completions ring it, and it
   // promises to come and help.
-  explicit Poller(Info info) : ObjectWrap(info), pins_(info.Env()) {
+  explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
     events_ = pins_.pin_all(options.Get("events"), HOTSLOT_EVENT, "event");
@@ -42,13 +43,15 @@ class Poller final : public Napi::ObjectWrap<Poller> {
       bell_ = reinterpret_cast<Bell*>(bytes_of(options.Get("bell"), "bell").data);
     }
   }
-  ~Poller() override { leave(); }
+  ~Poller() { leave(); }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Poller",
-                       {InstanceMethod("check", &Poller::check), InstanceMethod("wait", &Poller::wait),
-                        InstanceMethod("away", &Poller::away), InstanceMethod("back", &Poller::back),
-                        InstanceMethod("close", &Poller::close)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<Poller>(env, exports,
+                      {{"check", call_method<Poller, &Poller::check>},
+                       {"wait", call_method<Poller, &Poller::wait>},
+                       {"away", call_method<Poller, &Poller::away>},
+                       {"back", call_method<Poller, &Poller::back>},
+                       {"close", call_method<Poller, &Poller::close>}});
   }
 
  private:
@@ -100,10 +103,10 @@ class Poller final : public Napi::ObjectWrap<Poller> {
   // Before this thread parks in JavaScript, where native code cannot wake it: the device stops counting on its help.
   // What is still to run is handed to the pool.
   void away(Info) { dismiss(); }
-  void back(Info) { attend(); }
+  void back(Info info) { attend(info.Env()); }
 
-  void attend() {
-    if (bell_ && !attending_) pins_.api().attend(device_, bell_);
+  void attend(Napi::Env env) {
+    if (bell_ && !attending_) checked(env, pins_.api().attend(device_, bell_));
     attending_ = bell_ != nullptr;
   }
   void dismiss() {
@@ -132,11 +135,10 @@ class Poller final : public Napi::ObjectWrap<Poller> {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports.Set("Poller", Poller::define(env));
-  return exports;
+  Poller::define(env, exports);
 }
-NODE_API_MODULE(poll, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

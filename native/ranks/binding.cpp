@@ -31,10 +31,11 @@ struct Halos {
   }
 };
 
-class Ranks final : public Napi::ObjectWrap<Ranks> {
+class Ranks final {
  public:
+  static constexpr const char* name = "Ranks";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
-  explicit Ranks(Info info) : ObjectWrap(info) {
+  explicit Ranks(Info info) : env_(info.Env()) {
     // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and brk while this
     // process's other threads run in them, and take signals that are Node's: that has ended processes. Ranks that share
     // a core make room. Within a machine Open MPI asks before it sends more than 4 KiB, and both sides must look for
@@ -56,17 +57,20 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
     thread_.emplace(std::move(names), bell, teller());
     napi_add_env_cleanup_hook(info.Env(), end, this);
   }
-  ~Ranks() override {
-    napi_remove_env_cleanup_hook(Env(), end, this);
+  ~Ranks() {
+    napi_remove_env_cleanup_hook(env_, end, this);
     stop();
   }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Ranks",
-                       {InstanceMethod("hold", &Ranks::hold), InstanceMethod("agree", &Ranks::agree),
-                        InstanceMethod("halo", &Ranks::halo), InstanceMethod("send", &Ranks::send),
-                        InstanceMethod("left", &Ranks::left), InstanceMethod("drain", &Ranks::drain),
-                        InstanceMethod("close", &Ranks::close)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<Ranks>(env, exports,
+                     {{"hold", call_method<Ranks, &Ranks::hold>},
+                      {"agree", call_method<Ranks, &Ranks::agree>},
+                      {"halo", call_method<Ranks, &Ranks::halo>},
+                      {"send", call_method<Ranks, &Ranks::send>},
+                      {"left", call_method<Ranks, &Ranks::left>},
+                      {"drain", call_method<Ranks, &Ranks::drain>},
+                      {"close", call_method<Ranks, &Ranks::close>}});
   }
 
  private:
@@ -160,6 +164,7 @@ class Ranks final : public Napi::ObjectWrap<Ranks> {
     notices_.Abort();
   }
 
+  Napi::Env env_;
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
   Notices notices_;
   std::shared_ptr<Halos> halos_ = std::make_shared<Halos>();
@@ -180,12 +185,12 @@ Napi::Value look_helping(Info info) {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports.Set("Ranks", Ranks::define(env));
-  exports.Set("lookUntil", Napi::Function::New(env, look_helping, "lookUntil"));
-  return exports;
+  Ranks::define(env, exports);
+  static constexpr Exported looks{"lookUntil", look_helping};
+  add_function(env, exports, looks);
 }
-NODE_API_MODULE(ranks, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

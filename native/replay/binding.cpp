@@ -8,11 +8,12 @@
 namespace hotslot {
 namespace {
 
-class Replayer final : public Napi::ObjectWrap<Replayer> {
+class Replayer final {
  public:
+  static constexpr const char* name = "Replayer";
   // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?,
   // weightsOffset?, weightsBytes?, mailbox?})
-  explicit Replayer(Info info) : ObjectWrap(info), pins_(info.Env()) {
+  explicit Replayer(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "compute stream");
     spent_ = pins_.pin_all(options.Get("spent"), HOTSLOT_EVENT, "event");
@@ -31,10 +32,12 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
     }
   }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "Replayer",
-                       {InstanceMethod("launch", &Replayer::launch), InstanceMethod("mark", &Replayer::mark),
-                        InstanceMethod("drained", &Replayer::drained), InstanceMethod("close", &Replayer::close)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<Replayer>(env, exports,
+                        {{"launch", call_method<Replayer, &Replayer::launch>},
+                         {"mark", call_method<Replayer, &Replayer::mark>},
+                         {"drained", call_method<Replayer, &Replayer::drained>},
+                         {"close", call_method<Replayer, &Replayer::close>}});
   }
 
  private:
@@ -100,11 +103,10 @@ class Replayer final : public Napi::ObjectWrap<Replayer> {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports.Set("Replayer", Replayer::define(env));
-  return exports;
+  Replayer::define(env, exports);
 }
-NODE_API_MODULE(replay, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

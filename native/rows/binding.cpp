@@ -257,39 +257,40 @@ Napi::Value find_not_finite(Info info) {
   return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
 }
 
-Napi::Object init(Napi::Env env, Napi::Object exports) {
+void init(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports["misalignment"] = Napi::Function::New(env, misalignment);
-  exports["mean"] = Napi::Function::New(env, mean_of);
-  exports["formatBuffer"] = Napi::Function::New(env, format_buffer);
-  exports["openBuffer"] = Napi::Function::New(env, open_buffer);
-  exports["ptr"] = Napi::Function::New(env, ptr);
-  exports["addRows"] = Napi::Function::New(env, add_rows);
-  exports["addPackedRows"] = Napi::Function::New(env, add_packed_rows);
-  exports["gatherRows"] = Napi::Function::New(env, gather_rows);
-  exports["sampleRows"] = Napi::Function::New(env, sample_rows);
-  exports["drawIndices"] = Napi::Function::New(env, draw_indices);
-  exports["openLimiter"] = Napi::Function::New(env, open_limiter);
-  exports["maySample"] = Napi::Function::New(env, may_sample_rows);
-  exports["takeSamples"] = Napi::Function::New(env, take_sample_rows);
-  exports["countSamples"] = Napi::Function::New(env, count_samples);
-  exports["mayInsert"] = Napi::Function::New(env, may_insert_rows);
-  exports["limiterCounts"] = Napi::Function::New(env, limiter_counts);
-  exports["mailboxBegin"] = Napi::Function::New(env, mailbox_begin);
-  exports["mailboxPublish"] = Napi::Function::New(env, mailbox_publish);
-  exports["mailboxWrite"] = Napi::Function::New(env, mailbox_write);
-  exports["firstNotFinite"] = Napi::Function::New(env, find_not_finite);
-  exports["mailboxRead"] = Napi::Function::New(env, mailbox_read);
+  static constexpr Exported all[] = {
+      {"misalignment", misalignment},
+      {"mean", mean_of},
+      {"formatBuffer", format_buffer},
+      {"openBuffer", open_buffer},
+      {"ptr", ptr},
+      {"addRows", add_rows},
+      {"addPackedRows", add_packed_rows},
+      {"gatherRows", gather_rows},
+      {"sampleRows", sample_rows},
+      {"drawIndices", draw_indices},
+      {"openLimiter", open_limiter},
+      {"maySample", may_sample_rows},
+      {"takeSamples", take_sample_rows},
+      {"countSamples", count_samples},
+      {"mayInsert", may_insert_rows},
+      {"limiterCounts", limiter_counts},
+      {"mailboxBegin", mailbox_begin},
+      {"mailboxPublish", mailbox_publish},
+      {"mailboxWrite", mailbox_write},
+      {"firstNotFinite", find_not_finite},
+      {"mailboxRead", mailbox_read},
+  };
+  add_functions(env, exports, all);
   export_child(env, exports);
   export_lanes(env, exports);
   export_views(env, exports);
   export_kept(env, exports);
-  return exports;
 }
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) { return init(env, exports); }
-NODE_API_MODULE(rows, init_addon)
+HOTSLOT_ADDON(init)
 
 }  // namespace hotslot::rows

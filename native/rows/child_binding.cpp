@@ -128,13 +128,12 @@ Napi::Value write_child(Info info) { return moved(info, held<Child>(info, 0).wri
 }  // namespace
 
 void export_child(Napi::Env env, Napi::Object exports) {
-  exports["openChild"] = Napi::Function::New(env, open_child);
-  exports["childStarted"] = Napi::Function::New(env, child_started);
-  exports["childGone"] = Napi::Function::New(env, child_gone);
-  exports["endWriting"] = Napi::Function::New(env, end_writing);
-  exports["closeChild"] = Napi::Function::New(env, close_child);
-  exports["readChild"] = Napi::Function::New(env, read_child);
-  exports["writeChild"] = Napi::Function::New(env, write_child);
+  static constexpr Exported all[] = {
+      {"openChild", open_child},   {"childStarted", child_started}, {"childGone", child_gone},
+      {"endWriting", end_writing}, {"closeChild", close_child},     {"readChild", read_child},
+      {"writeChild", write_child},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot::rows

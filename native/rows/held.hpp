@@ -24,8 +24,12 @@ struct Held {
 
 template <typename T>
 Napi::Value hold(Info info, size_t view_at, T value) {
-  auto* held = new Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)};
-  return Napi::External<Held<T>>::New(info.Env(), held, [](Napi::Env, Held<T>* gone) { delete gone; });
+  auto held = std::make_unique<Held<T>>(Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)});
+  const auto gone = [](napi_env, void* data, void*) { delete static_cast<Held<T>*>(data); };
+  napi_value made = nullptr;
+  check(info.Env(), napi_create_external(info.Env(), held.get(), gone, nullptr, &made));
+  held.release();
+  return {info.Env(), made};
 }
 
 template <typename T>

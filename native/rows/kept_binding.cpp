@@ -147,17 +147,15 @@ void unlock_file(Info info) { held<Lock>(info, 0).release(); }
 }  // namespace
 
 void export_kept(Napi::Env env, Napi::Object exports) {
-  exports["readRows"] = Napi::Function::New(env, read_rows_js);
-  exports["putRows"] = Napi::Function::New(env, put_rows_js);
-  exports["setRows"] = Napi::Function::New(env, set_rows_js);
-  exports["readRange"] = Napi::Function::New(env, read_range_js);
-  exports["putRange"] = Napi::Function::New(env, put_range_js);
-  exports["laneStates"] = Napi::Function::New(env, lane_states);
-  exports["setLaneStates"] = Napi::Function::New(env, set_lane_states);
-  exports["adoptTree"] = Napi::Function::New(env, adopt_tree);
-  exports["setLimiter"] = Napi::Function::New(env, set_limiter);
-  exports["lockFile"] = Napi::Function::New(env, lock_file);
-  exports["unlockFile"] = Napi::Function::New(env, unlock_file);
+  static constexpr Exported all[] = {
+      {"readRows", read_rows_js},         {"putRows", put_rows_js},
+      {"setRows", set_rows_js},           {"readRange", read_range_js},
+      {"putRange", put_range_js},         {"laneStates", lane_states},
+      {"setLaneStates", set_lane_states}, {"adoptTree", adopt_tree},
+      {"setLimiter", set_limiter},        {"lockFile", lock_file},
+      {"unlockFile", unlock_file},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot::rows

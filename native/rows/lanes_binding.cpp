@@ -220,19 +220,22 @@ Napi::Value first_unwritten(Info info) {
 }  // namespace
 
 void export_lanes(Napi::Env env, Napi::Object exports) {
-  exports["formatLanes"] = Napi::Function::New(env, format_lanes_js);
-  exports["lanesBytes"] = Napi::Function::New(env, lanes_bytes_js);
-  exports["openLanes"] = Napi::Function::New(env, open_lanes_js);
-  exports["laneCounts"] = Napi::Function::New(env, lane_counts);
-  exports["clearLanes"] = Napi::Function::New(env, clear_js);
-  exports["openWriter"] = Napi::Function::New(env, open_writer);
-  exports["addSteps"] = Napi::Function::New(env, add_steps_js);
-  exports["addPackedSteps"] = Napi::Function::New(env, add_packed_steps_js);
-  exports["cutEpisodes"] = Napi::Function::New(env, cut_episodes);
-  exports["laneEnds"] = Napi::Function::New(env, lane_ends);
-  exports["packLane"] = Napi::Function::New(env, pack_lane_js);
-  exports["readPlaces"] = Napi::Function::New(env, read_places);
-  exports["firstUnwritten"] = Napi::Function::New(env, first_unwritten);
+  static constexpr Exported all[] = {
+      {"formatLanes", format_lanes_js},
+      {"lanesBytes", lanes_bytes_js},
+      {"openLanes", open_lanes_js},
+      {"laneCounts", lane_counts},
+      {"clearLanes", clear_js},
+      {"openWriter", open_writer},
+      {"addSteps", add_steps_js},
+      {"addPackedSteps", add_packed_steps_js},
+      {"cutEpisodes", cut_episodes},
+      {"laneEnds", lane_ends},
+      {"packLane", pack_lane_js},
+      {"readPlaces", read_places},
+      {"firstUnwritten", first_unwritten},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot::rows

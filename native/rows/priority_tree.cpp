@@ -59,6 +59,10 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
     marked_.emplace_back((n + 63) / 64);
     next += 2 * pad(n);
   }
+  // All that following and settling can need: a tree is never left half made for want of memory.
+  dirty_.reserve(levels_[0].nodes);
+  next_.reserve(levels_[0].nodes);
+  before_.reserve(per_lane_);
   // Numbered, so that the leaves say whose list they follow.
   reader_ = __atomic_add_fetch(&header_->readers, 1, __ATOMIC_RELAXED);
 }

@@ -179,17 +179,13 @@ Napi::Value draw_leaves(Info info) {
 }  // namespace
 
 void export_views(Napi::Env env, Napi::Object exports) {
-  exports["openView"] = Napi::Function::New(env, open_view);
-  exports["setColumns"] = Napi::Function::New(env, set_columns);
-  exports["viewCount"] = Napi::Function::New(env, view_count);
-  exports["sampleView"] = Napi::Function::New(env, sample_view);
-  exports["takeView"] = Napi::Function::New(env, take_view);
-  exports["treeBytes"] = Napi::Function::New(env, tree_bytes_js);
-  exports["formatTree"] = Napi::Function::New(env, format_tree);
-  exports["updateTree"] = Napi::Function::New(env, update_tree);
-  exports["inspectTree"] = Napi::Function::New(env, inspect_tree);
-  exports["beginUpdates"] = Napi::Function::New(env, begin_updates);
-  exports["drawLeaves"] = Napi::Function::New(env, draw_leaves);
+  static constexpr Exported all[] = {
+      {"openView", open_view},         {"setColumns", set_columns}, {"viewCount", view_count},
+      {"sampleView", sample_view},     {"takeView", take_view},     {"treeBytes", tree_bytes_js},
+      {"formatTree", format_tree},     {"updateTree", update_tree}, {"inspectTree", inspect_tree},
+      {"beginUpdates", begin_updates}, {"drawLeaves", draw_leaves},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot::rows

@@ -8,12 +8,13 @@
 namespace hotslot {
 namespace {
 
-class Submitter final : public Napi::ObjectWrap<Submitter> {
+class Submitter final {
  public:
+  static constexpr const char* name = "Submitter";
   // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots:
   // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already, and
   // nobody waits for an event)
-  explicit Submitter(Info info) : ObjectWrap(info), pins_(info.Env()) {
+  explicit Submitter(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
     copied_ = pins_.pin_all(options.Get("copied"), HOTSLOT_EVENT, "event");
@@ -29,11 +30,11 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
                argument("a submitter needs one event, one host memory, one offset and one device slot per slot"));
   }
 
-  static Napi::Function define(Napi::Env env) {
-    return DefineClass(
-        env, "Submitter",
-        {InstanceMethod("submit", &Submitter::submit), InstanceMethod("waitReady", &Submitter::wait_ready),
-         InstanceMethod("close", &Submitter::close)});
+  static void define(Napi::Env env, Napi::Object exports) {
+    add_class<Submitter>(env, exports,
+                         {{"submit", call_method<Submitter, &Submitter::submit>},
+                          {"waitReady", call_method<Submitter, &Submitter::wait_ready>},
+                          {"close", call_method<Submitter, &Submitter::close>}});
   }
 
  private:
@@ -93,11 +94,10 @@ class Submitter final : public Napi::ObjectWrap<Submitter> {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
+static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
-  exports.Set("Submitter", Submitter::define(env));
-  return exports;
+  Submitter::define(env, exports);
 }
-NODE_API_MODULE(submit, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

@@ -18,10 +18,12 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
+#include <type_traits>
 
 namespace hotslot {
 
@@ -45,11 +47,18 @@ class IdleCores {
       for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
       return;
     }
-    const auto job = std::make_shared<Job>();
-    job->pieces = pieces;
-    job->data = &do_piece;
-    job->call = [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); };
-    instance().offer(job);
+    std::shared_ptr<Job> job;
+    try {
+      job = std::make_shared<Job>();
+      job->pieces = pieces;
+      job->data = &do_piece;
+      job->call = [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); };
+      instance().offer(job);
+    } catch (const std::bad_alloc&) {
+      // Nobody else knows of it.
+      for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
+      return;
+    }
     job->work();
     instance().withdraw(job);
     // Only what helpers have begun is left: `data` is theirs until they are done with it.
@@ -94,7 +103,7 @@ class IdleCores {
   void recruit() {
     try {
       for (; helpers_ < count() - 1; ++helpers_) std::thread([this] { help(); }).detach();
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       // As many as the system has room for.
     }
   }

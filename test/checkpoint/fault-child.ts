@@ -3,10 +3,10 @@
  * run, and for a process that is to die "MODE:N"; with "first" behind it the first save is struck, opening included. Otherwise it
  * goes through every call that can fail, each in a folder of its own, and prints what became of each.
  */
-import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint } from '../../src/index.ts';
 import { change, changed, filesIn, type Kind, make, namedIn, restored } from './rig.ts';
+import { tell } from './shim.ts';
 
 /** How a call that failed ended. */
 export interface Failed {
@@ -29,16 +29,6 @@ const [folder = '', kind = 'rows', fault, stride = '1', first = '0'] = process.a
   string,
   string,
 ];
-
-/** Tells the shim; whether it had struck. */
-function tell(words: string): boolean {
-  try {
-    unlinkSync(`fault:${words}`);
-  } catch (error) {
-    return (error as { code: string }).code === 'EEXIST';
-  }
-  throw new Error('the shim is not there');
-}
 
 /** The same of the first save, where there is nothing before; `restored` is empty where nothing is. */
 async function failsFirst(mode: string, at: number): Promise<Failed | null> {

@@ -2,7 +2,7 @@
  * Saves that are cut short at every call that changes a file: by the end of the process, and of what was not flushed, and by calls
  * that fail. What is there afterwards is the whole checkpoint before, or the whole new one.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { Checkpoint } from '../../src/index.ts';
 import { setting } from '../rig/setting.ts';
 import type { Failed } from './fault-child.ts';
 import { change, changed, closeAll, filesIn, inFolder, type Kind, make, namedIn, restored } from './rig.ts';
+import { buildFaultShim } from './shim.ts';
 
-const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', import.meta.url));
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
 const KINDS = setting<Kind[]>({ short: ['steps'], all: ['rows', 'steps'] });
 /** Of the calls of a save that can fail, every so manyth, from one on. */
@@ -54,16 +54,9 @@ describe('checkpoint: faults', function () {
 
   before(async function () {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
-    shim = { path: join(folder, 'fault_shim.so'), folder };
-    const compiler = process.env.CC ?? 'gcc';
-    const built = spawnSync(compiler, ['-O1', '-shared', '-fPIC', '-o', shim.path, SOURCE, '-ldl'], {
-      encoding: 'utf8',
-    });
-    if (built.error) {
-      console.log(`      faults are not tested: ${compiler} is not installed`);
-      this.skip(); // as was just said
-    }
-    expect(built.status, built.stderr).to.equal(0);
+    const path = buildFaultShim(folder);
+    if (path === null) return this.skip(); // as was just said
+    shim = { path, folder };
     for (const kind of KINDS) {
       prints[kind] = [];
       for (const times of [0, 1, 2, 3]) prints[kind].push(await (await changed(kind, times)).print());

@@ -39,12 +39,6 @@ struct Rows {
 // rows and elements as the numbers say, as far as that is told.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
-using Function = Napi::Value (*)(Info);
-inline void add_functions(Napi::Env env, Napi::Object exports,
-                          std::initializer_list<std::pair<const char*, Function>> functions) {
-  for (auto& [name, function] : functions) exports.Set(name, Napi::Function::New(env, function, name));
-}
-
 // One per file.
 void add_stream_functions(Napi::Env env, Napi::Object exports);
 void add_graph_functions(Napi::Env env, Napi::Object exports);

@@ -13,15 +13,20 @@ class Async final : public Napi::AsyncWorker {
  public:
   // `work` runs there and may throw an Error; what it gives resolves the promise.
   static Napi::Value start(Info info, std::function<R()> work) {
-    auto* async = new Async(info.Env(), std::move(work));
+    // Once queued it is its own.
+    std::unique_ptr<Async> async(new Async(info.Env(), std::move(work)));
+    const Napi::Value promise = async->deferred_.Promise();
     async->Queue();
-    return async->deferred_.Promise();
+    async.release();
+    return promise;
   }
   void Execute() override {
     try {
       result_ = work_();
     } catch (const Error& error) {
-      failed_ = std::make_unique<Error>(error);
+      failed_.emplace(error);
+    } catch (const std::bad_alloc&) {
+      failed_.emplace(no_memory_);
     }
     work_ = nullptr;  // what it holds is let go here, not where JavaScript runs
   }
@@ -42,7 +47,9 @@ class Async final : public Napi::AsyncWorker {
   Napi::Promise::Deferred deferred_;
   std::function<R()> work_;
   std::optional<R> result_;
-  std::unique_ptr<Error> failed_;
+  std::optional<Error> failed_;
+  // Made where there is memory: copying an error asks for none.
+  const Error no_memory_ = out_of_memory("out of memory on a thread of the pool");
 };
 
 }  // namespace hotslot

@@ -29,8 +29,13 @@ Napi::Value list_devices(Info info) {
 Napi::Value open_device(Info info) {
   return guard(info, [&] {
     const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
-    open.device->prepare();  // without the core's mutex: it may take seconds
-    own(info).opened(open.handle);
+    try {
+      open.device->prepare();  // without the core's mutex: it may take seconds
+      own(info).opened(open.handle);
+    } catch (...) {
+      Core::instance().close(open.handle);
+      throw;
+    }
     auto out = Napi::Object::New(info.Env());
     out.Set("handle", open.handle);
     out.Set("family", open.device->family);
@@ -128,24 +133,24 @@ Napi::Value kernels(Info info) {
 
 }  // namespace
 
-static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
-  make_linkable(env, exports, new EnvironmentHandles);
+static void init_addon(Napi::Env env, Napi::Object exports) {
+  make_linkable<EnvironmentHandles>(env, exports);
   exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
   exports.Set("gemmProvider", gemm_provider());
-  add_functions(env, exports,
-                {
-                    {"listDevices", list_devices},
-                    {"openDevice", open_device},
-                    {"closeDevice", close_device},
-                    {"deviceTraits", device_traits},
-                    {"memoryInfo", memory_info},
-                    {"reaches", reaches},
-                    {"orders", orders},
-                    {"close", close},
-                    {"handleCount", handle_count},
-                    {"releaseFailures", release_failures},
-                    {"kernels", kernels},
-                });
+  static constexpr Exported all[] = {
+      {"listDevices", list_devices},
+      {"openDevice", open_device},
+      {"closeDevice", close_device},
+      {"deviceTraits", device_traits},
+      {"memoryInfo", memory_info},
+      {"reaches", reaches},
+      {"orders", orders},
+      {"close", close},
+      {"handleCount", handle_count},
+      {"releaseFailures", release_failures},
+      {"kernels", kernels},
+  };
+  add_functions(env, exports, all);
   add_stream_functions(env, exports);
   add_graph_functions(env, exports);
   add_memory_functions(env, exports);
@@ -153,8 +158,7 @@ static Napi::Object init_addon(Napi::Env env, Napi::Object exports) {
   add_thread_functions(env, exports);
   add_halo_functions(env, exports);
   add_kernel_functions(env, exports);
-  return exports;
 }
-NODE_API_MODULE(device, init_addon)
+HOTSLOT_ADDON(init_addon)
 
 }  // namespace hotslot

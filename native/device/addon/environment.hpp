@@ -3,6 +3,7 @@
 #include <napi.h>
 
 #include <map>
+#include <memory>
 #include <unordered_set>
 #include <vector>
 
@@ -20,6 +21,17 @@ struct Lent {
   Napi::Reference<Napi::TypedArray> view;
 };
 
+class EnvironmentHandles;
+
+// A word that says whether its thread lives: see watchThread.
+struct Watch {
+  EnvironmentHandles& owner;
+  int32_t* word;
+  int32_t from, to;
+  // Keeps the memory until the hook ran.
+  Napi::Reference<Napi::TypedArray> words;
+};
+
 // One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless
 // another thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails
 // instead of touching them.
@@ -31,7 +43,7 @@ class EnvironmentHandles : public Environment {
     for (const double handle : made_) {
       try {
         handles().remove(handle, 0);
-      } catch (const Error&) {
+      } catch (...) {
         // Pinned by another thread, which goes on with it.
       }
     }
@@ -44,14 +56,23 @@ class EnvironmentHandles : public Environment {
     for (auto& lent : lent_) {
       try {
         handles().remove(lent.handle, left());
-      } catch (const Error&) {
+      } catch (...) {
         // Pinned by an actor whose own end is under way; what matters is the work below.
       }
       lent.memory->device.revoke(lent.memory, left());
       lent.view.SuppressDestruct();
     }
-    for (const auto& [device, times] : opened_) Core::instance().close(device, times);
+    for (const auto& [device, times] : opened_) {
+      try {
+        Core::instance().close(device, times);
+      } catch (...) {
+        // Nobody is left to be told.
+      }
+    }
   }
+
+  // Of this thread's words. Hooks that refer to them run before this goes.
+  std::vector<std::unique_ptr<Watch>> watches;
 
   void opened(double device) { opened_[device]++; }
   void closed(double device) {
@@ -66,20 +87,21 @@ class EnvironmentHandles : public Environment {
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
     sweep(closed > most_closed_bytes);
-    const double handle = handles().add(memory);
-    lent_.push_back({std::move(memory), handle, Napi::Persistent(view)});
-    return handle;
+    FreshHandle fresh(handles(), memory);
+    lent_.push_back({std::move(memory), fresh.get(), Napi::Persistent(view)});
+    return fresh.take();
   }
 
   double make(Ref<Object> object) {
-    const double handle = handles().add(std::move(object));
-    made_.insert(handle);
-    return handle;
+    FreshHandle fresh(handles(), std::move(object));
+    made_.insert(fresh.get());
+    return fresh.take();
   }
   // A handle that another thread made and this thread has now.
   double adopt(double handle) {
+    FreshHandle fresh(handles(), handle);
     made_.insert(handle);
-    return handle;
+    return fresh.take();
   }
   void forget(double handle) { made_.erase(handle); }
 

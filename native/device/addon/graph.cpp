@@ -51,17 +51,12 @@ Napi::Value replay(Info info) {
 }  // namespace
 
 void add_graph_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"beginCapture", begin_capture},
-                    {"endCapture", end_capture},
-                    {"capturing", capturing},
-                    {"threadCaptures", captures_here},
-                    {"instantiate", instantiate},
-                    {"update", update},
-                    {"nodeCount", node_count},
-                    {"replay", replay},
-                });
+  static constexpr Exported all[] = {
+      {"beginCapture", begin_capture},   {"endCapture", end_capture},  {"capturing", capturing},
+      {"threadCaptures", captures_here}, {"instantiate", instantiate}, {"update", update},
+      {"nodeCount", node_count},         {"replay", replay},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

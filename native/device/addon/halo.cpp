@@ -64,7 +64,8 @@ Napi::Value move_halo(Info info) {
 }  // namespace
 
 void add_halo_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports, {{"launchHalo", launch_halo}, {"moveHalo", move_halo}});
+  static constexpr Exported all[] = {{"launchHalo", launch_halo}, {"moveHalo", move_halo}};
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -70,7 +70,8 @@ Napi::Value load_kernels(Info info) {
 }  // namespace
 
 void add_kernel_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports, {{"loadedKernels", loaded_kernels}, {"loadKernels", load_kernels}});
+  static constexpr Exported all[] = {{"loadedKernels", loaded_kernels}, {"loadKernels", load_kernels}};
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

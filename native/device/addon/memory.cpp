@@ -156,23 +156,23 @@ Napi::Value residency(Info info) {
 }  // namespace
 
 void add_memory_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"allocate", allocate},
-                    {"scratch", scratch},
-                    {"address", address},
-                    {"registerHost", register_host},
-                    {"allocateHost", allocate_host},
-                    {"hostKind", host_kind},
-                    {"write", write},
-                    {"read", read},
-                    {"copyOut", copy_out},
-                    {"allocateManaged", allocate_managed},
-                    {"checkLocation", check_location},
-                    {"prefetch", prefetch},
-                    {"advise", advise},
-                    {"residency", residency},
-                });
+  static constexpr Exported all[] = {
+      {"allocate", allocate},
+      {"scratch", scratch},
+      {"address", address},
+      {"registerHost", register_host},
+      {"allocateHost", allocate_host},
+      {"hostKind", host_kind},
+      {"write", write},
+      {"read", read},
+      {"copyOut", copy_out},
+      {"allocateManaged", allocate_managed},
+      {"checkLocation", check_location},
+      {"prefetch", prefetch},
+      {"advise", advise},
+      {"residency", residency},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -5,9 +5,13 @@
 #include <napi.h>
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 #include <type_traits>
+#include <vector>
 
 #include "device/core/api.h"
 #include "device/core/error.hpp"
@@ -28,15 +32,16 @@ inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Env
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
 [[noreturn]] inline void throw_js(Napi::Env env, const hotslot_error& error) {
-  const Napi::FunctionReference& factory = environment(env).factory;
-  if (factory.IsEmpty()) throw Napi::Error::New(env, error.text);
+  const Environment* const here = env.GetInstanceData<Environment>();
+  if (!here || here->factory.IsEmpty()) throw Napi::Error::New(env, error.text);
   Napi::Object detail = Napi::Object::New(env);
   detail.Set("family", error.family);
   detail.Set("call", error.call);
   detail.Set("status", error.status);
   detail.Set("statusName", error.status_name);
   detail.Set("advice", error.advice);
-  Napi::Value made = factory.Call({Napi::String::New(env, error.code), Napi::String::New(env, error.text), detail});
+  Napi::Value made =
+      here->factory.Call({Napi::String::New(env, error.code), Napi::String::New(env, error.text), detail});
   throw Napi::Error(env, made);
 }
 
@@ -48,24 +53,134 @@ inline int checked(Napi::Env env, int result) {
   return result;
 }
 
-// Exported functions run in here: an Error becomes a JavaScript one.
+// All that JavaScript calls runs in here: whatever is thrown becomes a JavaScript error, and nothing gets past it.
+// `what` is the name of what was called.
+template <class F>
+napi_value enter(napi_env env, const char* what, F&& f) noexcept {
+  try {
+    try {
+      return f();
+    } catch (const Error& error) {
+      throw_js(env, error);
+    } catch (const std::bad_alloc&) {
+      throw_js(env, out_of_memory("out of memory in ", what));
+    } catch (const std::length_error&) {
+      throw_js(env, out_of_memory("more was asked for than there can be, in ", what));
+    } catch (const std::system_error& error) {
+      throw_js(env, unavailable("the system refused ", what, ": ", error.what()));
+    }
+  } catch (const Napi::Error& error) {
+    error.ThrowAsJavaScriptException();
+  } catch (...) {
+    // No memory is left even for the sentence.
+    napi_throw_error(env, "ERR_HOTSLOT_MEMORY", "out of memory");
+  }
+  return nullptr;
+}
+
+// What a function of ours gives, as JavaScript's value.
 template <class F>
 auto guard(Info info, F&& f) -> Napi::Value {
-  try {
-    if constexpr (std::is_void_v<decltype(f())>) {
-      f();
-      return info.Env().Undefined();
-    } else {
-      return Napi::Value::From(info.Env(), f());
-    }
-  } catch (const Error& error) {
-    throw_js(info.Env(), error);
-  } catch (const std::bad_alloc&) {
-    throw_js(info.Env(), out_of_memory("out of memory"));
-  } catch (const std::length_error&) {
-    throw_js(info.Env(), out_of_memory("more was asked for than there can be"));
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+    return info.Env().Undefined();
+  } else {
+    return Napi::Value::From(info.Env(), f());
   }
 }
+
+// ---- functions and classes ------------------------------------------------------------------------------------------
+
+// A function that an addon exports; of static storage, for JavaScript's function refers to it.
+struct Exported {
+  constexpr Exported(const char* name, Napi::Value (*answers)(Info)) : name(name), answers(answers) {}
+  constexpr Exported(const char* name, void (*acts)(Info)) : name(name), acts(acts) {}
+  const char* name;
+  Napi::Value (*answers)(Info) = nullptr;
+  void (*acts)(Info) = nullptr;
+};
+
+inline void check(napi_env env, napi_status status) {
+  if (status != napi_ok) throw Napi::Error::New(env);
+}
+
+inline napi_value call_exported(napi_env env, napi_callback_info raw) {
+  void* data = nullptr;
+  if (napi_get_cb_info(env, raw, nullptr, nullptr, nullptr, &data) != napi_ok) return nullptr;
+  const auto& called = *static_cast<const Exported*>(data);
+  return enter(env, called.name, [&]() -> napi_value {
+    const Napi::CallbackInfo info(env, raw);
+    if (called.answers) return called.answers(info);
+    called.acts(info);
+    return nullptr;
+  });
+}
+
+inline void add_function(Napi::Env env, Napi::Object exports, const Exported& exported) {
+  napi_value made = nullptr;
+  check(env, napi_create_function(env, exported.name, NAPI_AUTO_LENGTH, call_exported, const_cast<Exported*>(&exported),
+                                  &made));
+  check(env, napi_set_named_property(env, exports, exported.name, made));
+}
+template <size_t N>
+void add_functions(Napi::Env env, Napi::Object exports, const Exported (&all)[N]) {
+  for (const Exported& each : all) add_function(env, exports, each);
+}
+
+// A class of JavaScript's over T, which is made from what `new` was given.
+struct Method {
+  const char* name;
+  napi_callback call;
+};
+
+template <class T>
+napi_value construct(napi_env env, napi_callback_info raw) {
+  return enter(env, T::name, [&]() -> napi_value {
+    const Napi::CallbackInfo info(env, raw);
+    auto made = std::make_unique<T>(info);
+    const auto gone = [](napi_env, void* object, void*) { delete static_cast<T*>(object); };
+    check(env, napi_wrap(env, info.This(), made.get(), gone, nullptr, nullptr));
+    made.release();
+    return info.This();
+  });
+}
+
+template <class T, auto M>
+napi_value call_method(napi_env env, napi_callback_info raw) {
+  void* data = nullptr;
+  if (napi_get_cb_info(env, raw, nullptr, nullptr, nullptr, &data) != napi_ok) return nullptr;
+  return enter(env, static_cast<const char*>(data), [&]() -> napi_value {
+    const Napi::CallbackInfo info(env, raw);
+    void* object = nullptr;
+    check(env, napi_unwrap(env, info.This(), &object));
+    if constexpr (std::is_void_v<decltype((static_cast<T*>(object)->*M)(info))>) {
+      (static_cast<T*>(object)->*M)(info);
+      return nullptr;
+    } else {
+      return (static_cast<T*>(object)->*M)(info);
+    }
+  });
+}
+
+// Sets exports[T::name].
+template <class T>
+void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method> methods) {
+  std::vector<napi_property_descriptor> all;
+  for (auto& [name, call] : methods)
+    all.push_back({name, nullptr, call, nullptr, nullptr, nullptr, napi_default_method, const_cast<char*>(name)});
+  napi_value made = nullptr;
+  check(env, napi_define_class(env, T::name, NAPI_AUTO_LENGTH, construct<T>, nullptr, all.size(), all.data(), &made));
+  check(env, napi_set_named_property(env, exports, T::name, made));
+}
+
+// The addon begins with `init(env, exports)`.
+#define HOTSLOT_ADDON(init)                                                     \
+  NAPI_MODULE_INIT() {                                                          \
+    return ::hotslot::enter(env, "the addon's beginning", [&]() -> napi_value { \
+      init(Napi::Env(env), Napi::Object(env, exports));                         \
+      return exports;                                                           \
+    });                                                                         \
+  }
 
 // `link(factory, table?)`: called once per thread by src/addon.ts, right after the addon was loaded.
 inline void link(Info info) {
@@ -81,9 +196,13 @@ inline void link(Info info) {
 }
 
 // The environment that the addon has in this thread, and its `link`.
-inline void make_linkable(Napi::Env env, Napi::Object exports, Environment* made = new Environment) {
-  env.SetInstanceData<Environment>(made);
-  exports.Set("link", Napi::Function::New(env, link, "link"));
+template <class Made = Environment>
+void make_linkable(Napi::Env env, Napi::Object exports) {
+  std::unique_ptr<Environment> made = std::make_unique<Made>();
+  env.SetInstanceData<Environment>(made.get());
+  made.release();
+  static constexpr Exported linked{"link", link};
+  add_function(env, exports, linked);
 }
 
 // ---- arguments ------------------------------------------------------------------------------------------------------

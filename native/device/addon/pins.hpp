@@ -17,10 +17,11 @@ class Pins {
   const hotslot_api& api() const { return *api_; }
 
   void* pin(const Napi::Value& handle, int kind, const char* what) {
+    held_.push_back(number(handle));  // first: a pin that is not in the list would stay
     void* object = api_->pin(number(handle), kind);
-    if (!object) throw_js(env_, stale(what));
-    held_.push_back(number(handle));
-    return object;
+    if (object) return object;
+    held_.pop_back();
+    throw_js(env_, stale(what));
   }
 
   std::vector<void*> pin_all(const Napi::Value& handles, int kind, const char* what) {

@@ -108,22 +108,22 @@ Napi::Value pool_allocate(Info info) {
 }  // namespace
 
 void add_shared_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"sharedCaptureStream", shared_capture_stream},
-                    {"dropBelonging", drop_belonging},
-                    {"transferStream", transfer_stream},
-                    {"lendStream", lend_stream},
-                    {"takeBackStream", take_back_stream},
-                    {"deviceTable", device_table},
-                    {"caches", caches},
-                    {"sharedGraphPool", shared_graph_pool},
-                    {"createGraphPool", create_graph_pool},
-                    {"graphPoolBytes", graph_pool_bytes},
-                    {"enterCapture", enter_capture},
-                    {"leaveCapture", leave_capture},
-                    {"poolAllocate", pool_allocate},
-                });
+  static constexpr Exported all[] = {
+      {"sharedCaptureStream", shared_capture_stream},
+      {"dropBelonging", drop_belonging},
+      {"transferStream", transfer_stream},
+      {"lendStream", lend_stream},
+      {"takeBackStream", take_back_stream},
+      {"deviceTable", device_table},
+      {"caches", caches},
+      {"sharedGraphPool", shared_graph_pool},
+      {"createGraphPool", create_graph_pool},
+      {"graphPoolBytes", graph_pool_bytes},
+      {"enterCapture", enter_capture},
+      {"leaveCapture", leave_capture},
+      {"poolAllocate", pool_allocate},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -214,23 +214,23 @@ void check_launch(const Launch& call, const Rows* rows) {
 }
 
 void add_stream_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"createStream", create_stream},
-                    {"createEvent", create_event},
-                    {"record", record},
-                    {"wait", wait},
-                    {"copy", copy},
-                    {"fill", fill},
-                    {"launch", launch},
-                    {"launchBrought", launch_brought},
-                    {"kernelReach", kernel_reach},
-                    {"streamQuery", stream_query},
-                    {"eventQuery", event_query},
-                    {"elapsedMs", elapsed_ms},
-                    {"waitEvent", wait_event},
-                    {"waitEventAsync", wait_event_async},
-                });
+  static constexpr Exported all[] = {
+      {"createStream", create_stream},
+      {"createEvent", create_event},
+      {"record", record},
+      {"wait", wait},
+      {"copy", copy},
+      {"fill", fill},
+      {"launch", launch},
+      {"launchBrought", launch_brought},
+      {"kernelReach", kernel_reach},
+      {"streamQuery", stream_query},
+      {"eventQuery", event_query},
+      {"elapsedMs", elapsed_ms},
+      {"waitEvent", wait_event},
+      {"waitEventAsync", wait_event_async},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -49,20 +49,12 @@ Napi::Value sleep_native(Info info) {
 // watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
 // thread's environment ends, however it ends; a thread that said goodbye has another word there then, which stays. In
 // one call, for a thread can be terminated between two of them. Answers what the word was.
-struct Watch {
-  int32_t* word;
-  int32_t from, to;
-  // Keeps the memory until the hook ran.
-  Napi::Reference<Napi::TypedArray> words;
-};
-// This thread's: an environment's hooks run in its own thread.
-thread_local std::vector<std::unique_ptr<Watch>> watches;
-
-void thread_ends(void* watch) {
-  const auto& [word, from, to, words] = *static_cast<Watch*>(watch);
-  int32_t expected = from;
-  word_at(word).compare_exchange_strong(expected, to);
+void thread_ends(void* given) {
+  auto* const watch = static_cast<Watch*>(given);
+  int32_t expected = watch->from;
+  word_at(watch->word).compare_exchange_strong(expected, watch->to);
   const auto same = [&](const auto& each) { return each.get() == watch; };
+  auto& watches = watch->owner.watches;
   watches.erase(std::find_if(watches.begin(), watches.end(), same));
 }
 
@@ -79,7 +71,8 @@ Napi::Value watch_thread(Info info) {
   int32_t was = state(info, 2);
   // Made before the word is set: what cannot be watched is not claimed.
   auto watch = std::make_unique<Watch>(
-      Watch{word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+      Watch{own(info), word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+  auto& watches = own(info).watches;
   watches.reserve(watches.size() + 1);
   if (!word_at(word).compare_exchange_strong(was, watch->from)) return Napi::Number::New(info.Env(), was);
   napi_add_env_cleanup_hook(info.Env(), thread_ends, watch.get());
@@ -93,6 +86,7 @@ Napi::Value unwatch_thread(Info info) {
   int32_t* const word = thread_word(info);
   const int32_t from = state(info, 2);
   const auto same = [&](const auto& each) { return each->word == word && each->from == from; };
+  auto& watches = own(info).watches;
   const auto found = std::find_if(watches.begin(), watches.end(), same);
   const bool watched = found != watches.end();
   if (watched) {
@@ -122,7 +116,12 @@ Napi::Value claim_probe(Info info) {
 // publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/addon.ts.
 Napi::Value publish_probe(Info info) {
   return guard(info, [&] {
-    Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
+    try {
+      Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
+    } catch (...) {
+      Core::instance().probe.leave(&own(info));  // anybody's again
+      throw;
+    }
     return true;
   });
 }
@@ -133,19 +132,19 @@ Napi::Value probe_outcome(Info info) {
 }  // namespace
 
 void add_thread_functions(Napi::Env env, Napi::Object exports) {
-  add_functions(env, exports,
-                {
-                    {"wakeNative", wake_native},
-                    {"lookNative", look_native},
-                    {"sleepNative", sleep_native},
-                    {"watchThread", watch_thread},
-                    {"unwatchThread", unwatch_thread},
-                    {"endWithParent", end_with_parent},
-                    {"nowMs", now_ms},
-                    {"claimProbe", claim_probe},
-                    {"publishProbe", publish_probe},
-                    {"probeOutcome", probe_outcome},
-                });
+  static constexpr Exported all[] = {
+      {"wakeNative", wake_native},
+      {"lookNative", look_native},
+      {"sleepNative", sleep_native},
+      {"watchThread", watch_thread},
+      {"unwatchThread", unwatch_thread},
+      {"endWithParent", end_with_parent},
+      {"nowMs", now_ms},
+      {"claimProbe", claim_probe},
+      {"publishProbe", publish_probe},
+      {"probeOutcome", probe_outcome},
+  };
+  add_functions(env, exports, all);
 }
 
 }  // namespace hotslot

@@ -1,6 +1,7 @@
 // The C functions of api.h over the core.
 #include "device/core/api.h"
 
+#include <cstdio>
 #include <type_traits>
 
 #include "device/core/core.hpp"
@@ -9,8 +10,12 @@
 namespace hotslot {
 namespace {
 
-thread_local std::string last_text;
+// Without a destructor: the C library ends the process where it finds no memory to remember one of a thread.
+thread_local char last_text[1024];
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
+
+// Cut where it is too long.
+void keep(const char* text) { snprintf(last_text, sizeof last_text, "%s", text); }
 
 // What `f` answers, 0 when it answers nothing, -1 when it throws.
 template <class F>
@@ -23,13 +28,13 @@ int guarded(F&& f) {
       return f();
     }
   } catch (const Error& error) {
-    last_text = error.what();
+    keep(error.what());
     last = view(error);
-  } catch (const std::exception& error) {
-    last_text = error.what();
+  } catch (const std::exception&) {
+    keep("out of memory in an actor's call of the device");
     last = {"ERR_HOTSLOT_MEMORY", "", "", "", "", "", 0};
   }
-  last.text = last_text.c_str();
+  last.text = last_text;
   return -1;
 }
 
@@ -68,7 +73,9 @@ const hotslot_api table{
     [](void* stream) { return guarded([&] { return int(static_cast<Stream*>(stream)->query()); }); },
     [](void* event) { return guarded([&] { return int(static_cast<Event*>(event)->query()); }); },
     [](void* device, uint64_t ns) { return int(static_cast<Device*>(device)->help(ns)); },
-    [](void* device, void* bell) { static_cast<Device*>(device)->attend(static_cast<Bell*>(bell)); },
+    [](void* device, void* bell) {
+      return guarded([&] { static_cast<Device*>(device)->attend(static_cast<Bell*>(bell)); });
+    },
     [](void* device, void* bell) { static_cast<Device*>(device)->dismiss(static_cast<Bell*>(bell)); },
 };
 

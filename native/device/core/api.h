@@ -3,7 +3,7 @@
 #pragma once
 #include <stdint.h>
 
-#define HOTSLOT_API_VERSION 1
+#define HOTSLOT_API_VERSION 2
 
 enum {
   HOTSLOT_DEVICE = 1,
@@ -42,6 +42,6 @@ typedef struct hotslot_api {
   int (*query)(void* event);         /* 1 done, 0 not yet */
   /* Lends the calling thread to the device for about ns: 1 when it did something. */
   int (*help)(void* device, uint64_t ns);
-  void (*attend)(void* device, void* bell);
+  int (*attend)(void* device, void* bell);
   void (*dismiss)(void* device, void* bell);
 } hotslot_api;

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <utility>
-#include <vector>
+#include <new>
 
 namespace hotslot {
 
@@ -45,19 +44,23 @@ class Blocks {
     counts_.bytes -= room;
     return at;
   }
-  // False: there is enough already.
+  // False: there is enough already, or no memory to remember it. Destructors ask.
   bool keep(Address at, size_t room) {
     std::lock_guard guard(lock_);
     if (counts_.bytes + room > most_bytes_) return false;
-    kept_.emplace(room, at);
+    try {
+      kept_.emplace(room, at);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     counts_.bytes += room;
     return true;
   }
-  std::vector<std::pair<Address, size_t>> take_all() {
+  // All, by their room. It asks for no memory.
+  std::multimap<size_t, Address> take_all() {
     std::lock_guard guard(lock_);
-    std::vector<std::pair<Address, size_t>> all;
-    for (auto& [room, at] : kept_) all.emplace_back(at, room);
-    kept_.clear();
+    std::multimap<size_t, Address> all;
+    all.swap(kept_);
     counts_.bytes = 0;
     return all;
   }

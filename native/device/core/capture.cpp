@@ -2,6 +2,9 @@
 #include "device/core/capture.hpp"
 
 #include <algorithm>
+#include <new>
+
+#include "wait/thread_own.hpp"
 
 namespace hotslot {
 namespace {
@@ -22,14 +25,32 @@ struct OpenCaptures {
     list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
   }
 };
-thread_local OpenCaptures open_captures;
+// Null: this thread has begun none.
+const ThreadOwn<OpenCaptures>& own_captures() {
+  static const ThreadOwn<OpenCaptures> own;
+  return own;
+}
+OpenCaptures* open_captures() { return own_captures().get(); }
 
 const char* const end_call = "streamEndCapture";
+
+// What is half done for want of memory breaks the capture.
+template <class F>
+auto all_or_broken(Capture& capture, F&& f) {
+  try {
+    return f();
+  } catch (...) {
+    capture.invalidate();
+    throw;
+  }
+}
 
 }  // namespace
 
 void forbid_in_capture(const char* family, const char* call) {
-  for (auto& weak : open_captures.list)
+  const OpenCaptures* const open = open_captures();
+  if (!open) return;
+  for (auto& weak : open->list)
     if (auto capture = weak.lock(); capture && !capture->ending) {
       capture->invalidate();
       refuse(family, call, refusal::capture_unsupported, "this thread has a capture open, which may only enqueue work",
@@ -38,10 +59,11 @@ void forbid_in_capture(const char* family, const char* call) {
 }
 
 bool thread_captures() {
-  return std::any_of(open_captures.list.begin(), open_captures.list.end(), [](auto& weak) {
-    auto capture = weak.lock();
-    return capture && !capture->ending;
-  });
+  const OpenCaptures* const open = open_captures();
+  return open && std::any_of(open->list.begin(), open->list.end(), [](auto& weak) {
+           auto capture = weak.lock();
+           return capture && !capture->ending;
+         });
 }
 
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark) {
@@ -95,12 +117,14 @@ const Work* CaptureMembership::add(Work&& work, const char* call, CallInProgress
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
   in_progress.in(capture);
-  Frontier& frontier = capture->members[shared_from_this()];
-  const uint32_t index = uint32_t(capture->nodes.size());
-  capture->nodes.push_back(std::move(work));
-  capture->needs.emplace_back(frontier.begin(), frontier.end());
-  frontier = {index};
-  return &capture->nodes.back();
+  return all_or_broken(*capture, [&] {
+    Frontier& frontier = capture->members[shared_from_this()];
+    const uint32_t index = uint32_t(capture->nodes.size());
+    capture->nodes.push_back(std::move(work));
+    capture->needs.emplace_back(frontier.begin(), frontier.end());
+    frontier = {index};
+    return &capture->nodes.back();
+  });
 }
 
 bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgress& in_progress) {
@@ -109,9 +133,10 @@ bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgre
   std::lock_guard inside(capture->lock);
   refuse_broken(*capture, call);
   in_progress.in(capture);
+  Frontier here = all_or_broken(*capture, [&] { return capture->members[shared_from_this()]; });
   mark.captured = true;
   mark.capture = capture;
-  mark.frontier = capture->members[shared_from_this()];
+  mark.frontier = std::move(here);
   return true;
 }
 
@@ -133,7 +158,8 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
     in_progress.in(theirs);
-    theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
+    all_or_broken(*theirs,
+                  [&] { theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end()); });
     capture_ = theirs;
     return mine ? Wait::inside : Wait::joins;
   }
@@ -156,13 +182,14 @@ Ref<Capture> CaptureMembership::begin() {
   if (open())
     refuse(family_, "streamBeginCapture", refusal::invalid_value, "the stream is capturing already",
            "end that capture first");
-  capture_ = std::make_shared<Capture>();
-  capture_->origin = this;
-  capture_->thread = std::this_thread::get_id();
-  capture_->members[shared_from_this()];
-  open_captures.prune();
-  open_captures.list.push_back(capture_);
-  return capture_;
+  auto made = std::make_shared<Capture>();
+  made->origin = this;
+  made->thread = std::this_thread::get_id();
+  made->members[shared_from_this()];
+  OpenCaptures& open = own_captures().made();
+  open.prune();
+  open.list.push_back(made);
+  return capture_ = std::move(made);
 }
 
 CaptureMembership::Ending CaptureMembership::take() {
@@ -184,7 +211,12 @@ CaptureMembership::Ending CaptureMembership::take() {
   ending.capture->ending = true;
   ending.members.swap(ending.capture->members);
   ending.broken = ending.capture->invalid;
-  find_unjoined(ending);
+  try {
+    if (!ending.broken) find_unjoined(ending);
+  } catch (const std::bad_alloc&) {
+    // It ends all the same: streams wait for that.
+    ending.no_memory = true;
+  }
   return ending;
 }
 
@@ -209,7 +241,8 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
 }
 
 void CaptureMembership::judge(const Ending& ending) const {
-  open_captures.prune();
+  if (OpenCaptures* const open = open_captures()) open->prune();
+  if (ending.no_memory) throw std::bad_alloc();
   if (ending.broken)
     refuse(family_, end_call, refusal::capture_invalidated, "a call broke this capture",
            "look at the first error inside it");

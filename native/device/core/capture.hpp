@@ -183,7 +183,7 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
     Ref<Capture> capture;
     std::map<Ref<CaptureMembership>, Frontier> members;
     std::vector<Ref<CaptureMembership>> unjoined;
-    bool broken;
+    bool broken = false, no_memory = false;
   };
   Ending take();
   void find_unjoined(Ending& ending) const;

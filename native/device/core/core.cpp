@@ -18,15 +18,19 @@ const OpenDevice& Core::open(const std::string& name) {
   if (known == open_.end()) {
     OpenDevice opened;
     opened.device = family->open(index);
-    opened.stream = handles.add(opened.device->create_stream(0));
-    opened.handle = handles.add(opened.device);
+    FreshHandle stream(handles, opened.device->create_stream(0)), device(handles, opened.device);
+    opened.stream = stream.get();
+    opened.handle = device.get();
     known = open_.emplace(wanted, std::move(opened)).first;
+    stream.take();
+    device.take();
   }
   OpenDevice& open = known->second;
-  if (open.users++ == 0) {
-    open.device->in_use = true;
+  if (open.users == 0) {
     renew_default(open);
+    open.device->in_use = true;
   }
+  open.users++;
   return open;
 }
 
@@ -55,7 +59,9 @@ OpenDevice& Core::of(double device) {
 }
 
 void Core::close(double device, int times) {
-  std::map<std::string, double> gone;  // let go without the mutex: that may take a while
+  // Let go without the mutex: that may take a while. Giving back asks for no memory.
+  std::map<std::string, double> gone;
+  std::vector<double> idle;
   std::map<std::string, OpenDevice::Table> tables;
   Ref<Device> trimmed;
   {
@@ -66,19 +72,27 @@ void Core::close(double device, int times) {
     open.users = 0;
     open.device->in_use = false;
     gone.swap(open.belongings);
-    for (const double stream : open.idle_streams) gone.emplace("idle stream " + std::to_string(stream), stream);
-    open.idle_streams.clear();
+    idle.swap(open.idle_streams);
     tables.swap(open.tables);
     open.table_counts.bytes = 0;
     trimmed = open.device;
   }
-  for (auto& [name, handle] : gone) {
+  for (auto each = gone.begin(); each != gone.end();) {
+    const auto here = each++;
     try {
-      handles.remove(handle, pins_ns);
+      handles.remove(here->second, pins_ns);
     } catch (const Error&) {
       // Another thread has it pinned: it stays the device's.
       std::lock_guard lock(mutex_);
-      of(device).belongings.emplace(name, handle);
+      of(device).belongings.insert(gone.extract(here));
+    }
+  }
+  for (const double stream : idle) {
+    try {
+      handles.remove(stream, pins_ns);
+    } catch (const Error&) {
+      std::lock_guard lock(mutex_);
+      of(device).idle_streams.push_back(stream);
     }
   }
   tables.clear();

@@ -12,7 +12,7 @@ GraphPool::~GraphPool() {
   for (auto& block : blocks_) {
     try {
       Core::instance().handles.remove(block.handle, pins_ns);
-    } catch (const Error&) {
+    } catch (...) {
       // Another thread has it pinned for longer, and goes on with it.
     }
   }
@@ -25,8 +25,9 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
   if (block_ == blocks_.size()) {
     Ref<Memory> fresh = device->scratch(std::max(bytes, least_block));
     fresh->replay_order = replay_order;
-    const double handle = Core::instance().handles.add(fresh);
-    blocks_.push_back({std::move(fresh), handle});
+    FreshHandle handle(Core::instance().handles, fresh);
+    blocks_.push_back({std::move(fresh), handle.get()});
+    handle.take();
   }
   const Part part{blocks_[block_].handle, used_};
   used_ = std::min((used_ + bytes + alignment - 1) / alignment * alignment, blocks_[block_].memory->bytes);

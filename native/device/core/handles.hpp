@@ -3,8 +3,11 @@
 #pragma once
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "device/core/device.hpp"
 #include "wait/bell.hpp"
@@ -25,8 +28,11 @@ class HandleTable {
     } else {
       if (used_ == max_entries)
         throw out_of_memory("all ", max_entries, " handles are in use: close what is no longer needed");
-      index = used_++;
+      index = used_;
       if (!chunks_[index / chunk_entries]) chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
+      // Room for every handle there is: giving one back asks for no memory.
+      if (free_.capacity() <= used_) free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
+      ++used_;
     }
     Entry& entry = at(index);
     entry.object = std::move(object);
@@ -116,6 +122,27 @@ class HandleTable {
   std::array<std::atomic<Entry*>, max_entries / chunk_entries> chunks_{};
   std::vector<uint32_t> free_;
   uint32_t used_ = 0;
+};
+
+// A handle that goes again unless somebody takes it: what comes between may throw.
+class FreshHandle {
+ public:
+  FreshHandle(HandleTable& table, Ref<Object> object) : FreshHandle(table, table.add(std::move(object))) {}
+  FreshHandle(HandleTable& table, double handle) : table_(table), handle_(handle) {}
+  ~FreshHandle() {
+    try {
+      if (handle_ != 0) table_.remove(handle_, 0);
+    } catch (...) {
+      // Another thread has pinned it: it goes on with it.
+    }
+  }
+  FreshHandle(const FreshHandle&) = delete;
+  double get() const { return handle_; }
+  double take() { return std::exchange(handle_, 0); }
+
+ private:
+  HandleTable& table_;
+  double handle_;
 };
 
 }  // namespace hotslot

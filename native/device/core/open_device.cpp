@@ -21,8 +21,10 @@ double Core::belonging(double device, const std::string& name, const std::functi
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
   auto known = open.belongings.find(name);
-  if (known == open.belongings.end()) known = open.belongings.emplace(name, handles.add(make(*open.device))).first;
-  return known->second;
+  if (known != open.belongings.end()) return known->second;
+  FreshHandle fresh(handles, make(*open.device));
+  open.belongings.emplace(name, fresh.get());
+  return fresh.take();
 }
 
 double Core::module(double device, const std::string& key) {
@@ -38,8 +40,10 @@ double Core::add_module(double device, const std::string& key, const Ref<Object>
   if (open.users == 0) throw stale("device");
   const std::string name = "kernels " + key;
   auto known = open.belongings.find(name);
-  if (known == open.belongings.end()) known = open.belongings.emplace(name, handles.add(module)).first;
-  return known->second;
+  if (known != open.belongings.end()) return known->second;
+  FreshHandle fresh(handles, module);
+  open.belongings.emplace(name, fresh.get());
+  return fresh.take();
 }
 
 void Core::drop_belonging(double device, double handle) {
@@ -83,7 +87,11 @@ void Core::take_back_stream(double device, double handle) {
   {
     std::lock_guard lock(mutex_);
     OpenDevice& open = of(device);
-    if (open.users > 0 && open.idle_streams.size() < most_idle_streams) return open.idle_streams.push_back(handle);
+    try {
+      if (open.users > 0 && open.idle_streams.size() < most_idle_streams) return open.idle_streams.push_back(handle);
+    } catch (const std::bad_alloc&) {
+      // Not kept.
+    }
   }
   handles.remove(handle, pins_ns);
 }
@@ -131,8 +139,8 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
     gone = std::move(oldest->second.memory);
     open.tables.erase(oldest);
   }
-  open.table_counts.bytes += size;
   open.tables[key] = {made, open.table_counts.hits + open.table_counts.misses};
+  open.table_counts.bytes += size;
   return made;
 }
 
@@ -159,8 +167,11 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
   }
   // Looked up only now: the thread that had it before may have dropped the one there was.
   auto stream = open.belongings.find(capture_stream);
-  if (stream == open.belongings.end())
-    stream = open.belongings.emplace(capture_stream, handles.add(open.device->create_stream(0))).first;
+  if (stream == open.belongings.end()) {
+    FreshHandle fresh(handles, open.device->create_stream(0));
+    stream = open.belongings.emplace(capture_stream, fresh.get()).first;
+    fresh.take();
+  }
   open.captures = thread;
   open.pool = pool;
   return stream->second;
@@ -193,7 +204,7 @@ void Core::leave(const void* thread) {
     if (open.captures != thread) continue;
     try {
       end_scope(open);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // Its stream failed; the next thread that enters is told.
     }
   }

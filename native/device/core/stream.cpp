@@ -7,12 +7,13 @@
 namespace hotslot {
 namespace {
 
-// The driver's part of a captured operation. When the driver says no, its capture and ours differ: ours is broken.
+// The driver's part of a captured operation. When the driver says no, or there is no memory, its capture and ours
+// differ: ours is broken.
 template <class F>
 void in_driver(const CallInProgress& in_progress, F&& driver_call) {
   try {
     driver_call();
-  } catch (const Error&) {
+  } catch (...) {
     in_progress.capture()->invalidate();
     throw;
   }

@@ -93,7 +93,7 @@ void CudaDevice::free_when_idle(DevicePtr at, size_t bytes) {
 void CudaDevice::trim() {
   if (!Retired::may_sweep()) return;
   driver.sweep();
-  for (auto& [at, room] : blocks_.take_all()) free_when_idle(at, room);
+  for (auto& [room, at] : blocks_.take_all()) free_when_idle(at, room);
   driver.tidy();
 }
 

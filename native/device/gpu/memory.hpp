@@ -46,7 +46,7 @@ class Staging {
     });
   }
   void trim() {
-    for (auto& [at, room] : blocks_.take_all()) retired_.when_idle(room, [this, at = at] { free_(at); });
+    for (auto& [room, at] : blocks_.take_all()) retired_.when_idle(room, [this, at = at] { free_(at); });
     retired_.sweep();
   }
 

@@ -3,6 +3,7 @@
 #include "device/host/device.hpp"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,8 +17,14 @@
 namespace hotslot::host {
 namespace {
 
+// Where the file cannot be read the kernel itself knows, of free memory alone.
 uint64_t available_bytes(uint64_t* total) {
   uint64_t free = 0;
+  struct sysinfo known;
+  if (sysinfo(&known) == 0) {
+    free = uint64_t(known.freeram) * known.mem_unit;
+    if (total) *total = uint64_t(known.totalram) * known.mem_unit;
+  }
   if (FILE* file = fopen("/proc/meminfo", "re")) {
     char line[128];
     unsigned long long kib;
@@ -70,7 +77,7 @@ class HostDevice final : public Device {
   Ref<Event> create_event(bool timing) override { return std::make_shared<HostEvent>(*this, timing); }
   Ref<Memory> scratch(size_t bytes) override { return reused(bytes, false); }
   void trim() override {
-    for (auto& [at, room] : blocks_.take_all()) munmap(at, room);
+    for (auto& [room, at] : blocks_.take_all()) munmap(at, room);
   }
   CacheCounts kept() override { return blocks_.counts(); }
   bool help(uint64_t ns) override { return executor_.help(ns); }
@@ -103,7 +110,7 @@ class HostDevice final : public Device {
  private:
   Ref<Memory> reused(size_t bytes, bool host) {
     const size_t room = blocks_.room_for(bytes);
-    if (uint8_t* at = blocks_.take(room)) return std::make_shared<OwnMemory>(*this, at, bytes, room, host, &blocks_);
+    if (uint8_t* at = blocks_.take(room)) return owned(at, bytes, room, host, &blocks_);
     return map(bytes, room, host, &blocks_);
   }
   Ref<Memory> map(size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks) {
@@ -116,7 +123,15 @@ class HostDevice final : public Device {
       throw out_of_memory("host: ", bytes, " bytes were asked for, ", available_bytes(nullptr),
                           " are free: use fewer or smaller slots");
     if (bytes >= (4u << 20)) madvise(address, mapped, MADV_HUGEPAGE);
-    return std::make_shared<OwnMemory>(*this, static_cast<uint8_t*>(address), bytes, mapped, host, blocks);
+    return owned(static_cast<uint8_t*>(address), bytes, mapped, host, blocks);
+  }
+  Ref<Memory> owned(uint8_t* at, size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks) {
+    try {
+      return std::make_shared<OwnMemory>(*this, at, bytes, mapped, host, blocks);
+    } catch (...) {
+      munmap(at, mapped);
+      throw;
+    }
   }
   Executor& executor_ = Executor::instance();
   Blocks<uint8_t*> blocks_;

@@ -4,8 +4,8 @@
 #include "device/host/executor.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
-#include <system_error>
 #include <thread>
 
 namespace hotslot::host {
@@ -50,6 +50,10 @@ void Executor::notify() {
   if (attending - busy_.load() <= 0) wake_pool();
 }
 
+void Executor::look_for_pool() {
+  if (pool_threads_.load() == 0) wake_pool();
+}
+
 void Executor::wake_pool() {
   // Before the counts are read: a thread that counts as a hand sees the new word before it sleeps.
   word_at(&pool_word_).fetch_add(1);
@@ -63,8 +67,8 @@ void Executor::wake_pool() {
   pool_threads_.fetch_add(1);
   try {
     std::thread([this] { pool_main(); }).detach();
-  } catch (const std::system_error&) {
-    pool_threads_.fetch_sub(1);  // the machine has no thread left: those there are go on
+  } catch (const std::exception&) {
+    pool_threads_.fetch_sub(1);  // the machine has no thread left, or no memory for one: those there are go on
   }
 }
 

@@ -40,6 +40,8 @@ class Executor {
   void add(const Ref<Queue>& queue);
   // Something became runnable: see that a thread comes.
   void notify();
+  // Of one who only asks whether work is done: where no thread could be had before, one may be had now.
+  void look_for_pool();
   // Runs what is runnable for about `ns`; true if it ran anything.
   bool help(uint64_t ns);
   bool runnable();

@@ -64,7 +64,12 @@ Ref<Memory> ManagedMemory::reserve(Device& device, size_t bytes) {
   if (at == MAP_FAILED)
     throw out_of_memory("host: ", bytes, " bytes of managed memory were asked for, the machine has ", machine.total,
                         ": split the tensors, or use fewer");
-  return std::make_shared<ManagedMemory>(device, static_cast<uint8_t*>(at), bytes, pages);
+  try {
+    return std::make_shared<ManagedMemory>(device, static_cast<uint8_t*>(at), bytes, pages);
+  } catch (...) {
+    munmap(at, pages * page_bytes);
+    throw;
+  }
 }
 
 ManagedMemory::ManagedMemory(Device& device, uint8_t* address, size_t bytes, size_t pages)

@@ -25,7 +25,11 @@ Ref<Point> HostEvent::latest() {
   return latest_;
 }
 
-bool HostEvent::do_query() { return finished(*latest_, "eventQuery"); }
+bool HostEvent::do_query() {
+  if (finished(*latest_, "eventQuery")) return true;
+  Executor::instance().look_for_pool();
+  return false;
+}
 
 std::optional<double> HostEvent::do_elapsed_ms(Event& start) {
   const char* call = "eventElapsedTime";
@@ -55,7 +59,12 @@ void HostStream::push(Op&& op) {
   queue_->pending.fetch_add(1);
   {
     std::lock_guard guard(queue_->lock);
-    queue_->ops.push_back(std::move(op));
+    try {
+      queue_->ops.push_back(std::move(op));
+    } catch (...) {
+      queue_->pending.fetch_sub(1);
+      throw;
+    }
   }
   stress_pause();
   // Who has the claim looks at the queue once more after giving it back, so it needs no telling.
@@ -76,9 +85,10 @@ void HostStream::do_work(Work&& work, const char*) {
 void HostStream::do_record(Event& event) {
   Op op;
   op.type = Op::record;
-  op.point = std::make_shared<Point>();
-  static_cast<HostEvent&>(event).latest_ = op.point;
+  Ref<Point> point = op.point = std::make_shared<Point>();
   push(std::move(op));
+  // Where that threw the event is what it was.
+  static_cast<HostEvent&>(event).latest_ = std::move(point);
 }
 
 void HostStream::do_wait(Event& event, bool order_only) {
@@ -96,13 +106,16 @@ void HostStream::do_replay(const Ref<Exec>& exec) {
   op.type = Op::graph;
   op.exec = std::static_pointer_cast<HostExec>(exec);
   op.program = op.exec->program();
-  for (auto& each : op.program->events) {
-    auto& event = static_cast<HostEvent&>(*each);
+  for (size_t i = op.program->events.size(); i > 0; --i) op.points.push_back(std::make_shared<Point>());
+  auto points = op.points;
+  const Ref<Program> program = op.program;
+  push(std::move(op));
+  for (size_t i = 0; i < points.size(); ++i) {
+    auto& event = static_cast<HostEvent&>(*program->events[i]);
     std::lock_guard event_guard(event.capture_mark.lock);
     event.recorded_outside();
-    event.latest_ = op.points.emplace_back(std::make_shared<Point>());
+    event.latest_ = std::move(points[i]);
   }
-  push(std::move(op));
 }
 
 void HostStream::do_prefetch(const Span& span, int device) {
@@ -120,7 +133,10 @@ void HostStream::do_prefetch(const Span& span, int device) {
 }
 
 bool HostStream::do_query() {
-  if (queue_->pending.load() != 0) return false;
+  if (queue_->pending.load() != 0) {
+    executor_.look_for_pool();
+    return false;
+  }
   // The last op may have failed between the two looks.
   do_check("streamQuery");
   return true;

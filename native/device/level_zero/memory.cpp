@@ -185,7 +185,7 @@ Ref<Memory> XpuDevice::scratch(size_t bytes) {
 
 void XpuDevice::trim() {
   driver.retired.sweep();
-  for (auto& [at, room] : blocks.take_all()) free_memory(driver, at);
+  for (auto& [room, at] : blocks.take_all()) free_memory(driver, at);
 }
 
 template <class F>

@@ -1,0 +1,31 @@
+// A thread's own object, which goes when the thread ends. Unlike a thread_local with a destructor it is refused where
+// there is no memory: for those the C library ends the process.
+#pragma once
+#include <pthread.h>
+
+#include <memory>
+#include <new>
+
+namespace hotslot {
+
+template <class T>
+class ThreadOwn {
+ public:
+  ThreadOwn() {
+    if (pthread_key_create(&key_, [](void* own) { delete static_cast<T*>(own); }) != 0) throw std::bad_alloc();
+  }
+  ThreadOwn(const ThreadOwn&) = delete;
+  // Null: this thread has made none.
+  T* get() const { return static_cast<T*>(pthread_getspecific(key_)); }
+  T& made() const {
+    if (T* const known = get()) return *known;
+    auto own = std::make_unique<T>();
+    if (pthread_setspecific(key_, own.get()) != 0) throw std::bad_alloc();
+    return *own.release();
+  }
+
+ private:
+  pthread_key_t key_;
+};
+
+}  // namespace hotslot

@@ -1,0 +1,82 @@
+/**
+ * Every call that Hotslot's binaries make for memory, threads, files or of the kernel fails once, the first one from each place, in
+ * parts of training runs. It is told by a typed error, or harms nobody: then the result is the same. All is closed, nothing is left,
+ * and the next run is as the one before. And kernels that lack a call altogether.
+ */
+import { expect } from 'chai';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
+import type { Tried } from './child.ts';
+import { type Ended, Tries } from './tries.ts';
+
+/** Parts that few modules and no threads belong to. */
+const FEW = setting<string[]>({ short: ['rowsInProcess', 'graphs'], all: [] });
+/** Of the places every so manyth, from one on that is the same for the same number of them. */
+const STRIDE = setting({ short: 4, all: 4, long: 1 });
+const share = <T>(all: readonly T[], stride = STRIDE): T[] => all.filter((_, i) => i % stride === all.length % stride);
+
+/** What no library can do anything about: the C library's own words of a thread. */
+const FATAL = /cannot allocate memory for thread-local data/;
+
+/** Why a try is not as it must be, in words. */
+function wrong({ error, same, later, closing, left }: Tried): string[] {
+  const found: string[] = [];
+  if (error && !error.code.startsWith('ERR_HOTSLOT_')) found.push(`thrown without a code: ${error.message}`);
+  if (error && error.message.length < 10) found.push(`told in no words: '${error.message}'`);
+  if (later !== null) found.push(`the next run failed: ${later}`);
+  else if (!same) found.push(error ? 'the next run had another result' : 'another result, without a word');
+  if (closing.length > 0) found.push(`closing threw: ${closing.join('; ')}`);
+  const more = Object.entries(left).map(([kind, count]) => `${count} more of ${kind}`);
+  if (more.length > 0) found.push(more.join(', '));
+  return found;
+}
+
+describe('faults: calls of the binaries', function () {
+  this.timeout(setting({ short: 60_000, all: 600_000, long: 1_800_000 }));
+  let tries: Tries;
+  let places: { again: string[]; once: string[] };
+  before(async () => {
+    tries = new Tries();
+    places = await tries.record(FEW);
+  });
+  after(() => tries?.close());
+
+  function judge({ tried, ended }: { tried: Tried[]; ended: Ended[] }): void {
+    const bad = tried
+      .filter(({ struck }) => struck)
+      .map((each) => ({ pair: `${each.part}:${each.site}`, why: wrong(each) }))
+      .filter(({ why }) => why.length > 0)
+      .map(({ pair, why }) => `${tries.named(pair)}: ${why.join('; ')}`);
+    const dead = ended
+      .filter(({ errors }) => !FATAL.test(errors))
+      .map(({ pair, how, errors }) => `${tries.named(pair)} ended with ${how}: ${errors.trim().slice(-600)}`);
+    expect([...bad, ...dead]).to.deep.equal([]);
+    const struck = tried.filter((each) => each.struck);
+    const told = struck.filter(({ error }) => error).length;
+    console.log(`      ${struck.length} places: ${told} told, ${struck.length - told} harmless, ${ended.length} fatal`);
+    // Who comes by in what order decides whether some are met a second time.
+    expect(struck.length + ended.length).to.be.at.least(Math.floor((tried.length + ended.length) * 0.8));
+  }
+
+  itLonger('each place that a run comes by fails once, and all is told or as it was', async () => {
+    const some = share(places.again);
+    expect(some.length).to.be.at.least(setting({ short: 8, all: 30, long: 120 }));
+    judge(await tries.tried(some));
+  });
+
+  itAll('each place that only the first run of a process comes by', async () => {
+    judge(await tries.triedFirst(share(places.once)));
+  });
+
+  // Wakes and sleeps are then looks; pages stay small; sleeps are longer; no thread is to be had; files of the system are not there.
+  for (const kind of setting({ short: ['futex'], all: ['futex', 'madvise', 'prctl', 'mbind', 'fopen'] }))
+    itLonger(`where every ${kind} fails, results are the same`, async () => {
+      const parts = setting({
+        short: ['halo', 'byRows'],
+        all: ['largeBatch', 'managed', 'byRows', 'rowsInThreads'],
+        long: [],
+      });
+      const all = await tries.forced(kind, parts);
+      expect(all.length).to.be.at.least(2);
+      expect(all.filter(({ same }) => !same)).to.deep.equal([]);
+    });
+});

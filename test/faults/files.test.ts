@@ -1,0 +1,51 @@
+/** Files beside checkpoints: every call that changes one fails once. It is told by name, what was there is whole, and the next time works. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { buildFaultShim } from '../checkpoint/shim.ts';
+import { withFastFolder } from '../rig/fast-folder.ts';
+import type { Written } from './files-child.ts';
+
+const CHILD = fileURLToPath(new URL('./files-child.js', import.meta.url));
+const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC' } as const;
+
+describe('faults: files', function () {
+  this.timeout(60_000);
+  let folder: string;
+  let shim: string | null;
+  before(function () {
+    folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
+    shim = buildFaultShim(folder);
+    if (shim === null) this.skip(); // as was just said
+  });
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('dumps, tensors and event files: each call that fails is told, and what was there is whole', () =>
+    withFastFolder((mine) => {
+      const env = { ...process.env, LD_PRELOAD: shim!, FAULT_FOLDER: mine };
+      const { stdout, stderr, status } = spawnSync(process.execPath, ['--no-warnings', CHILD, mine], {
+        ...{ env, encoding: 'utf8' },
+      });
+      expect(status, stderr).to.equal(0);
+      const all = stdout.trim().split('\n');
+      const told = all.map((line) => JSON.parse(line) as Written);
+      expect(new Set(told.map(({ kind }) => kind)).size).to.equal(5);
+      // A file is made, written, flushed, named, and its folder flushed.
+      const calls = (kind: string) => told.filter((each) => each.kind === kind && each.mode === 'fail-io').length;
+      for (const kind of ['rows.npz', 'steps.npz', 'tensors.npz', 'x.safetensors'])
+        expect(calls(kind), kind).to.be.at.least(5);
+      expect(calls('events')).to.be.at.least(4);
+      const wrong = told.filter(
+        ({ mode, error, whole, left, later }) =>
+          !whole ||
+          left.length > 0 ||
+          !later ||
+          error?.code !== 'ERR_HOTSLOT_UNAVAILABLE' ||
+          !error.message.includes(words[mode as keyof typeof words]),
+      );
+      expect(wrong).to.deep.equal([]);
+    }));
+});

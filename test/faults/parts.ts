@@ -1,0 +1,340 @@
+/** What the calls are made by: parts of training runs, each the same bits in every run, each closed whatever comes of it. */
+import { openParts } from '../../examples/cartpole-dqn/parts.ts';
+import { defaults } from '../../examples/cartpole-dqn/settings.ts';
+import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/graph/index.ts';
+import { HaloUpdater } from '../../src/halo/updater.ts';
+import {
+  Checkpoint,
+  CpuTensor,
+  type Device,
+  openDevice,
+  type Placement,
+  prioritized,
+  RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Tensor,
+  TrajectoryBuffer,
+  WeightMailbox,
+} from '../../src/index.ts';
+import { SacLearner } from '../../src/learner/index.ts';
+import { ToDevice } from '../../src/linop/index.ts';
+import {
+  adviseManagedTensorAccessedBy,
+  adviseManagedTensorPreferredLocation,
+  compileAllocator,
+  createUnifiedMempool,
+  prefetchManagedTensor,
+} from '../../src/memory/index.ts';
+import { change, make } from '../checkpoint/rig.ts';
+import { Part as HaloPart, plane } from '../halo/plane.ts';
+import { rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
+import { addSteps, stepsBuffer, VIEW } from '../pipeline/steps.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { Bits } from './bits.ts';
+import type { Closing } from './closing.ts';
+
+/** A part of a run; gives what came of it, and hands `closing` whatever it opens. */
+export type Part = (closing: Closing, folder: string) => Promise<string>;
+
+function opened(closing: Closing): Device {
+  const device = openDevice(TESTED);
+  closing.add(() => device.close());
+  return device;
+}
+
+async function rowsInProcess(closing: Closing): Promise<string> {
+  const bits = new Bits();
+  const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 4, errorBuffer: 1000 });
+  const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
+  closing.add(() => buffer.close());
+  buffer.add(rows(64));
+  const packed = buffer.gather(Uint32Array.of(3, 5, 7), new Uint8Array(3 * buffer.rowBytes));
+  buffer.addPacked(packed, 3);
+  bits.add(packed);
+  bits.add(buffer.gather(BigInt64Array.of(1n, 66n) as never, new Uint8Array(2 * buffer.rowBytes)));
+  for (const column of Object.values(buffer.sample({ seed: 3, count: 9 }))) bits.add(column);
+  const mailbox = WeightMailbox.create({ length: 5 });
+  const weights = new Float32Array(5);
+  mailbox.write(Float32Array.of(1, 2, 3, 4, 5));
+  mailbox.read(weights);
+  bits.add(weights);
+  return bits.print();
+}
+
+async function stepsInProcess(closing: Closing): Promise<string> {
+  const bits = new Bits();
+  const { buffer, writer } = stepsBuffer(40, 200);
+  closing.add(() => writer.close());
+  const view = buffer.transitions(VIEW);
+  const sampler = prioritized({ alpha: 0.5 });
+  for (let i = 0; i < 2; i++) {
+    const drawn = buffer.sample({ view, seed: 5 + i, count: 12, sampler });
+    for (const column of Object.values(drawn)) if (ArrayBuffer.isView(column)) bits.add(column);
+    buffer.updatePriorities(drawn.ids, (drawn as { rewards: Float32Array }).rewards);
+  }
+  const ids = buffer.drawableIds(view);
+  bits.add(Float64Array.from(ids));
+  for (const column of Object.values(buffer.read(ids.slice(0, 7)))) if (ArrayBuffer.isView(column)) bits.add(column);
+  bits.add(sampler.inspect().leaves);
+  return bits.print();
+}
+
+/** Enough bytes that idle cores take part. */
+async function largeBatch(): Promise<string> {
+  const buffer = ReplayBuffer.create({ capacity: 600, fields: { x: { shape: [1024] } } });
+  buffer.add({ x: Float32Array.from({ length: 600 * 1024 }, (_, i) => i) });
+  const indices = Uint32Array.from({ length: 512 }, (_, i) => (i * 7) % 600);
+  const gathered = buffer.gather(indices, new Uint8Array(512 * buffer.rowBytes));
+  buffer.close();
+  return new Bits().add(gathered).print();
+}
+
+const byRows = (placement: Placement, more: object = {}): Part =>
+  async function rowsThere(closing) {
+    const bits = new Bits();
+    const device = opened(closing);
+    const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
+    buffer.add(rows(64));
+    const mailbox = WeightMailbox.create({ length: 1 });
+    const pipeline = await ReplayPipeline.open({
+      ...{ buffer, device: TESTED, sampleCount: SAMPLE, depth: 2, placement, mailbox, transfer: 'immediate', ...more },
+    } as never);
+    closing.add(() => pipeline.close());
+    pipeline.on('error', () => {}); // thrown by the next call too
+    const count = device.allocate({ shape: [1] });
+    const one = device.allocate({ shape: [1] }).write(Float32Array.of(1));
+    closing.add(() => count.close());
+    closing.add(() => one.close());
+    pipeline.capture(
+      (batch, { stream, out }) => {
+        stream.launch('axpby', { tensors: [count, one], wholes: [1], reals: [1, 1] });
+        stream.launch('axpby', {
+          tensors: [count, (batch as { rewards: Tensor }).rewards],
+          wholes: [1],
+          reals: [1, 1],
+        });
+        stream.copy(out.view({ shape: [1] }), count);
+      },
+      { scalars: ['count'], weights: count } as never,
+    );
+    await pipeline.run({ ticks: 4, publishEvery: 2 });
+    const batch = (await pipeline.sampleLargeBatch(4, SAMPLE)) as unknown as Record<string, Tensor>;
+    bits.add((await batch.obs!.toArray()) as Float32Array);
+    pipeline.afterTick();
+    bits.add((await count.toArray()) as Float32Array);
+    return bits.print();
+  };
+
+const bySteps = (placement: Placement, more: object = {}): Part =>
+  async function stepsThere(closing) {
+    const bits = new Bits();
+    const { buffer, writer } = stepsBuffer(20, 80);
+    closing.add(() => writer.close());
+    const sampler = prioritized();
+    const pipeline = await ReplayPipeline.open({
+      ...{ buffer, view: buffer.transitions(VIEW), sampler, device: TESTED, sampleCount: 8, depth: 2, placement },
+      ...more,
+    } as never);
+    closing.add(() => pipeline.close());
+    pipeline.on('error', () => {});
+    pipeline.capture((batch, { stream, priorities }) =>
+      stream.copy(priorities!, (batch as { rewards: Tensor }).rewards),
+    );
+    await pipeline.run({ ticks: 3 });
+    addSteps(writer, 5, 20);
+    const batch = (await pipeline.sampleLargeBatch(3, 8)) as unknown as Record<string, Tensor>;
+    bits.add((await batch.pixels!.toArray()) as Uint8Array);
+    pipeline.afterTick();
+    await pipeline.close();
+    bits.add(sampler.inspect().leaves);
+    return bits.print();
+  };
+
+async function dqn(closing: Closing): Promise<string> {
+  const parts = await openParts({
+    seed: 1,
+    device: TESTED,
+    placement: 'inline',
+    trace: undefined,
+    settings: { ...defaults, capacity: 256, batchSize: 16, minibatches: 2, hidden: [8] },
+    limited: false,
+  });
+  closing.add(() => parts[Symbol.asyncDispose]());
+  const { buffer, pipeline, learner } = parts;
+  pipeline.on('error', () => {});
+  if (buffer instanceof ReplayBuffer) buffer.add(rows(64));
+  await pipeline.run({ ticks: 4, publishEvery: 2 });
+  return new Bits().add((await learner.parameters.toArray()) as Float32Array).print();
+}
+
+async function sac(closing: Closing): Promise<string> {
+  const device = opened(closing);
+  const learner = new SacLearner(device, {
+    obsDim: 4,
+    actionDim: 2,
+    batchSize: 8,
+    seed: 1,
+    actorHidden: [7],
+    criticHidden: [9],
+  });
+  closing.add(() => learner.close());
+  await learner.ready;
+  const floats = (...shape: number[]) => {
+    const made = device.allocate({ shape });
+    closing.add(() => made.close());
+    return made.write(Float32Array.from({ length: made.size }, (_, i) => Math.sin(i)));
+  };
+  const batch = {
+    ...{ obs: floats(16, 4), nextObs: floats(16, 4), actions: floats(16, 2), rewards: floats(16) },
+    ...{ dones: floats(16), truncated: floats(16) },
+  };
+  learner.update(device.currentStream, batch, floats(learner.scalars.length));
+  return new Bits().add((await learner.parameters.toArray()) as Float32Array).print();
+}
+
+/** A product as large as blocks and idle cores need. */
+async function products(closing: Closing): Promise<string> {
+  const device = opened(closing);
+  const n = 160;
+  const floats = (...shape: number[]) => {
+    const made = device.allocate({ shape });
+    closing.add(() => made.close());
+    return made.write(Float32Array.from({ length: made.size }, (_, i) => (i % 7) - 3));
+  };
+  const [a, b, c] = [floats(n, n), floats(n, n), floats(n, n)];
+  device.currentStream.launch('gemm', { tensors: [c, a, b], wholes: [0, 0, n, n, n, n, n, n], reals: [1, 0] });
+  return new Bits().add((await c.toArray()) as Float32Array).print();
+}
+
+async function halo(closing: Closing): Promise<string> {
+  for (const on of [opened(closing), null]) {
+    const all = plane(2, 1);
+    const parts = [0, 1].map((rank) => {
+      const part = new HaloPart(all, rank, on);
+      closing.add(() => part.close());
+      return part;
+    });
+    const updaters = parts.map(({ rank }) => {
+      const updater = new HaloUpdater(all.shared, rank, on ? { device: on } : {});
+      closing.add(() => updater.close());
+      return updater;
+    });
+    for (let n = 0; n < 2; n++) {
+      for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(n).quantities);
+      for (const each of updaters) await each.wait({ timeoutMs: 10_000 });
+      for (const each of parts) {
+        const wrong = await each.wrong(n);
+        if (wrong !== null) return wrong;
+      }
+    }
+  }
+  return 'as it should be';
+}
+
+async function managed(closing: Closing): Promise<string> {
+  await compileAllocator();
+  const pool = createUnifiedMempool(TESTED);
+  closing.add(() => pool.close());
+  const tensor = pool.allocate({ shape: [5000] });
+  prefetchManagedTensor(tensor, { device: 0 });
+  adviseManagedTensorAccessedBy(tensor, { device: 0 });
+  adviseManagedTensorPreferredLocation(tensor, { device: 0 });
+  tensor.write(Float32Array.from({ length: 5000 }, (_, i) => i));
+  return new Bits().add((await tensor.toArray()) as Float32Array).print();
+}
+
+async function moved(closing: Closing): Promise<string> {
+  const bits = new Bits();
+  const one = opened(closing);
+  const there = new ToDevice('cpu', TESTED);
+  closing.add(() => there.close());
+  const x = new CpuTensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
+  const y = (await there.forward(x)) as Tensor;
+  closing.add(() => y.close());
+  bits.add((await y.toArray()) as Float32Array);
+  const across = new ToDevice(TESTED, 'host:1');
+  closing.add(() => across.close());
+  const z = (await across.forward(y)) as Tensor;
+  closing.add(() => z.close());
+  bits.add((await z.toArray()) as Float32Array);
+  bits.add(Float64Array.of(one.memoryInfo().total > 0 ? 1 : 0));
+  return bits.print();
+}
+
+async function graphs(closing: Closing): Promise<string> {
+  const device = opened(closing);
+  getSharedCaptureStream(device);
+  const sum = device.allocate({ shape: [2] });
+  closing.add(() => sum.close());
+  const adds: IterationFunction<unknown, unknown> = ({ dataIterator }, { stream }) => {
+    const { x } = (dataIterator as Iterator<{ x: Tensor }>).next().value as { x: Tensor };
+    stream.launch('axpby', { tensors: [sum, x], wholes: [2], reals: [1, 1] });
+    return { sum };
+  };
+  const wrapper = new FullGraphWrapper<unknown, unknown>(adds, { device, warmupSteps: 1 });
+  closing.add(() => wrapper.close());
+  const of = { model: null, numMicrobatches: 1, seqLength: 2, forwardOnly: false };
+  for (let i = 0; i < 4; i++) wrapper.run({ ...of, dataIterator: [{ x: Float32Array.of(i, 1) }].values() });
+  return new Bits().add((await sum.toArray()) as Float32Array).print();
+}
+
+const checkpointed = (kind: 'rows' | 'steps'): Part =>
+  async function saved(closing, folder) {
+    const run = await make(kind);
+    closing.add(() => run.close());
+    await change(run, 1);
+    const checkpoint = await Checkpoint.open(folder, run.parts);
+    closing.add(() => checkpoint.close());
+    await checkpoint.save();
+    await checkpoint.close();
+    const fresh = await make(kind);
+    closing.add(() => fresh.close());
+    await Checkpoint.restore(folder, fresh.parts);
+    return fresh.print();
+  };
+
+async function files(closing: Closing, folder: string): Promise<string> {
+  const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
+  closing.add(() => buffer.close());
+  buffer.add(rows(40));
+  await buffer.dump(`${folder}/rows.npz`);
+  const other = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
+  await other.load(`${folder}/rows.npz`);
+  const bits = new Bits().add(other.gather(Uint32Array.of(0, 39), new Uint8Array(2 * other.rowBytes)));
+  const steps = TrajectoryBuffer.create({ capacity: 30, lanes: 2, fields: { obs: { shape: [1], observation: true } } });
+  const writer = steps.writer();
+  closing.add(() => writer.close());
+  const two = {
+    obs: Float32Array.of(1, 2),
+    rewards: Float32Array.of(1, 2),
+    terminated: new Uint8Array(2),
+    truncated: new Uint8Array(2),
+  };
+  for (let i = 0; i < 5; i++) writer.add(two as never);
+  await steps.dump(`${folder}/steps.npz`);
+  return bits.print();
+}
+
+/** In this order a place is tried in the first part that comes by: quick ones first. */
+export const parts: Readonly<Record<string, Part>> = {
+  rowsInProcess,
+  stepsInProcess,
+  largeBatch,
+  halo,
+  managed,
+  moved,
+  graphs,
+  products,
+  files,
+  byRows: byRows('inline'),
+  bySteps: bySteps('inline'),
+  rowsKept: byRows('inline', { rows: 'device', transfer: undefined, deviceRing: { guard: 16, chunkBytes: 512 } }),
+  stepsKept: bySteps('inline', { rows: 'device' }),
+  dqn,
+  sac,
+  rowsSaved: checkpointed('rows'),
+  stepsSaved: checkpointed('steps'),
+  rowsInThreads: byRows(SPREAD as unknown as Placement),
+  stepsInThreads: bySteps(SPREAD as unknown as Placement),
+};
