@@ -1,3 +1,4 @@
+/** What the calls are made by: parts of training runs, each the same bits in every run, each closed whatever comes of it. */
 import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/graph/index.ts';
 import { HaloUpdater } from '../../src/halo/updater.ts';
 import {
