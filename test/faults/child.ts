@@ -5,7 +5,7 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Part } from './parts.ts';
+import type { Part } from './pipelines.ts';
 import { Shim, type Site } from './shim.ts';
 
 /** The sites of a part: those that its first run made calls from, and those that any later run does. */
