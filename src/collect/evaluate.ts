@@ -10,6 +10,9 @@ import type { Policy } from './explore.ts';
 import { Seen } from './seen.ts';
 import { MadeSet } from './vector-environment.ts';
 
+/** Each has a return and a length in what comes back. */
+const MOST_EPISODES = 2 ** 24;
+
 export interface EvaluateOptions {
   /** they are stepped together, the policy acts for all at once; they stay open. Or what was opened of `gymnasium()` */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
@@ -46,7 +49,8 @@ const SLICE_MS = 8;
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
   const { environments, policy, stack = 1, episodes = 10, seed = 0, signal } = options;
-  checkCount('episodes', episodes);
+  checkCount('episodes', episodes, 1, MOST_EPISODES);
+  checkSignal(signal);
   checkCount('seed', seed, 0);
   checkCount('stack', stack, 1, 2 ** 16);
   if (typeof policy?.act !== 'function')
@@ -54,19 +58,17 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const name = (i: number) => `environment ${i} of those that evaluate`;
   const set = setOf(environments, episodes, name);
   const random = new Random(seed, STREAM);
-  const seeds = Array.from({ length: episodes }, () => random.below(SEEDS));
   const returns = new Float64Array(episodes);
   const lengths = new Float64Array(episodes);
   const playing = new Int32Array(set.count);
   let next = 0;
-  checkSignal(signal);
   const abort = abortOf(signal);
   const vector = set.play({
     name,
     nextSeed(i) {
       if (next === episodes) return null;
-      playing[i] = next;
-      return seeds[next++] as number;
+      playing[i] = next++;
+      return random.below(SEEDS);
     },
     ended(i, value, length) {
       returns[playing[i] as number] = value;

@@ -246,7 +246,9 @@ export class Tensor<D extends DType = DType> implements Disposable {
     if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
     if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size)
       throw typeError(`write needs ${this.size} elements of ${this.dtype}, got ${shown(values)}`);
-    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    // Of none there may be no memory either: it was transferred away.
+    const { buffer, byteOffset, byteLength } = values;
+    const bytes = byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);
     if (this.size > 0) this.storage.write(this.byteOffset, bytes, stream);
     return this;
   }

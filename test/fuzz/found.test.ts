@@ -8,6 +8,7 @@ type Found = readonly [code: string, call: string];
 const found: readonly Found[] = [
   // The engine ends the process where a list has no room.
   ['RANGE', 'new learner.SquashedGaussian(w.device, { actionDim: 2 ** 31 - 1, rows: 3 })'],
+  ['RANGE', 'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), episodes: 2 ** 32 - 1 })'],
   ['RANGE', 'halo.periodicTopology({ layout: [3, 2 ** 40] })'],
   // Errors without a code: of the engine, or of something called that is not there.
   ['MEMORY', 'new learner.SacPolicy({ obsDim: 2 ** 32 - 1, actionDim: 1 })'],

@@ -176,6 +176,8 @@ export async function fuzz(plan: Plan): Promise<Report> {
         'died' in answer
           ? { text: answer.died, n: answer.n, before: Math.min(inOnePlace, answer.n - next) }
           : answer.fault;
+      // What became of those before the last one is not known.
+      if ('died' in answer) counts.calls += Math.max(0, answer.n + 1 - next);
       if ('counts' in answer) {
         for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += answer.counts[name];
         for (const [form, calls, answers] of answer.forms) {
