@@ -11,7 +11,7 @@ import { type Ended, Tries } from './tries.ts';
 /** Parts that few modules and no threads belong to. */
 const FEW = setting<string[]>({ short: ['rowsInProcess', 'graphs'], all: [] });
 /** Of the places every so manyth, from one on that is the same for the same number of them. */
-const STRIDE = setting({ short: 4, all: 4, long: 1 });
+const STRIDE = setting({ short: 4, all: 9, long: 1 });
 const share = <T>(all: readonly T[], stride = STRIDE): T[] => all.filter((_, i) => i % stride === all.length % stride);
 
 /** What no library can do anything about: the C library's own words of a thread. */
@@ -59,7 +59,7 @@ describe('faults: calls of the binaries', function () {
 
   itLonger('each place that a run comes by fails once, and all is told or as it was', async () => {
     const some = share(places.again);
-    expect(some.length).to.be.at.least(setting({ short: 8, all: 30, long: 120 }));
+    expect(some.length).to.be.at.least(setting({ short: 8, all: 15, long: 120 }));
     judge(await tries.tried(some));
   });
 
