@@ -254,7 +254,9 @@ export class CollectorPool implements AsyncDisposable {
     await new Promise<void>((resolve, reject) => {
       pool.on('error', reject);
       pool.run(setup, { transferList: [setup.port] }).then(resolve, reject);
-      pool.threads[0]!.once('exit', (code) => reject(new Error(`its thread ended with ${code}`)));
+      // There is no place in a module where that happened.
+      const ended = (code: number) => Object.assign(new Error(`its thread ended with ${code}`), { stack: '' });
+      pool.threads[0]!.once('exit', (code) => reject(ended(code)));
     });
   }
 
