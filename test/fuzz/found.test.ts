@@ -31,6 +31,8 @@ const found: readonly Found[] = [
   // A proxy of a device has nothing of what is private to it.
   ['ARGUMENT', 'new graph.StaticBufferLoader(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.trajectories.drawable(Object.create(w.transitions))'],
+  ['ARGUMENT', 'memory.createUnifiedMempool(odd.proxied(w.device))'],
+  ['ARGUMENT', 'w.device.withStream(Object.create(w.stream), () => 1)'],
   ['ARGUMENT', 'w.spec.p2pSetup(Object.create(w.device))'],
   // Refused, and changed all the same: memory stayed open, an exchange had begun.
   ['ARGUMENT', "new learner.Td3Learner(w.device, { obsDim: 1, actionDim: 1, batchSize: 1, activation: 'none' })"],
