@@ -140,7 +140,7 @@ class OpenedDevice implements Device {
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
-    if (!Handle.is(stream) || typeof stream?.device?.name !== 'string')
+    if (typeof stream?.device?.name !== 'string' || (stream instanceof OpenedStream && !Handle.is(stream)))
       throw typeError(`withStream takes a stream, got ${shown(stream)}`);
     checkFunction('withStream', fn);
     if (stream.device.name !== this.name)
