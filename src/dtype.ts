@@ -3,7 +3,7 @@
  * has no array of their own, so a typed array's dtype is never one of them.
  */
 import { checkCount, shown } from './checks.ts';
-import { typeError } from './errors.ts';
+import { rangeError, typeError } from './errors.ts';
 
 /** `code` is the number that kernels know the type by: native/kernels/gk.hpp has the same ones. */
 export const dtypes = {
@@ -67,9 +67,14 @@ export function checkDType<D extends DType>(name: string, value: D | undefined):
   return value;
 }
 
-/** A fresh zeroed typed array of `length` elements. */
+/** A fresh zeroed typed array of `length` elements; throws ERR_HOTSLOT_MEMORY where there is none so large. */
 export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
-  return new dtypes[dtype].array(length) as ArrayOf<D>;
+  try {
+    return new dtypes[dtype].array(length) as ArrayOf<D>;
+  } catch (error) {
+    const asked = `${length} elements of ${dtype} ask for ${length * dtypes[dtype].bytes} bytes`;
+    throw rangeError(`${asked}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+  }
 }
 
 /** Product of a shape's dimensions (1 for a scalar's empty shape). */

@@ -1,6 +1,6 @@
 /** Drawing rows: what is asked for, and uniform indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
 import { checkCount, checkKeys } from '../checks.ts';
-import type { TypedArray } from '../dtype.ts';
+import { arrayOf, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { rowsAddon } from './rows-addon.ts';
 
@@ -50,7 +50,7 @@ export function uniformIndices(options: { seed: number | bigint; size: number; c
   const { seed, size, count } = options;
   const word = seedWord(seed);
   checkCount('size', size, 1, MAX_DRAW_SIZE);
-  const indices = new Uint32Array(checkCount('count', count, 0, MAX_DRAW_SIZE));
+  const indices = arrayOf('uint32', checkCount('count', count, 0, MAX_DRAW_SIZE));
   rowsAddon().drawIndices(word, size, indices);
   return indices;
 }

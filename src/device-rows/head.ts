@@ -1,5 +1,6 @@
 /** A tick's head: which rows it may draw. Pack writes it beside the slot's parameters; draw_places reads it on the device. */
 import { checkCount, checkKeys } from '../checks.ts';
+import { arrayOf } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
 
 const WORD = 2 ** 32;
@@ -81,7 +82,7 @@ export function philoxIndices(options: PhiloxIndices): Uint32Array {
   checkCount('span', span, 1, WORD - 1);
   checkCount('count', count, 1, 2 ** 31 - 1);
   if (span > capacity) throw rangeError(`span must be at most the capacity ${capacity}, got ${span}`);
-  const out = new Uint32Array(count);
+  const out = arrayOf('uint32', count);
   const key = [seed % WORD, Math.floor(seed / WORD)] as const;
   const [tick0, tick1, first] = [tick % WORD, Math.floor(tick / WORD), low % capacity];
   const place = (index: number) => (first + index < capacity ? first + index : first + index - capacity);

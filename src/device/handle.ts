@@ -9,6 +9,11 @@ import { native } from './native.ts';
 export type HandleOwner = 'caller' | 'device' | 'pipeline';
 
 export class Handle implements Disposable {
+  /** Whether it is one, and not a proxy of one or what inherits from one: these lack what is private to it. */
+  static is(made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #closed in made;
+  }
+
   readonly handle: number;
   readonly #owner: HandleOwner;
   /** closed when that is, where the handle is not the caller's */

@@ -56,7 +56,7 @@ export class QuantityHaloSpec {
       throw rangeError(`itemsize of ${this.dtype} is ${bytes} bytes, got ${shown(this.itemsize)}`);
     if (!Array.isArray(dims) || [...dims].some((name) => typeof name !== 'string' || name === ''))
       throw typeError(
-        `dims is an array of names like ['i', 'j', 'k'], got ${Array.isArray(dims) ? `[${dims}]` : shown(dims)}`,
+        `dims is an array of names like ['i', 'j', 'k'], got ${Array.isArray(dims) ? `[${dims.map(shown).join()}]` : shown(dims)}`,
       );
     const repeated = dims.find((name, d) => dims.indexOf(name) !== d);
     if (repeated !== undefined)
@@ -87,7 +87,7 @@ export class QuantityHaloSpec {
   #wholes(what: string, values: readonly number[], least: number): readonly number[] {
     if (!Array.isArray(values)) throw typeError(`${what} is an array of whole numbers, got ${shown(values)}`);
     if (values.length !== this.dims.length)
-      throw rangeError(`${what} has one number per dimension of [${this.dims}], got [${values}]`);
+      throw rangeError(`${what} has one number per dimension of [${this.dims}], got [${values.map(shown).join()}]`);
     [...values].forEach((value, d) => {
       checkCount(`${what} of '${this.dims[d]}'`, value, least);
     });
@@ -157,7 +157,7 @@ function ranges(what: string, { dims, shape }: QuantityHaloSpec, given: readonly
       const [name, n] = [dims[d] as string, shape[d] as number];
       if (!Array.isArray(range) || range.length !== 2 || !range.every(Number.isSafeInteger))
         throw typeError(
-          `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range}]` : shown(range)}`,
+          `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range.map(shown).join()}]` : shown(range)}`,
         );
       const [start, stop] = range.map((end: number) => (end < 0 ? end + n : end)) as [number, number];
       if (!(start >= 0 && start <= stop && stop <= n))

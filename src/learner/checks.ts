@@ -85,13 +85,3 @@ export function checkWithin(name: string, value: number, low: number, high: numb
   if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
 }
-
-/** Zeroed room for the numbers that `what` has; throws ERR_HOTSLOT_MEMORY where there is none so large. */
-export function freshFloats(what: string, count: number): Float32Array<ArrayBuffer> {
-  try {
-    return new Float32Array(count);
-  } catch (error) {
-    const asked = `${what} of ${count} numbers asks for ${4 * count} bytes`;
-    throw rangeError(`${asked}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
-  }
-}

@@ -1,7 +1,7 @@
 /** The acting side of a learner's network: greedy actions on the calling thread from a flat weight vector, no device. */
 import { checkCount, shown } from '../checks.ts';
+import { arrayOf } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { freshFloats } from './checks.ts';
 import { Mlp, type MlpOptions } from './mlp.ts';
 import { Network } from './network/network.ts';
 
@@ -15,7 +15,7 @@ export class MlpPolicy {
   /** Of a Network, or of what an Mlp is made with. `parameters`, if given, are copied: a flat vector of its parameterCount. */
   constructor(network: Network | MlpOptions, parameters?: Float32Array) {
     this.network = network instanceof Network ? network : new Mlp(network);
-    this.parameters = freshFloats('a network', this.network.parameterCount);
+    this.parameters = arrayOf('float32', this.network.parameterCount);
     this.#run = this.network.onHost(this.parameters);
     if (parameters !== undefined) this.load(parameters);
   }

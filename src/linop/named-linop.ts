@@ -43,14 +43,14 @@ export abstract class NamedLinop {
 
 /** Gives its input itself. */
 export class Identity extends NamedLinop {
-  readonly #spec: DeviceSpec | null;
+  private readonly spec: DeviceSpec | null;
   /** With a spec it takes only what is on that device. */
   constructor(ioshape: NamedShape | null = null, spec: DeviceSpec | null = null) {
     super(ioshape, ioshape);
-    this.#spec = spec;
+    this.spec = spec;
   }
   override get idevice(): string | null {
-    return this.#spec?.name ?? null;
+    return this.spec?.name ?? null;
   }
   override get odevice(): string | null {
     return this.idevice;

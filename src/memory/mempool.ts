@@ -1,6 +1,7 @@
 /** Tensors in managed memory of one device: counted, and closed together. */
 
 import { checkKeys, shown } from '../checks.ts';
+import { openedDevices } from '../device/checks.ts';
 import type { Device, Tensor } from '../device/device.ts';
 import type { DeviceFamily } from '../device/facts.ts';
 import { openDevice } from '../device/open.ts';
@@ -77,7 +78,7 @@ export class UnifiedMempool extends Owner {
  */
 export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   const named = typeof device === 'string';
-  if (!named && typeof device?.allocateManaged !== 'function')
+  if (!named && !openedDevices.has(device as object))
     throw typeError(`createUnifiedMempool takes a device or its name, got ${shown(device)}`);
   if (!named && device.closed) throw closedError(`device ${device.name}`, 'open it again');
   compileAllocatorSync();

@@ -123,6 +123,8 @@ export class LearnerGroup implements Disposable {
     if (!(values instanceof Float32Array)) throw typeError(`average takes a Float32Array, got ${shown(values)}`);
     if (values.length > this.parameters)
       throw rangeError(`this group averages ${this.parameters} parameters at most, got ${values.length}`);
+    // Memory that was transferred away, or shrank, has none.
+    if (values.length === 0) throw rangeError('average takes one parameter at least, got none');
     await this.#exchange(Purpose.average, values, options.signal, () => this.#inside.average(values));
   }
 

@@ -1,6 +1,7 @@
 /** Draws by priority (Schaul et al., 2016), and the pure draw of which they are made. */
 import { seedWord } from '../buffer/sampler.ts';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
+import { arrayOf } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { lanesAddon, type ViewHandle } from './lanes-addon.ts';
 import type { View } from './views.ts';
@@ -118,9 +119,9 @@ export function prioritizedIndices(options: {
   if (odd >= 0) throw rangeError(`masses[${odd}] must be finite and not negative, got ${masses?.[odd]}`);
   const word = masses === undefined ? seedWord(seed as number) : 0;
   const count = masses?.length ?? checkCount('count', options.count, 0);
-  const indices = new Uint32Array(count);
-  const probabilities = new Float64Array(count);
-  const weights = new Float64Array(count);
+  const indices = arrayOf('uint32', count);
+  const probabilities = arrayOf('float64', count);
+  const weights = arrayOf('float64', count);
   const how = normalises.indexOf(checkNormalise(normalise));
   const drawn = lanesAddon().drawLeaves(
     ...([leaves, word, count, checkBeta(beta), how, masses, indices, probabilities, weights] as const),

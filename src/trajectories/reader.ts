@@ -267,6 +267,8 @@ function checkPriorities(given: unknown, count: number): Float64Array {
   if (!typed && !Array.isArray(given))
     throw typeError(`priorities must be a Float32Array, a Float64Array or an array of numbers, got ${shown(given)}`);
   if (given.length !== count) throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
+  // Memory that was transferred away has none.
+  if (count === 0) return new Float64Array();
   const values = given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);
   const wrong = values.findIndex((value) => !(value >= 0 && value < Number.POSITIVE_INFINITY));
   if (wrong >= 0) throw rangeError(`priorities[${wrong}] must be finite and at least 0, got ${values[wrong]}`);

@@ -25,7 +25,7 @@ const others: readonly (readonly [what: RegExp, text: RegExp])[] = [
   [/./, /on a proxy that has been revoked/],
   // Modules and iterators are the caller's.
   [/^(collect\.train|hotslot\.CollectorPool|remote\.CollectorHost)/, /Cannot find module '\/nowhere/],
-  [/\.withStream\(/, /cannot be invoked without 'new'/],
+  [/./, /^Class constructors? .*cannot be invoked without 'new'/],
   [/^w\.wrapper\.run/, /prototype\.\w+ on a detached ArrayBuffer|is not iterable/],
 ];
 

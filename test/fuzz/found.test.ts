@@ -13,6 +13,8 @@ const found: readonly Found[] = [
   // Errors without a code: of the engine, or of something called that is not there.
   ['MEMORY', 'new learner.SacPolicy({ obsDim: 2 ** 32 - 1, actionDim: 1 })'],
   ['MEMORY', 'new learner.DqnLearner(w.host, { obsDim: 2 ** 52, actions: 2, hidden: [3], batchSize: 3 })'],
+  ['MEMORY', 'hotslot.prioritizedIndices({ leaves: new Float64Array(1), seed: 0, count: 2 ** 40 })'],
+  ['MEMORY', 'w.buffer.sample({ seed: 0, count: 2 ** 32 - 1 })'],
   ['ARGUMENT', 'hotslot.ReplayBuffer.create({ capacity: 4, fields: { a: 2n } })'],
   ['ARGUMENT', 'collect.showProgress(Promise.resolve(1))'],
   ['ARGUMENT', 'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), signal: 0 })'],
@@ -29,6 +31,8 @@ const found: readonly Found[] = [
   // A proxy of a device has nothing of what is private to it.
   ['ARGUMENT', 'new graph.StaticBufferLoader(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.trajectories.drawable(Object.create(w.transitions))'],
+  ['ARGUMENT', 'memory.createUnifiedMempool(odd.proxied(w.device))'],
+  ['ARGUMENT', 'w.device.withStream(Object.create(w.stream), () => 1)'],
   ['ARGUMENT', 'w.spec.p2pSetup(Object.create(w.device))'],
   // Refused, and changed all the same: memory stayed open, an exchange had begun.
   ['ARGUMENT', "new learner.Td3Learner(w.device, { obsDim: 1, actionDim: 1, batchSize: 1, activation: 'none' })"],

@@ -216,7 +216,7 @@ describe('halo/transformer', () => {
             [0, '5'],
           ],
         }),
-      ).to.match(/whole numbers, got \[0,5\]/);
+      ).to.match(/whole numbers, got \[0,'5'\]/);
     });
 
     it('are refused as a list that is empty, uneven or mixed', () => {

@@ -1,8 +1,8 @@
 /** Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an actor is pulled by. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
+import { arrayOf } from '../../dtype.ts';
 import { Adam, type AdamOptions } from '../adam.ts';
-import { freshFloats } from '../checks.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part } from '../state.ts';
@@ -65,7 +65,7 @@ export class Critics extends Owner {
     this.#rows = rows;
     this.#actorValue = how.actorValue;
     const size = network.parameterCount;
-    const first = freshFloats('critics', critics * size);
+    const first = arrayOf('float32', critics * size);
     for (let j = 0; j < critics; j++) first.set(network.initialise(seed + j), j * size);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const each = <T>(make: (j: number) => T): T[] => Array.from({ length: critics }, (_, j) => make(j));

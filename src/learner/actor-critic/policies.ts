@@ -1,8 +1,9 @@
 /** Acting by what a learner publishes: on the calling thread, without a device. */
 import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
+import { arrayOf } from '../../dtype.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { Random } from '../../random.ts';
-import { checkWithin, freshFloats } from '../checks.ts';
+import { checkWithin } from '../checks.ts';
 import { tanh } from '../network/layers.ts';
 import type { Network } from '../network/network.ts';
 import { normaliserOption, normaliserOptions } from '../normaliser.ts';
@@ -60,7 +61,7 @@ export abstract class ActorPolicy {
     const normaliser = normaliserOption(options.normaliser ?? false);
     this.#clip = normaliser && normaliserOptions(normaliser).clip;
     this.length = network.parameterCount + (normaliser ? 2 * obsDim : 0);
-    this.#vector = freshFloats('a policy', this.length);
+    this.#vector = arrayOf('float32', this.length);
     this.#run = network.onHost(this.#vector.subarray(0, network.parameterCount));
   }
 

@@ -2,10 +2,10 @@
 import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { elementCount } from '../../dtype.ts';
+import { arrayOf, elementCount } from '../../dtype.ts';
 import { rangeError, stateError, typeError } from '../../errors.ts';
 import { Random } from '../../random.ts';
-import { checkMatrix, checkVector, freshFloats } from '../checks.ts';
+import { checkMatrix, checkVector } from '../checks.ts';
 import type { Layer, ParameterShape } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -89,7 +89,7 @@ export class Network {
   /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
   initialise(seed: number): Float32Array {
     const random = new Random(seed);
-    const flat = freshFloats('a network', this.parameterCount);
+    const flat = arrayOf('float32', this.parameterCount);
     for (const { parameters } of this.#stages)
       for (const { shape, offset, initial } of parameters)
         for (let i = offset; i < offset + elementCount(shape); i++)

@@ -71,8 +71,8 @@ export function where(stream: Stream, out: Floats, condition: Floats, a: Floats,
 export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high: number): void {
   const { rows, columns, views, steps } = operands('clamp', stream, out, { x });
   checkSame('clamp', 'x', x, out);
+  checkWithin('clamp: high', high, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
   checkWithin('clamp: low', low, Number.NEGATIVE_INFINITY, high);
-  checkWithin('clamp: high', high, low, Number.POSITIVE_INFINITY);
   if (out.size === 0) return;
   const [to, from] = steps.map((of) => strideOf(of, columns)) as [number, number];
   stream.launch('clip', { tensors: views as [Floats, Floats], wholes: [rows, columns, to, from], reals: [low, high] });
