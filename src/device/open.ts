@@ -4,7 +4,7 @@ import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { closedError, stateError, typeError } from '../errors.ts';
 import { Deadline, refuseMainThread } from '../wait/wait.ts';
-import { checkFunction, checkStream, checkTensor, openedDevices } from './checks.ts';
+import { checkFunction, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { Handle } from './handle.ts';
@@ -140,8 +140,8 @@ class OpenedDevice implements Device {
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
-    checkStream('withStream', stream);
-    if (typeof stream?.device?.name !== 'string' || (stream instanceof OpenedStream && !Handle.is(stream)))
+    const is = typeof stream?.device?.name === 'string' && typeof stream.prefetch === 'function';
+    if (!is || (stream instanceof Handle && !Handle.is(stream)))
       throw typeError(`withStream takes a stream, got ${shown(stream)}`);
     checkFunction('withStream', fn);
     if (stream.device.name !== this.name)
