@@ -140,7 +140,8 @@ class OpenedDevice implements Device {
 
   withStream<T>(stream: Stream, fn: () => T): T {
     this.#check();
-    if (typeof stream?.device?.name !== 'string' || (stream instanceof OpenedStream && !Handle.is(stream)))
+    const is = typeof stream?.device?.name === 'string' && typeof stream.prefetch === 'function';
+    if (!is || (stream instanceof Handle && !Handle.is(stream)))
       throw typeError(`withStream takes a stream, got ${shown(stream)}`);
     checkFunction('withStream', fn);
     if (stream.device.name !== this.name)

@@ -28,6 +28,9 @@ const found: readonly Found[] = [
   ['ARGUMENT', 'w.random.loadState([1, 2, odd.detached(Uint8Array), 3])'],
   ['ARGUMENT', 'formats.decodeNpy(odd.detached(Uint8Array))'],
   ['ARGUMENT', 'memory.adviseManagedTensorPreferredLocation(Object.create(w.filled), { device: 0 })'],
+  ['ARGUMENT', "w.host.loadKernels({ kernels: { k: { tensors: ['float32'] } }, images: { host: new Array(3) } })"],
+  ['ARGUMENT', 'learner.ops.clamp(w.stream, w.matrix, w.matrix, 0, odd.shrunk(Uint8Array))'],
+  ['RANGE', 'w.group.average(odd.shrunk(Float32Array))'],
   // A proxy of a device has nothing of what is private to it.
   ['ARGUMENT', 'new graph.StaticBufferLoader(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.trajectories.drawable(Object.create(w.transitions))'],

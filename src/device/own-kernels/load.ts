@@ -33,7 +33,7 @@ export async function loadKernels<K extends string>(
   const declared = checkDeclarations(options.kernels);
   const given = images[device.family];
   const ready = await Promise.all(
-    (given === undefined ? [] : listOf(given)).map((image) => read(device.family, image)),
+    (given === undefined ? [] : [...listOf(given)]).map((image) => read(device.family, image)),
   );
   if (ready.length === 0 && source === undefined)
     throw unavailableError(
@@ -86,6 +86,8 @@ async function read(family: DeviceFamily, image: KernelImage): Promise<Ready> {
 
 /** What an image is, as far as its first bytes tell, and whose. */
 function kindOf(bytes: Uint8Array): { kind: string; family: DeviceFamily } | null {
+  // None, or none any more: the memory was transferred away.
+  if (bytes.length === 0) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length >= 20 && view.getUint32(0) === 0x7f454c46) {
     const machine = view.getUint16(18, true);
