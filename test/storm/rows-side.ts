@@ -84,7 +84,7 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     },
     /** A thread that was ended: of those that receive few may. */
     ended(thread: Worker): void {
-      if (remote && !workersOf(pipeline).includes(thread)) lost.push(performance.now());
+      if (remote && remoteThreadsOf(remote).includes(thread)) lost.push(performance.now());
     },
     look(): void {
       scan.look();
