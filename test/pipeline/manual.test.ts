@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
 import { closeAll, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
 
 const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
@@ -94,7 +95,8 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
       buffer.add(rows(10));
       expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
-      expect(made.waitingFor()).to.match(/rows: 10/);
+      // Pack's thread may have been given no core so far.
+      await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()), 20_000);
       buffer.add(rows(10, 10));
       const batch = await made.sampleLargeBatch(0, SAMPLE);
       const drawn = [...uniformIndices({ seed: 0, size: 20, count: SAMPLE })].map(Number);
