@@ -245,19 +245,30 @@ export class CollectorPool implements AsyncDisposable {
 
   /** Rejects also where the thread could not be started, or ended before it had begun. */
   async #inThread(setup: CollectorSetup): Promise<void> {
-    const pool: Piscina<CollectorSetup, void> = new Piscina({
-      ...{ filename: THREAD.href, minThreads: 1, maxThreads: 1, concurrentTasksPerWorker: 1 },
-      ...{ atomics: 'disabled', recordTiming: false },
-    });
-    void this.#pools[setup.worker]?.destroy();
+    const before = this.#pools[setup.worker];
+    // One that makes threads has another in the place of the one that ended.
+    const pool = before && before.threads.length > 0 ? before : this.#makePool();
+    if (pool !== before) void before?.destroy();
     this.#pools[setup.worker] = pool;
-    await new Promise<void>((resolve, reject) => {
-      pool.on('error', reject);
-      pool.run(setup, { transferList: [setup.port] }).then(resolve, reject);
+    const thread = pool.threads[0]!;
+    let [exited, failed] = [(_: number) => {}, (_: Error) => {}];
+    const lost = new Promise<never>((_, reject) => {
       // There is no place in a module where that happened.
-      const ended = (code: number) => Object.assign(new Error(`its thread ended with ${code}`), { stack: '' });
-      pool.threads[0]!.once('exit', (code) => reject(ended(code)));
+      exited = (code) => reject(Object.assign(new Error(`its thread exited with ${code}`), { stack: '' }));
+      failed = reject;
     });
+    thread.once('exit', exited);
+    pool.once('error', failed);
+    try {
+      await Promise.race([pool.run(setup, { transferList: [setup.port] }), lost]);
+    } finally {
+      thread.off('exit', exited);
+      pool.off('error', failed);
+    }
+  }
+  #makePool(): Piscina<CollectorSetup, void> {
+    const one = { minThreads: 1, maxThreads: 1, concurrentTasksPerWorker: 1 };
+    return new Piscina({ filename: THREAD.href, ...one, atomics: 'disabled', recordTiming: false });
   }
 
   /** Where in the collector's module it came from, or else where it was thrown. */
