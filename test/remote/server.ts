@@ -20,12 +20,16 @@ const inPath = (name: string): string[] =>
 const PROGRAM =
   process.env.HOTSLOT_TEST_REDIS ?? [...inPath('redis-server'), ...inPath('valkey-server')].find(isProgram) ?? null;
 
+/** Why there is no server here, or null. */
+export const NO_SERVER =
+  PROGRAM === null
+    ? 'no redis-server or valkey-server in PATH (apt-get install redis-server), or HOTSLOT_TEST_REDIS'
+    : null;
+
 /** Leaves the tests out where there is no server, and says so. */
 export function needServer(context: Mocha.Context): void {
-  if (PROGRAM !== null) return;
-  console.log(
-    '      left out: no redis-server or valkey-server in PATH (apt-get install redis-server), or HOTSLOT_TEST_REDIS',
-  );
+  if (NO_SERVER === null) return;
+  console.log(`      left out: ${NO_SERVER}`);
   context.skip();
 }
 

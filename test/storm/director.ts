@@ -61,7 +61,7 @@ class Director {
     [this.#server, this.#network, this.#host, this.world] = [server, network, host, world];
   }
 
-  /** True when it was done: there may be nothing to do it to. */
+  /** Counted when it was done: there may be nothing to do it to. */
   async strike(fault: Fault): Promise<void> {
     const { kind, pick, size } = fault;
     const ms = kind === 'clock' ? jumpOf(fault) : lasting(size, MOST_MS[kind] ?? 0);

@@ -1,6 +1,7 @@
 /** `npm run storm -- [--minutes 10] [--seed N] [--per-second 3] [--driver cuda13] [--verbose]`: exit code 0 when nothing was wrong. */
 import { parseArgs } from 'node:util';
 import { environmentOf, type Mode, modes } from '../drivers/software.ts';
+import { NO_SERVER } from '../remote/server.ts';
 import { storm } from './director.ts';
 
 const { values } = parseArgs({
@@ -17,10 +18,15 @@ const [minutes, seed, perSecond] = [values.minutes, values.seed, values['per-sec
   number,
   number,
 ];
+function refuse(sentence: string): never {
+  console.error(`storm: ${sentence}`);
+  process.exit(2);
+}
 if (!(minutes > 0) || !(perSecond > 0) || !Number.isSafeInteger(seed) || seed < 0)
-  throw new RangeError('--minutes and --per-second must be above 0, --seed a whole number from 0 on');
+  refuse('--minutes and --per-second must be above 0, --seed a whole number from 0 on');
 const mode = values.driver === undefined ? null : (modes as Readonly<Record<string, Mode>>)[values.driver];
-if (mode === undefined) throw new RangeError(`--driver must be one of ${Object.keys(modes).join(', ')}`);
+if (mode === undefined) refuse(`--driver must be one of ${Object.keys(modes).join(', ')}`);
+if (NO_SERVER !== null) refuse(NO_SERVER);
 // Calls of a software driver fail as well.
 const on = mode === null ? {} : { device: mode.device, env: environmentOf(mode) };
 const { faults, facts, wrong } = await storm({
