@@ -144,6 +144,7 @@ void graphs() {
   const DevicePtr y = memory(64), x = memory(64);
   OK(cu.memset_d8_async(y, 0, 64, p.origin));
   OK(cu.memset_d32_async(x, 0x3f800000, 16, p.origin));
+  OK(cu.stream_synchronize(p.origin));  // the other stream, where the graph is launched too, has no order with it
   const auto capture = [&](auto&& work) {
     OK(p.begin());
     work();
