@@ -198,7 +198,8 @@ Kernel by_block(int outputs, Kernel kernel) {
 }  // namespace
 
 const std::vector<Kernel>& all_kernels() {
-  static const std::vector<Kernel> list = [] {
+  // Never let go: a thread of the host device may be in a kernel while the process ends.
+  static const auto& list = *[] {
     std::vector<Kernel> kernels{
         gemm_kernel(),
         HOTSLOT_KERNEL(unary),
@@ -257,7 +258,7 @@ const std::vector<Kernel>& all_kernels() {
     const std::vector<Kernel> halo = halo_kernels();
     kernels.insert(kernels.end(), halo.begin(), halo.end());
     kernels.insert(kernels.end(), test_kernels().begin(), test_kernels().end());
-    return kernels;
+    return new std::vector<Kernel>(std::move(kernels));
   }();
   return list;
 }

@@ -51,7 +51,7 @@ const char* need_latch(const KernelArgs& args, Reach* reach) {
 }  // namespace
 
 const std::vector<Kernel>& test_kernels() {
-  static const std::vector<Kernel> list{
+  static const auto& list = *new std::vector<Kernel>{
       {"fail", 0, 0, 0, need_nothing, run_fail, {}, {}},
       {"spin", 0, 1, 0, need_spin, run_spin, {}, {}, true},
       {"latch", 1, 1, 0, need_latch, run_latch, {'i'}, {4}, true},

@@ -25,7 +25,7 @@ inline bool unseen(const Kernel& kernel) { return brought(kernel) || kernel.may_
 
 inline const Kernel* brought_form(const std::string& name) {
   static std::mutex lock;
-  static std::deque<Kernel> kernels;
+  static auto& kernels = *new std::deque<Kernel>;  // read by threads that go on while the process ends
   static std::map<std::string, const Kernel*> known;
   std::lock_guard guard(lock);
   if (const auto found = known.find(name); found != known.end()) return found->second;

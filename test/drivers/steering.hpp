@@ -89,7 +89,7 @@ class Injection {
 class Complaints {
  public:
   void say(const std::string& text, bool aloud = false) {
-    static const std::string strict = environment("HOTSLOT_SOFTWARE_STRICT");
+    static const auto& strict = *new std::string(environment("HOTSLOT_SOFTWARE_STRICT"));  // outlives the process' end
     {
       std::lock_guard guard(lock_);
       if (texts_.size() < 65536) texts_ += text + "\n";

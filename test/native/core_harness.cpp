@@ -19,7 +19,12 @@ void watchdog() {
     for (uint64_t last = ~0ull;;) {
       std::this_thread::sleep_for(std::chrono::seconds(10));
       const uint64_t now = progress.load();
-      if (now == last) violation("stalled: a wake was lost", double(now));
+      if (now == last) {
+#ifdef __SANITIZE_ADDRESS__
+        std::this_thread::sleep_for(std::chrono::seconds(60));  // it may be writing a report, which ends the process
+#endif
+        violation("stalled: a wake was lost", double(now));
+      }
       last = now;
     }
   }).detach();
@@ -283,6 +288,7 @@ int run(int count, char** words) {
     each.run();
     progress++;
   }
+  leave_work();
   std::printf("%s: no violation in %.1f s\n", device()->traits().description.c_str(), double(now_ns() - begin) / 1e9);
   return 0;
 }
@@ -291,6 +297,7 @@ int run(int count, char** words) {
 }  // namespace hotslot::stress
 
 int main(int count, char** words) {
+  std::atexit(hotslot::stress::finish_work);  // before anything else, so it comes when all that was made later is gone
   try {
     return hotslot::stress::run(count, words);
   } catch (const hotslot::Error& error) {

@@ -9,9 +9,9 @@ const newest: Rig = {
   family: 'xpu',
   told: { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' },
 };
+const hip: Rig = { name: 'HIP of ROCm 7', family: 'rocm', told: { HOTSLOT_SOFTWARE_HIP: 'devices=2' } };
 /** Level Zero is three drivers in one: what lists and graphs are made of differs. */
 const others: Rig[] = [
-  { name: 'HIP of ROCm 7', family: 'rocm', told: { HOTSLOT_SOFTWARE_HIP: 'devices=2' } },
   { name: 'Level Zero 1.4', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4,devices=2' } },
   { name: 'Level Zero 1.9', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.9,devices=2' } },
   newest,
@@ -52,7 +52,7 @@ describe('native harnesses', function () {
     finds('lanes', 'thread');
     finds('ranks', 'thread');
     for (const rig of [host, cuda]) itAll(title(rig), core(rig, 'thread'));
-    for (const rig of others) itLong(title(rig), core(rig, 'thread'));
+    for (const rig of [hip, ...others]) itLong(title(rig), core(rig, 'thread'));
   });
   describeAll('under the address and undefined-behaviour sanitizers', () => {
     finds('cores', 'address,undefined');
@@ -61,7 +61,7 @@ describe('native harnesses', function () {
     finds('lanes', 'address,undefined');
     finds('ranks', 'address,undefined');
     finds('kernels', 'address,undefined');
-    for (const rig of [host, cuda, newest]) it(title(rig), core(rig, 'address,undefined'));
+    for (const rig of [host, cuda, hip, newest]) it(title(rig), core(rig, 'address,undefined'));
     for (const rig of others) if (rig !== newest) itLong(title(rig), core(rig, 'address,undefined'));
   });
 });

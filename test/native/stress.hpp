@@ -32,6 +32,9 @@ struct Scenario {
 std::vector<Scenario> executor_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> shared_scenarios();
+// Leaves the host device work that waits; and lets it go on, when everything of static life is gone.
+void leave_work();
+void finish_work();
 
 [[noreturn]] inline void violation(const char* what, double a = 0, double b = 0, const char* said = "") {
   std::printf("VIOLATION in '%s': %s (%g, %g) %s\n", scenario.load(), what, a, b, said);

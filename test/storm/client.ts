@@ -1,5 +1,4 @@
 /** Who asks a storm's monitor: politely, or as no page would. */
-import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -12,6 +11,8 @@ export async function ask(world: WorldProcess, pick: number, ms: number): Promis
   const { port } = new URL(monitor);
   const socket = connect(Number(port), '127.0.0.1');
   socket.on('error', () => {});
+  // Of one that was killed, or is closing, a connection may be reset at any time.
+  const heard = (event: 'close' | 'data') => new Promise((resolve) => socket.once(event, resolve));
   const send = (text: string) => socket.write(text);
   const get = (path: string) => send(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
   try {
@@ -20,7 +21,7 @@ export async function ask(world: WorldProcess, pick: number, ms: number): Promis
         return (await metrics(monitor)) ?? world.answered(monitor);
       case 1:
         get('/events');
-        await Promise.race([once(socket, 'data'), once(socket, 'close'), wait(2000)]);
+        await Promise.race([heard('data'), heard('close'), wait(2000)]);
         return 'goes in the midst';
       case 2:
         // Takes nothing of what it is sent.
@@ -34,7 +35,7 @@ export async function ask(world: WorldProcess, pick: number, ms: number): Promis
         return 'goes before its trace is there';
       default:
         send(`${'x'.repeat(1 + (pick % 5000))}\r\n\0\r\n\r\n`);
-        await Promise.race([once(socket, 'close'), wait(2000)]);
+        await Promise.race([heard('close'), wait(2000)]);
         return 'talks nonsense';
     }
   } finally {

@@ -212,7 +212,7 @@ CaptureMembership::Ending CaptureMembership::take() {
   ending.members.swap(ending.capture->members);
   ending.broken = ending.capture->invalid;
   try {
-    if (!ending.broken) find_unjoined(ending);
+    find_unjoined(ending);
   } catch (const std::bad_alloc&) {
     // It ends all the same: streams wait for that.
     ending.no_memory = true;
@@ -224,6 +224,12 @@ CaptureMembership::Ending CaptureMembership::take() {
 // lock.
 void CaptureMembership::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
+  if (ending.broken) {
+    // Its record may end in the middle of an operation; a driver may want all streams back before it ends.
+    for (auto& [membership, frontier] : ending.members)
+      if (membership.get() != this) ending.unjoined.push_back(membership);
+    return;
+  }
   std::vector<bool> seen(capture.nodes.size());
   std::vector<uint32_t> stack;
   for (auto& [membership, frontier] : ending.members)
