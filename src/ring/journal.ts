@@ -1,7 +1,9 @@
 /**
  * The bounded history of finished ticks: poll writes a tick's record and scalars here before the slot becomes Free, and
  * statistics, traces and events read only this. A reader that falls behind by more than the capacity learns how many
- * entries it missed.
+ * entries it missed. One writer and any readers, as of spans and episodes too; test/model/journal.ts steps every order:
+ * - J1: an entry that is read is whole.
+ * - J2: each entry is read once, or counted as missed.
  */
 import { allocateShared, type Place, secondLook } from '../shared-memory.ts';
 import { MOST_SCALARS, RECORD_FIELDS } from './slot.ts';
@@ -52,6 +54,7 @@ export class Journal {
    * Free writes the same tick again; the sequence tells (readers skip what they have seen).
    */
   write(record: Float64Array, slot: number, scalars: Float32Array): void {
+    // Loads the head: on arm64 the bytes could be seen before the last addition else.
     const at = (this.head % this.capacity) * ENTRY;
     for (let i = 0; i < RECORD_FIELDS; i++) this.#entries[at + i] = record[i] as number;
     this.#entries[at + SLOT_AT] = slot;

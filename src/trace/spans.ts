@@ -41,7 +41,7 @@ export class Spans {
     return Atomics.load(this.#head, 0) >>> 0;
   }
 
-  /** The head moves after the entry is whole; a successor of a thread that ended in between writes over it. */
+  /** As a journal does (src/ring/journal.ts). The head moves after the entry is whole; a successor of a thread that ended in between writes over it. */
   write({ name, beginMs, endMs, messages, rows, bytes }: Span): void {
     const at = (this.head % CAPACITY) * ENTRY;
     this.#entries[at] = spanNames.indexOf(name);

@@ -1,6 +1,8 @@
 /**
- * Words in shared memory that a thread takes and that go back when it gives them back, or ends. No two claims of a word have one
- * number, so nobody gives back what another took.
+ * Words in shared memory that a thread takes and that go back when it gives them back, or ends (test/model/claims.ts steps every order):
+ * - K1: a word has one owner.
+ * - K2: only its owner gives it back, or its owner's end. No two claims of a word have one number.
+ * - K3: when its owner ends, wherever it was, the word is free.
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered, loadAddon } from '../addon.ts';

@@ -1,5 +1,11 @@
 // The handle table: what JavaScript holds instead of pointers. A handle is index + generation; a stale one is refused.
 // A call pins its entry, closing waits for the pins; actors pin once at set-up and drop the pin when they leave.
+//   T1  What is pinned is there until it is unpinned.
+//   T2  A handle names one object, for ever: copies of it are stale once it is closed.
+//   T3  Of all that close a handle one gets the object, once.
+//   T4  No pin stays, an entry is given back once, and one that could not be closed can be closed later.
+// test/model/handles.ts steps every order. The object is no atomic: it is put there before the word says open, taken
+// when the word says closing and has no pins, and who reads it has changed the word in between.
 #pragma once
 #include <sched.h>
 

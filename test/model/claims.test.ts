@@ -1,0 +1,28 @@
+/** Claims of words under every order of their steps and ends, and each of their rules broken in turn. */
+import { type ClaimsMutation, type ClaimsSetup, claimsProtocol } from './claims.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ threads, takes, ends }: ClaimsSetup) =>
+  `threads: ${threads}, each takes the word: ${takes}${ends ? ', and ends anywhere' : ''}`;
+const { holds, caught, explored } = proofsOf<ClaimsMutation, ClaimsSetup>(claimsProtocol, inWords);
+
+const plain: ClaimsSetup = { threads: 2, takes: 2, ends: false };
+const mortal: ClaimsSetup = { threads: 2, takes: 2, ends: true };
+
+describe('claims', function () {
+  this.timeout(60_000);
+  for (const setup of [plain, mortal]) holds(setup);
+  holds({ threads: 3, takes: 2, ends: true });
+});
+
+describe("claims' rules, broken on purpose, are caught", function () {
+  this.timeout(60_000);
+  after(() => console.log(`      ${explored()} of claims`));
+
+  caught('looked at and taken in two steps', 'K1', plain);
+  caught('taken and watched in two steps', 'K3', mortal);
+  caught('all claims have one number', 'K2', plain);
+  caught('given back whatever the word says', 'K2', plain);
+  caught('the end frees whatever the word says', 'K2', mortal);
+  caught('unwatched before it is given back', 'K3', mortal);
+});
