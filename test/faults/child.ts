@@ -71,7 +71,8 @@ async function load(): Promise<void> {
 /** What belongs to a device stays, and its pool has all threads that it will have, when things are counted. */
 async function settle(): Promise<void> {
   const { openDevice } = await import('../../src/index.ts');
-  const devices = ['host:0', 'host:1'].map((name) => openDevice(name));
+  const { TESTED } = await import('../rig/tested-device.ts');
+  const devices = [...new Set(['host:0', 'host:1', TESTED])].map((name) => openDevice(name));
   trim = () => {
     for (const device of devices)
       try {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { environmentOf, type Mode } from '../drivers/software.ts';
 import type { Forced, Recorded, Tried } from './child.ts';
 import { buildShim, repository, type Site } from './shim.ts';
 
@@ -21,11 +22,17 @@ export interface Ended {
 }
 
 export class Tries {
+  readonly #mode: Mode | null;
   readonly #shim = buildShim();
   readonly #folder = mkdtempSync(join(tmpdir(), 'hotslot-faults-'));
   #running: ChildProcess | null = null;
   /** by id */
   readonly sites = new Map<string, Site>();
+
+  /** On devices of a software driver, or on the host's. */
+  constructor(mode: Mode | null = null) {
+    this.#mode = mode;
+  }
 
   close(): void {
     this.#running?.kill('SIGKILL');
@@ -35,8 +42,9 @@ export class Tries {
   /** What the child said, line by line, and how it ended. */
   async #child(args: string[], input = ''): Promise<{ lines: string[]; how: string; errors: string }> {
     // Neither a card nor what is set for other tests: calls are then the same everywhere.
-    const none = { HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
-    const env = { ...process.env, ...none, LD_PRELOAD: this.#shim, FAULT_FOLDER: this.#folder };
+    const none = { ...process.env, HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
+    const devices = this.#mode ? environmentOf(this.#mode) : none;
+    const env = { ...devices, LD_PRELOAD: this.#shim, FAULT_FOLDER: this.#folder };
     const flags = ['--expose-gc', '--no-warnings', '--enable-source-maps'];
     const child = spawn(process.execPath, [...flags, CHILD, ...args], { cwd: repository, env, stdio: 'pipe' });
     this.#running = child;

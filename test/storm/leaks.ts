@@ -1,5 +1,5 @@
 /** What a process holds: a life of a storm leaves as much as it found. */
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import type { Wrong } from './oracle.ts';
 
@@ -28,6 +28,25 @@ export function held(): Held {
   };
 }
 
+/** What each descriptor is, and of a socket where it leads and how it stands. */
+function openFiles(): string[] {
+  const tcp = new Map<string, string>();
+  for (const line of ['tcp', 'tcp6'].flatMap((name) =>
+    readFileSync(`/proc/net/${name}`, 'utf8').split('\n').slice(1),
+  )) {
+    const [, from, to, state, , , , , , inode] = line.trim().split(/\s+/);
+    if (inode) tcp.set(`socket:[${inode}]`, `tcp ${from} to ${to} in state ${state}`);
+  }
+  return readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      const to = readlinkSync(`/proc/self/fd/${fd}`);
+      return `${fd} ${tcp.get(to) ?? to}`;
+    } catch {
+      return `${fd} closed meanwhile`;
+    }
+  });
+}
+
 /** Asked for a while: threads end by themselves, and a little later than they are told to. */
 export async function leakedSince(before: Partial<Held>, wrong: Wrong): Promise<Held> {
   const { handles = 0, pinned = 0, threads = Infinity, files = Infinity, bytes = Infinity } = before;
@@ -40,6 +59,9 @@ export async function leakedSince(before: Partial<Held>, wrong: Wrong): Promise<
   let now = held();
   for (const end = performance.now() + 10_000; more(now) && performance.now() < end; now = held())
     await new Promise((resolve) => setTimeout(resolve, 50));
-  if (more(now)) wrong(`a life left more than it found: ${JSON.stringify({ before, now, open: openHandles() })}`);
+  if (more(now))
+    wrong(
+      `a life left more than it found: ${JSON.stringify({ before, now, open: openHandles(), files: now.files > files ? openFiles() : [] })}`,
+    );
   return now;
 }

@@ -74,7 +74,14 @@ export async function saving(
   parts: CheckpointParts,
   every: string,
 ): Promise<Checkpoint> {
-  const checkpoint = await Checkpoint.open(folder, { ...parts, every });
+  let checkpoint: Checkpoint | null = null;
+  while (checkpoint === null)
+    try {
+      checkpoint = await Checkpoint.open(folder, { ...parts, every });
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_UNAVAILABLE' || !troubled()) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
   checkpoint.on('saved', ({ tick }) => saved(tick));
   checkpoint.on('error', (error) => {
     const { code } = error as { code?: string };
