@@ -88,5 +88,8 @@ export function checkShape(shape: readonly number[]): number {
   // The text is made for what is refused only.
   for (const d of shape)
     if (!Number.isSafeInteger(d) || d < 0) checkCount(`shape [${shape.map(shown).join()}]: every dimension`, d, 0);
+  // Strides are those of a shape without empty dimensions, and must be numbers too.
+  const most = shape.reduce((n, d) => n * Math.max(d, 1), 1);
+  if (!Number.isSafeInteger(most)) throw rangeError(`a shape of [${shape}] has strides beyond 2^53`);
   return elementCount(shape);
 }

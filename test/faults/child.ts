@@ -58,6 +58,8 @@ function wordsOf(error: unknown): string {
 let trim = (): void => {};
 /** Streams that outlive a run and have not done all that it gave them. */
 let busy = (): number => 0;
+/** What a driver in software has given out. */
+let driver = (): Record<string, number> => ({});
 let parts: Readonly<Record<string, Part>> = {};
 let handles: () => Record<string, number>;
 let Closing: typeof import('./closing.ts').Closing;
@@ -81,6 +83,14 @@ async function settle(): Promise<void> {
         // Four times the memory that there is: what was kept for the next allocation has gone.
       }
   };
+  if (TESTED !== 'host:0') {
+    const talk = await import('../drivers/talk.ts');
+    const library = await talk.software();
+    driver = () => {
+      talk.settle();
+      return talk.counts(library.live());
+    };
+  }
   busy = () => devices.filter((device) => !device.currentStream.query()).length;
   for (const device of devices) {
     await Promise.all(Array.from({ length: 8 }, () => device.currentStream.synchronize()));
@@ -114,6 +124,7 @@ function living(): Record<string, number> {
   for (const { id, live, kind } of shim.sites()) if (live > 0) all[`${kind}:${id}`] = live;
   all.descriptors = readdirSync('/proc/self/fd').length;
   all.busyStreams = busy();
+  for (const [kind, count] of Object.entries(driver())) all[`the driver's ${kind}`] = count;
   all.threads = readdirSync('/proc/self/task').length;
   return all;
 }

@@ -145,6 +145,9 @@ export class Calling {
     else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_')) {
       this.counts.refusals++;
       this.refusedWith = code;
+    } else if (error instanceof TypeError && /^(Cannot read|Cannot write to) private member/.test(error.message)) {
+      // The engine's own word that this is none of ours: of a proxy, or of an object that has one of ours for its prototype.
+      this.counts.refusals++;
     } else return { text: firstLine(error) };
     // A pipeline that failed is no refusal: it is another one behind it.
     if (code === 'ERR_HOTSLOT_PIPELINE') {

@@ -31,6 +31,8 @@ const found: readonly Found[] = [
   ['ARGUMENT', "w.host.loadKernels({ kernels: { k: { tensors: ['float32'] } }, images: { host: new Array(3) } })"],
   ['ARGUMENT', 'learner.ops.clamp(w.stream, w.matrix, w.matrix, 0, odd.shrunk(Uint8Array))'],
   ['RANGE', 'w.group.average(odd.shrunk(Float32Array))'],
+  ['ARGUMENT', 'formats.encodeOnnx(Object.create(w.sacPolicy))'],
+  ['RANGE', 'w.device.allocate({ shape: [0, 2, 2 ** 53 - 1] })'],
   // A proxy of a device has nothing of what is private to it.
   ['ARGUMENT', 'new graph.StaticBufferLoader(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.trajectories.drawable(Object.create(w.transitions))'],

@@ -50,15 +50,8 @@ void CudaStream::do_prepare_capture() {
 void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);
   raw_->before_capture = mark(*raw_);
-  // Counted before it begins: no thread asks for events any more.
-  driver_.open_captures.fetch_add(1);
-  try {
-    driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
-  } catch (const Error&) {
-    driver_.open_captures.fetch_sub(1);
-    throw;
-  }
-  capture.abandoned = [raw = raw_](const std::vector<Ref<CaptureMembership>>& members) {
+  // Had before it begins: what is left of it has to end, whatever comes.
+  decltype(capture.abandoned) abandoned = [raw = raw_](const std::vector<Ref<CaptureMembership>>& members) {
     Driver& driver = raw->device.driver;
     GraphHandle graph = nullptr;
     if (!driver.ends_broken_captures) join(*raw, members);
@@ -69,6 +62,15 @@ void CudaStream::do_begin_capture(Capture& capture) {
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);
   };
+  // Counted before it begins: no thread asks for events any more.
+  driver_.open_captures.fetch_add(1);
+  try {
+    driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
+  } catch (const Error&) {
+    driver_.open_captures.fetch_sub(1);
+    throw;
+  }
+  capture.abandoned = std::move(abandoned);
 }
 
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
@@ -78,7 +80,13 @@ Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
   if (!driver_.ends_broken_captures || !capture->invalid) join(*raw_, unjoined);
   const Status got = end_in_driver(*raw_, handle);
   driver_.open_captures.fetch_sub(1);
-  const auto graph = std::make_shared<CudaGraph>(device_, handle, capture);
+  Ref<Graph> graph;
+  try {
+    graph = std::make_shared<CudaGraph>(device_, handle, capture);
+  } catch (const std::bad_alloc&) {
+    if (handle) device_.give_back(driver_.call.graph_destroy, handle);
+    throw;
+  }
   if (got != status::success) driver_.refuse(driver_.call.stream_end_capture.name, got);
   return graph;
 }

@@ -66,7 +66,7 @@ class CudaDevice final : public GpuDevice {
   void reach(CudaDevice& peer);
   // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's
   // again.
-  void put_back(DevicePtr at, size_t room);
+  void put_back(Retired::Place place, DevicePtr at, size_t room);
 
  protected:
   Ref<Memory> do_allocate(size_t bytes) override;
@@ -84,7 +84,10 @@ class CudaDevice final : public GpuDevice {
   friend class CudaStream;
   void load();
   void fill_once();
-  void free_when_idle(DevicePtr at, size_t bytes);
+  void free_when_idle(Retired::Place place, DevicePtr at, size_t bytes);
+  // `make()` of what the driver gave, which goes back where there is no memory for what keeps it.
+  template <class Make>
+  Ref<Memory> keeping(DevicePtr at, size_t room, Make&& make);
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);

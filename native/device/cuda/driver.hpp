@@ -71,7 +71,8 @@ struct Driver {
   bool idle();
   // Gives back what was let go and is idle now, closed streams too.
   void sweep() {
-    if (Retired::may_sweep() && has_closed_streams()) marks();
+    Marks unused;
+    if (Retired::may_sweep() && has_closed_streams()) retired.mark(unused);
     retired.sweep();
   }
   // The same, and offers again what the driver would not take.

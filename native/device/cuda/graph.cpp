@@ -18,7 +18,7 @@ Ref<Exec> CudaGraph::instantiate() {
 
 CudaExec::~CudaExec() {
   // Replays may be under way: what they touch stays until they are over.
-  device_.driver.retired.add([raw = std::move(raw_), capture = std::move(capture_)] {});
+  device_.driver.retired.add(std::move(place_), [raw = std::move(raw_), capture = std::move(capture_)] {});
 }
 
 bool CudaExec::do_update(const Ref<Graph>& graph) {
@@ -26,6 +26,7 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
   const Driver& driver = device_.driver;
   const Enter enter(driver, device_.context);
   const RelaxedCaptureMode relaxed(driver);
+  Retired::Place place;
   Ref<RawExec> old;
   Ref<Capture> before;
   ExecUpdateResult result{};
@@ -42,7 +43,7 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
   }
   // Without the lock: marks take every membership's, and replays take a membership's lock before this one.
-  device_.driver.retired.add([old = std::move(old), before = std::move(before)] {});
+  device_.driver.retired.add(std::move(place), [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
 }
 

@@ -86,7 +86,7 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
       if (call.func_load) call.func_load(function);
       functions_.push_back(function);
     }
-  } catch (const Error&) {
+  } catch (...) {
     if (call.module_unload) device.give_back(call.module_unload, module_);
     throw;
   }
@@ -95,8 +95,9 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
 CudaKernels::~CudaKernels() {
   if (!device_.driver.call.module_unload) return;
   Retired& retired = device_.driver.retired;
-  retired.add([&retired, &device = device_, module = module_] {
-    retired.when_idle(0, [&device, module] { device.give_back(device.driver.call.module_unload, module); });
+  retired.add(std::move(place_), [&retired, &device = device_, module = module_](Retired::Place next) {
+    retired.when_idle(std::move(next), 0,
+                      [&device, module] { device.give_back(device.driver.call.module_unload, module); });
   });
 }
 

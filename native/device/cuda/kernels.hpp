@@ -16,6 +16,7 @@ class CudaKernels final : public KernelModule {
   CudaDevice& device_;
   Module module_ = nullptr;
   std::vector<Function> functions_;
+  Retired::Place place_;
 };
 
 // What a library that compiles at run time is called, and how it is asked: NVRTC's interface, which hiprtc repeats.

@@ -15,12 +15,15 @@ class DeviceMemory final : public CudaMemory {
         room_(room),
         whole_(whole ? whole : at) {}
   ~DeviceMemory() override {
-    cuda().driver.retired.add([&device = cuda(), whole = whole_, room = room_] { device.put_back(whole, room); });
+    cuda().driver.retired.add(std::move(place_), [&device = cuda(), whole = whole_, room = room_](Retired::Place next) {
+      device.put_back(std::move(next), whole, room);
+    });
   }
 
  private:
   const size_t room_;  // of a block; else 0
   const DevicePtr whole_;
+  Retired::Place place_;
 };
 
 // Whole pages of any system: prefetches and advice go by pages.
@@ -74,17 +77,27 @@ Ref<Memory> CudaDevice::scratch(size_t bytes) {
   const size_t room = blocks_.room_for(bytes);
   DevicePtr at = blocks_.take(room);
   if (at == 0) at = obtain(driver.call.mem_alloc, bytes, room);
-  return std::make_shared<DeviceMemory>(*this, at, bytes, room);
+  return keeping(at, room, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, room); });
 }
 
-void CudaDevice::put_back(DevicePtr at, size_t room) {
-  if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(at, room);
+template <class Make>
+Ref<Memory> CudaDevice::keeping(DevicePtr at, size_t room, Make&& make) {
+  try {
+    return make();
+  } catch (...) {
+    put_back(Retired::Place::if_any(), at, room);
+    throw;
+  }
+}
+
+void CudaDevice::put_back(Retired::Place place, DevicePtr at, size_t room) {
+  if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
 // What waits is as good as free: who needs it gets it, see reclaim().
-void CudaDevice::free_when_idle(DevicePtr at, size_t bytes) {
+void CudaDevice::free_when_idle(Retired::Place place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
-  driver.retired.when_idle(bytes, [this, at, bytes] {
+  driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {
     give_back(driver.call.mem_free, at);
     waiting_bytes_.fetch_sub(bytes);
   });
@@ -93,7 +106,7 @@ void CudaDevice::free_when_idle(DevicePtr at, size_t bytes) {
 void CudaDevice::trim() {
   if (!Retired::may_sweep()) return;
   driver.sweep();
-  for (auto& [room, at] : blocks_.take_all()) free_when_idle(at, room);
+  for (auto& [room, at] : blocks_.take_all()) free_when_idle(Retired::Place::if_any(), at, room);
   driver.tidy();
 }
 
@@ -160,16 +173,16 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
     // It shares pages with what is beside it, and what is said of a page is said of both.
-    free_when_idle(whole, 0);
+    free_when_idle(Retired::Place::if_any(), whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;
   }
-  auto memory = std::make_shared<DeviceMemory>(*this, at, bytes, 0, true, whole);
-  zero(memory->on_device, room);
+  auto memory = keeping(whole, 0, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0, true, whole); });
+  zero(at, room);
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
   for (const MemoryAdvice advice : {advise_preferred_location, advise_accessed_by})
-    driver.advise(memory->on_device, room, advice, index);
+    driver.advise(at, room, advice, index);
   return memory;
 }
 
@@ -210,10 +223,10 @@ Residency CudaDevice::do_residency(const Span& span) {
 
 Ref<Memory> CudaDevice::do_allocate_host(size_t bytes) {
   driver.sweep();
-  const size_t room = staging_.room_for(bytes);
-  uint8_t* const at = staging_.take(room);
-  return std::make_shared<StagingMemory<CudaMemory>>(staging_, room, *this, at, bytes, true, DevicePtr(at),
-                                                     HostKind::registered);
+  using Lent = StagingMemory<CudaMemory>;
+  return Lent::lend(staging_, bytes, [&](size_t room, uint8_t* at) {
+    return std::make_shared<Lent>(staging_, room, *this, at, bytes, true, DevicePtr(at), HostKind::registered);
+  });
 }
 
 uint8_t* CudaDevice::allocate_staging(size_t room) {
@@ -253,7 +266,12 @@ Ref<Memory> CudaDevice::do_register_host(void* address, size_t bytes, bool pin) 
     give_back(driver.call.mem_host_unregister, address);
     keep_from_children(address, bytes, false);
   };
-  return lent(unpin, on_device, HostKind::registered);
+  try {
+    return lent(unpin, on_device, HostKind::registered);
+  } catch (const std::bad_alloc&) {
+    unpin();
+    throw;
+  }
 }
 
 void CudaDevice::reach(CudaDevice& peer) {

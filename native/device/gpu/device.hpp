@@ -24,7 +24,8 @@ class GpuDevice : public Device {
     constexpr uint64_t patience_ns = 50'000'000;
     const uint64_t begin = now_ns();
     while (!memory->release(now_ns() - begin >= patience_ns)) {
-      if (now_ns() - begin >= ns) return release_later(memory);
+      if (now_ns() - begin >= ns)
+        if (auto place = Retired::Place::if_any()) return release_later(memory, std::move(place));
       nap(200'000);
     }
   }
@@ -49,9 +50,9 @@ class GpuDevice : public Device {
     nanosleep(&time, nullptr);
   }
   // Again and again: what stands behind it may be new each time.
-  void release_later(const Ref<Memory>& memory) {
-    retired_.add([this, memory] {
-      if (!memory->release(true)) release_later(memory);
+  void release_later(const Ref<Memory>& memory, Retired::Place place) {
+    retired_.add(std::move(place), [this, memory](Retired::Place again) {
+      if (!memory->release(true)) release_later(memory, std::move(again));
     });
   }
   Retired& retired_;

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,11 @@ bool release(F&& act) {
     act();
     return true;
   } catch (const std::exception& error) {
-    ReleaseFailures::instance().add(error.what());
+    try {
+      ReleaseFailures::instance().add(error.what());
+    } catch (const std::bad_alloc&) {
+      // Untold.
+    }
     return false;
   }
 }
@@ -62,9 +67,15 @@ class Unreturned {
   void give_back(Offer offer) {
     if (!offer_twice(offer)) keep(std::move(offer));
   }
-  void keep(std::function<void()> offer) {
-    std::lock_guard guard(lock_);
-    offers_.push_back(std::move(offer));
+  // Refused, and no memory to remember it by: it is lost.
+  template <class Offer>
+  void keep(Offer offer) {
+    try {
+      std::lock_guard guard(lock_);
+      offers_.emplace_back(std::move(offer));
+    } catch (const std::bad_alloc&) {
+      release([] { throw std::bad_alloc(); });
+    }
   }
   void offer_again() {
     std::vector<std::function<void()>> offers;

@@ -40,17 +40,22 @@ class Staging {
     return kept ? kept : allocate_(room);
   }
   // Once nothing that was enqueued so far touches it.
-  void give(uint8_t* at, size_t room) {
-    retired_.add([this, at, room] {
-      if (!blocks_.keep(at, room)) retired_.when_idle(room, [this, at = at] { free_(at); });
-    });
+  void give(Retired::Place place, uint8_t* at, size_t room) {
+    retired_.add(std::move(place), [this, at, room](Retired::Place next) { put(std::move(next), at, room); });
+  }
+  // Nothing touches it.
+  void put(Retired::Place place, uint8_t* at, size_t room) {
+    if (!blocks_.keep(at, room)) let_go(std::move(place), at, room);
   }
   void trim() {
-    for (auto& [room, at] : blocks_.take_all()) retired_.when_idle(room, [this, at = at] { free_(at); });
+    for (auto& [room, at] : blocks_.take_all()) let_go(Retired::Place::if_any(), at, room);
     retired_.sweep();
   }
 
  private:
+  void let_go(Retired::Place place, uint8_t* at, size_t room) {
+    retired_.when_idle(std::move(place), room, [this, at] { free_(at); });
+  }
   static constexpr size_t most_staging_bytes = size_t(256) << 20;
   Retired& retired_;
   const std::function<uint8_t*(size_t)> allocate_;
@@ -58,18 +63,32 @@ class Staging {
   Blocks<uint8_t*> blocks_{most_staging_bytes};
 };
 
-// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was taken.
+// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was taken. See lend().
 template <class Base>
 class StagingMemory final : public Base {
  public:
   template <class... Arguments>
   StagingMemory(Staging& staging, size_t room, Arguments&&... base)
       : Base(std::forward<Arguments>(base)...), staging_(staging), room_(room) {}
-  ~StagingMemory() override { staging_.give(this->address, room_); }
+  ~StagingMemory() override { staging_.give(std::move(place_), this->address, room_); }
+
+  // `make(room, at)` of so many bytes that are taken for it.
+  template <class Make>
+  static Ref<Memory> lend(Staging& staging, size_t bytes, Make&& make) {
+    const size_t room = staging.room_for(bytes);
+    uint8_t* const at = staging.take(room);
+    try {
+      return make(room, at);
+    } catch (...) {
+      staging.put(Retired::Place::if_any(), at, room);
+      throw;
+    }
+  }
 
  private:
   Staging& staging_;
   const size_t room_;
+  Retired::Place place_;
 };
 
 // The whole pages of registered memory are kept from child processes. Where they are shared (gVisor, Linux before 5.9),
@@ -96,7 +115,7 @@ class LentMemory final : public Base {
     std::lock_guard guard(lock_);
     if (released_) return true;
     if (!Retired::may_sweep()) return false;
-    if (!marked_) marks_ = retired_.mark();
+    if (!marked_ && !retired_.mark(marks_)) return false;
     marked_ = true;
     if (!passed(marks_)) return false;
     if (let_go_ && !at_once && !retired_.idle()) return false;

@@ -54,6 +54,7 @@ struct Driver {
 
  private:
   uint8_t* allocate_staging(size_t room);
+  void give_import(uint8_t* address, bool pages);
   void sweep_departed();
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};

@@ -98,7 +98,8 @@ Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
     auto& run = runs[i];
     if (!run->broken && !(run->assigned && run->queue.expired())) continue;
     // Runs of it may be under way.
-    device.driver.retired.add([old = std::move(run)] {});
+    Retired::Place place;
+    device.driver.retired.add(std::move(place), [old = std::move(run)] {});
     runs.erase(runs.begin() + long(i));
   }
   for (auto& run : runs)
@@ -120,19 +121,20 @@ Ref<Exec> XpuGraph::instantiate() { return std::make_shared<XpuExec>(std::make_s
 XpuExec::~XpuExec() {
   // Replays may be under way: what they touch stays until they are over.
   Driver& driver = program_->device.driver;
-  driver.retired.add([program = std::move(program_)] {});
+  driver.retired.add(std::move(place_), [program = std::move(program_)] {});
 }
 
 // The exec stays what it is and takes another list; one that may be running is let go when nothing runs any more.
 bool XpuExec::do_update(const Ref<Graph>& ref) {
   auto& graph = static_cast<XpuGraph&>(*ref);
   auto next = std::make_shared<Program>(graph.device, graph.capture);
+  Retired::Place place;
   std::lock_guard guard(lock_);
   const auto& had = program_->capture->nodes;
   const auto& has = next->capture->nodes;
   const bool same =
       std::equal(had.begin(), had.end(), has.begin(), has.end(), [](auto& a, auto& b) { return a.type == b.type; });
-  program_->device.driver.retired.add([old = std::move(program_)] {});
+  program_->device.driver.retired.add(std::move(place), [old = std::move(program_)] {});
   program_ = std::move(next);
   return same;
 }

@@ -57,6 +57,7 @@ class XpuExec final : public Exec {
   std::mutex lock_;
   Ref<Program> program_;
   Ref<Point> last_;  // behind the latest run: one at a time, whatever streams they are on
+  Retired::Place place_;
 };
 
 }  // namespace hotslot::level_zero

@@ -34,31 +34,27 @@ class XpuKernels final : public KernelModule {
           refuse_declaration(request, declared, image.name, sentence(properties.arguments, " parameters"));
       }
     } catch (...) {
-      give_back();
+      give_back(device_, module_, loaded_);
       throw;
     }
   }
   ~XpuKernels() override {
-    device_.driver.retired.add([this_device = &device_, module = module_, loaded = release_all()] {
-      give_back(*this_device, module, loaded);
+    device_.driver.retired.add(std::move(place_), [&device = device_, module = module_, loaded = std::move(loaded_)] {
+      give_back(device, module, loaded);
     });
   }
   LoadedKernel& loaded(const Kernel& kernel) const { return *loaded_[kernel.index]; }
 
  private:
-  std::vector<KernelHandle> release_all() const {
-    std::vector<KernelHandle> all;
-    for (auto& each : loaded_) all.push_back(each->handle);
-    return all;
-  }
-  void give_back() const { give_back(device_, module_, release_all()); }
-  static void give_back(XpuDevice& device, ModuleHandle module, const std::vector<KernelHandle>& loaded) {
-    for (const KernelHandle each : loaded) device.driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, each);
+  using Loaded = std::vector<std::unique_ptr<LoadedKernel>>;
+  static void give_back(XpuDevice& device, ModuleHandle module, const Loaded& loaded) {
+    for (auto& each : loaded) device.driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, each->handle);
     device.driver.take_back("zeModuleDestroy", ze().zeModuleDestroy, module);
   }
   XpuDevice& device_;
   ModuleHandle module_ = nullptr;
-  std::vector<std::unique_ptr<LoadedKernel>> loaded_;
+  Loaded loaded_;
+  Retired::Place place_;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class DeviceMemory final : public Memory {
   }
   ~DeviceMemory() override {
     auto& xpu = static_cast<XpuDevice&>(device);
-    xpu.driver.retired.add([&xpu, at = address, bytes = bytes, room = room_] {
+    xpu.driver.retired.add(std::move(place_), [&xpu, at = address, bytes = bytes, room = room_] {
       if (room == 0 || !xpu.in_use || !xpu.blocks.keep(at, room)) free_memory(xpu.driver, at);
       xpu.used -= room ? room : bytes;
     });
@@ -44,6 +44,7 @@ class DeviceMemory final : public Memory {
 
  private:
   const size_t room_;
+  Retired::Place place_;
 };
 
 class ManagedMemory final : public Memory {
@@ -54,7 +55,7 @@ class ManagedMemory final : public Memory {
   }
   ~ManagedMemory() override {
     auto& xpu = static_cast<XpuDevice&>(device);
-    xpu.driver.retired.add([&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
+    xpu.driver.retired.add(std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
       // Intel's older drivers remember what is resident by its address, and do not forget it when it is freed.
       for (DeviceHandle resident : residents)
         ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
@@ -75,7 +76,19 @@ class ManagedMemory final : public Memory {
  private:
   std::mutex lock_;
   std::set<DeviceHandle> residents_;
+  Retired::Place place_;
 };
+
+// `make()` of what the driver gave, which goes back where there is no memory for what keeps it.
+template <class Make>
+auto keeping(Driver& driver, void* at, Make&& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    free_memory(driver, at);
+    throw;
+  }
+}
 
 }  // namespace
 
@@ -105,7 +118,12 @@ HostKind Driver::import(uint8_t* address, size_t bytes) {
   } else {
     HOTSLOT_ZE_NEWER(*this, zexDriverImportExternalPointer, own, address, bytes);
   }
-  imports_[address] = {bytes, 1, pages};
+  try {
+    imports_[address] = {bytes, 1, pages};
+  } catch (const std::bad_alloc&) {
+    give_import(address, pages);
+    throw;
+  }
   keep_from_children(address, bytes, true);
   return HostKind::imported;
 }
@@ -116,17 +134,21 @@ bool Driver::imported_pages(const uint8_t* address) {
   return after != imports_.begin() && std::prev(after)->second.pages;
 }
 
+void Driver::give_import(uint8_t* address, bool pages) {
+  if (pages)
+    free_memory(*this, address);
+  else
+    take_back("zexDriverReleaseImportedPointer", newer.zexDriverReleaseImportedPointer, own,
+              static_cast<void*>(address));
+}
+
 void Driver::release_import(uint8_t* address) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
   if (after == imports_.begin()) return;
   const auto known = std::prev(after);
   if (--known->second.users > 0) return;
-  if (known->second.pages)
-    free_memory(*this, known->first);
-  else
-    take_back("zexDriverReleaseImportedPointer", newer.zexDriverReleaseImportedPointer, own,
-              static_cast<void*>(known->first));
+  give_import(known->first, known->second.pages);
   keep_from_children(known->first, known->second.bytes, false);
   imports_.erase(known);
 }
@@ -170,7 +192,7 @@ Ref<Memory> XpuDevice::do_allocate(size_t bytes) {
   driver.retired.sweep();
   const size_t room = std::max<size_t>(bytes, 1);
   void* const at = device_memory(bytes, room);
-  auto memory = std::make_shared<DeviceMemory>(*this, at, bytes, 0);
+  auto memory = keeping(driver, at, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0); });
   zero(at, room);
   return memory;
 }
@@ -180,7 +202,7 @@ Ref<Memory> XpuDevice::scratch(size_t bytes) {
   const size_t room = blocks.room_for(bytes);
   void* at = blocks.take(room);
   if (!at) at = device_memory(bytes, room);
-  return std::make_shared<DeviceMemory>(*this, at, bytes, room);
+  return keeping(driver, at, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, room); });
 }
 
 void XpuDevice::trim() {
@@ -227,7 +249,7 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   void* at = nullptr;
   obtain("zeMemAllocShared", bytes,
          [&] { return ze().zeMemAllocShared(driver.context(), &desc, &host, room, page, handle, &at); });
-  auto memory = std::make_shared<ManagedMemory>(*this, at, bytes);
+  auto memory = keeping(driver, at, [&] { return std::make_shared<ManagedMemory>(*this, at, bytes); });
   // Both are wishes: pages that do not fit, or that the driver moves as it likes, still move.
   take_advice(at, room, MemoryAdvice::prefer_device, handle);
   const Status got = memory->make_resident(handle);
@@ -275,9 +297,10 @@ Ref<Memory> XpuDevice::do_allocate_host(size_t bytes) {
 }
 
 Ref<Memory> XpuDevice::staging(size_t bytes) {
-  const size_t room = driver.staging.room_for(bytes);
-  uint8_t* const at = driver.staging.take(room);
-  return std::make_shared<StagingMemory<Memory>>(driver.staging, room, *this, at, bytes, true, HostKind::registered);
+  using Lent = StagingMemory<Memory>;
+  return Lent::lend(driver.staging, bytes, [&](size_t room, uint8_t* at) {
+    return std::make_shared<Lent>(driver.staging, room, *this, at, bytes, true, HostKind::registered);
+  });
 }
 
 Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
@@ -286,7 +309,12 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   const HostKind kind = pin && bytes > 0 ? driver.import(at, bytes) : HostKind::pageable;
   std::function<void()> let_go;
   if (kind == HostKind::imported) let_go = [this, at] { driver.release_import(at); };
-  return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes, true, kind);
+  try {
+    return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes, true, kind);
+  } catch (const std::bad_alloc&) {
+    if (kind == HostKind::imported) driver.release_import(at);
+    throw;
+  }
 }
 
 // What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.

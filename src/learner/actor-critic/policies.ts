@@ -46,6 +46,8 @@ export abstract class ActorPolicy {
 
   static {
     greedyActor = (policy) => {
+      if (!(#making in policy))
+        throw typeError(`this is an object with a policy for its prototype, no policy: ${shown(policy)}`);
       const [box, meanClamp] = [policy.#making, policy.#meanClamp];
       return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };
     };
