@@ -3,7 +3,7 @@
  * The only writer of a Free slot's record.
  */
 
-import { insideOfLimiter } from '../src/buffer/rate-limiter.ts';
+import { insideOfLimiter, type RateLimiter } from '../src/buffer/rate-limiter.ts';
 import { nowMs } from '../src/clock.ts';
 import type { Packer } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
@@ -69,6 +69,7 @@ export class Requester {
     // The mode is read before the run fields it publishes.
     const { mode } = header;
     if (mode === Mode.paused) {
+      this.#giveBackAhead(sequence);
       header.acknowledgePause('requester');
       return Gate.paused;
     }
@@ -85,6 +86,20 @@ export class Requester {
     const rows = mode === Mode.manual ? run.rows : run.runRows;
     const taken = insideOfLimiter(limiter).take(rows, header.counted, (sequence + 1) & SEQUENCE_MASK);
     return taken ? Gate.open : Gate.limiter;
+  }
+
+  /** What one that died counted and did not request is nobody's while requests are paused. */
+  #giveBackAhead(sequence: number): void {
+    const { limiter, bells } = this.#source;
+    const { header, run } = this.#ring;
+    const ahead = limiter === null ? 0 : header.countedFrom(sequence);
+    if (ahead === 0) return;
+    insideOfLimiter(limiter as RateLimiter).giveBack(
+      (run.runRows || run.rows) * ahead,
+      header.counted,
+      sequence & SEQUENCE_MASK,
+    );
+    bells.ringAll();
   }
 
   #request(sequence: number): void {

@@ -11,7 +11,7 @@
 //       less room now, and may not come to ring them.
 //   S6  A pipeline counts each sequence once. How far it has counted stands in its ring, and moves in the native call
 //       that counts or gives back: a thread that is ended leaves both or neither, and its successor counts no
-//       sequence that is counted already.
+//       sequence that is counted already. Where requests are paused, what is counted and not requested is given back.
 //
 // The band holds a batch and an add (checkBand()), so writers and samplers never wait for each other: one of the two
 // has room, whatever the counts. `test/model/limiter.ts` goes through every interleaving, with each rule broken in

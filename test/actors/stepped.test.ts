@@ -2,7 +2,11 @@
 import { expect } from 'chai';
 import type { Actor } from '../../actors/actor.ts';
 import { loadAddon, ThreadEnding } from '../../src/addon.ts';
+import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
+import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
+import { BatchSource } from '../../src/pipeline/source.ts';
 import { roles, SlotState } from '../../src/ring/slot.ts';
+import { rows, SAMPLE } from '../pipeline/fixture.ts';
 import { Bench } from './bench.ts';
 
 describe('the actors, stepped', () => {
@@ -38,6 +42,41 @@ describe('the actors, stepped', () => {
     bench.step(pack);
     expect(bench.ring.header.paused).to.equal(true);
     bench.close();
+  });
+
+  describe('S6: what a requester counted that died before it requested', () => {
+    const pack = 0;
+    /** A bench whose pack actor was ended behind the count of the first sequence. */
+    function died(): { bench: Bench; limiter: RateLimiter } {
+      const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 4, errorBuffer: 1000 });
+      const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter });
+      buffer.add(rows(32));
+      const bench = new Bench(2, 100, new BatchSource({ buffer, sampleCount: SAMPLE }));
+      expect(insideOfLimiter(limiter).take(SAMPLE, bench.ring.header.counted, 1)).to.equal(true);
+      (bench.actors[pack] as Actor).close();
+      bench.actors[pack] = bench.make('pack');
+      return { bench, limiter };
+    }
+
+    it('is counted once', () => {
+      const { bench, limiter } = died();
+      expect(limiter.samples).to.equal(SAMPLE);
+      bench.step(pack);
+      expect([limiter.samples, bench.ring.next]).to.deep.equal([2 * SAMPLE, 2]);
+      bench.close();
+    });
+
+    it('is given back where requests are paused, and counted when they go on', () => {
+      const { bench, limiter } = died();
+      bench.ring.header.pause();
+      bench.step(pack);
+      expect([limiter.samples, bench.ring.next]).to.deep.equal([0, 0]);
+      bench.ring.endRun();
+      bench.ring.startRun({ firstSequence: 0, firstTick: 0, ticks: 100, rows: SAMPLE, publishEvery: 0 });
+      bench.step(pack);
+      expect([limiter.samples, bench.ring.next]).to.deep.equal([2 * SAMPLE, 2]);
+      bench.close();
+    });
   });
 
   it('I8: any role can be replaced between any two steps', () => {

@@ -5,6 +5,7 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { openFiles } from '../rig/open-files.ts';
 import type { Part } from './pipelines.ts';
 import { Shim, type Site } from './shim.ts';
 
@@ -122,7 +123,7 @@ function living(): Record<string, number> {
   trim();
   const all: Record<string, number> = { ...handles() };
   for (const { id, live, kind } of shim.sites()) if (live > 0) all[`${kind}:${id}`] = live;
-  all.descriptors = readdirSync('/proc/self/fd').length;
+  all.descriptors = openFiles().length;
   all.busyStreams = busy();
   for (const [kind, count] of Object.entries(driver())) all[`the driver's ${kind}`] = count;
   all.threads = readdirSync('/proc/self/task').length;

@@ -141,6 +141,9 @@ Left* left = nullptr;
 }  // namespace
 
 void leave_work() {
+#ifdef __SANITIZE_THREAD__
+  return;  // what memory tells has no order that it knows
+#endif
   left = new Left;
   Stream& stream = *left->stream;
   left->latch.hold(stream);

@@ -1,6 +1,7 @@
 /** What a process holds: a life of a storm leaves as much as it found. */
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { openFiles } from '../rig/open-files.ts';
 import type { Wrong } from './oracle.ts';
 
 /** Bytes by which memory may be larger than behind the first life. */
@@ -15,28 +16,6 @@ export interface Held {
   readonly threads: number;
   readonly files: number;
   readonly bytes: number;
-}
-
-/**
- * What each descriptor is, and of a socket where it leads and how it stands. Without the files of modules: Node leaves open what a thread
- * was reading when it was ended while it loads them.
- */
-function openFiles(): string[] {
-  const tcp = new Map<string, string>();
-  for (const line of ['tcp', 'tcp6'].flatMap((name) =>
-    readFileSync(`/proc/net/${name}`, 'utf8').split('\n').slice(1),
-  )) {
-    const [, from, to, state, , , , , , inode] = line.trim().split(/\s+/);
-    if (inode) tcp.set(`socket:[${inode}]`, `tcp ${from} to ${to} in state ${state}`);
-  }
-  return readdirSync('/proc/self/fd').flatMap((fd) => {
-    try {
-      const to = readlinkSync(`/proc/self/fd/${fd}`);
-      return /\.[cm]?js$/.test(to) ? [] : [`${fd} ${tcp.get(to) ?? to}`];
-    } catch {
-      return []; // of this very look
-    }
-  });
 }
 
 export function held(): Held {

@@ -70,6 +70,8 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
     kind.free.pop_back();
     return slot;
   }
+  // Room for every event there is: giving one back asks for no memory.
+  kind.free.reserve(kind.made + 1), kind.rest.reserve(kind.made + 1);
   if (!counter) return fresh(timed);
   CounterEventDesc desc{};
   desc.type = Type::zex_counter_based_event_desc;
@@ -80,6 +82,7 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
     HOTSLOT_ZE_NEWER(driver_, zexCounterBasedEventCreate2, context, device->handle, &desc, &slot.event);
   else
     HOTSLOT_ZE_NEWER(driver_, zeEventCounterBasedCreate, context, device->handle, &desc, &slot.event);
+  kind.made++;
   return slot;
 }
 
@@ -108,6 +111,7 @@ EventSlot Points::fresh(bool timed) {
   EventSlot slot{nullptr, timed, false, pool->handle, desc.index};
   HOTSLOT_ZE(zeEventCreate, pool->handle, &desc, &slot.event);
   pool->taken |= uint64_t(1) << desc.index;
+  kinds_[timed][false].made++;
   return slot;
 }
 
@@ -128,16 +132,18 @@ void Points::trim(Kind& kind) {
     return offer_twice([&] { must_take(call, function(handle)); });
   };
   settle(kind);
-  std::vector<EventSlot> kept;
-  for (auto& slot : kind.free) {
+  size_t kept = 0;
+  for (size_t i = 0; i < kind.free.size(); ++i) {
+    const EventSlot slot = kind.free[i];
     if (!taken("zeEventDestroy", ze().zeEventDestroy, slot.event)) {
-      kept.push_back(slot);
+      kind.free[kept++] = slot;
       continue;
     }
+    kind.made--;
     for (auto& pool : kind.pools)
       if (pool.handle == slot.pool) pool.taken &= ~(uint64_t(1) << slot.index);
   }
-  kind.free.swap(kept);
+  kind.free.resize(kept);
   for (size_t i = kind.pools.size(); i-- > 0;) {
     const Pool& pool = kind.pools[i];
     if (pool.taken == 0 && taken("zeEventPoolDestroy", ze().zeEventPoolDestroy, pool.handle))

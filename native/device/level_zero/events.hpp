@@ -86,6 +86,7 @@ class Points {
     std::vector<EventSlot> free;
     std::vector<std::pair<EventSlot, Left>> rest;  // looked at again when nothing is free
     std::vector<Pool> pools;
+    size_t made = 0;  // that there are, lent ones too
   };
   EventSlot fresh(bool timed);
   void settle(Kind& kind);

@@ -56,7 +56,7 @@ bool Program::record_graph(GraphRun& run) const {
   };
   try {
     for (auto& work : capture->nodes) device.append(device.record_list, work, nullptr, 0, nullptr);
-  } catch (const Error&) {
+  } catch (...) {
     end();
     throw;
   }
