@@ -4,7 +4,8 @@
  * and the next run is as the one before. And kernels that lack a call altogether.
  */
 import { expect } from 'chai';
-import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { modes, need } from '../drivers/software.ts';
+import { itAll, itLong, itLonger, setting } from '../rig/setting.ts';
 import type { Tried } from './child.ts';
 import { type Ended, Tries } from './tries.ts';
 
@@ -40,15 +41,15 @@ describe('faults: calls of the binaries', function () {
   });
   after(() => tries?.close());
 
-  function judge({ tried, ended }: { tried: Tried[]; ended: Ended[] }): void {
+  function judge({ tried, ended }: { tried: Tried[]; ended: Ended[] }, by = tries): void {
     const bad = tried
       .filter(({ struck }) => struck)
       .map((each) => ({ pair: `${each.part}:${each.site}`, why: wrong(each) }))
       .filter(({ why }) => why.length > 0)
-      .map(({ pair, why }) => `${tries.named(pair)}: ${why.join('; ')}`);
+      .map(({ pair, why }) => `${by.named(pair)}: ${why.join('; ')}`);
     const dead = ended
       .filter(({ errors }) => !FATAL.test(errors))
-      .map(({ pair, how, errors }) => `${tries.named(pair)} ended with ${how}: ${errors.trim().slice(-600)}`);
+      .map(({ pair, how, errors }) => `${by.named(pair)} ended with ${how}: ${errors.trim().slice(-600)}`);
     expect([...bad, ...dead]).to.deep.equal([]);
     const struck = tried.filter((each) => each.struck);
     const told = struck.filter(({ error }) => error).length;
@@ -62,6 +63,21 @@ describe('faults: calls of the binaries', function () {
     expect(some.length).to.be.at.least(setting({ short: 8, all: 15, long: 120 }));
     judge(await tries.tried(some));
   });
+
+  // What only a family of GPUs does lies beside what all devices do.
+  for (const mode of [modes.cuda13, modes.hip, modes.ze])
+    (mode === modes.cuda13 ? itAll : itLong)(`the same with devices of ${mode.name}`, async function () {
+      need(this, mode);
+      const there = new Tries(mode);
+      try {
+        const { again } = await there.record();
+        const some = share(again, setting({ short: 1, all: 30, long: 1 }));
+        expect(some.length).to.be.at.least(setting({ short: 1, all: 5, long: 150 }));
+        judge(await there.tried(some), there);
+      } finally {
+        there.close();
+      }
+    });
 
   itAll('each place that only the first run of a process comes by', async () => {
     judge(await tries.triedFirst(share(places.once)));
