@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { describeAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const { env } = process;
@@ -128,7 +129,7 @@ function errors(compiler: string, { source }: Check, folder: string, flags: read
   );
 }
 
-describe('ABI declarations', function () {
+describeAll('ABI declarations', function () {
   this.timeout(120_000);
   const found = compilers();
   if (found.length === 0) it.skip('no C++ compiler: install g++');

@@ -11,7 +11,7 @@ import { bufferOf, slotsOf, workersOf } from '../pipeline/inside.ts';
 import { pinnedHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 
 /** The journal's story of an exact run: every tick once, in order, and every update applied once. */
@@ -184,8 +184,8 @@ describe('actors in threads of their own', () => {
     }
   });
 
-  it('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
-    const kills = 24;
+  itLonger('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
+    const kills = setting({ short: 8, all: 24 });
     const made = await pipeline({
       placement: SPREAD,
       depth: 3,

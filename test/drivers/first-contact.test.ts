@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itLong, itLonger, itShort, setting } from '../rig/setting.ts';
+import { describeAll, itLong, itLonger, itShort, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -17,7 +17,7 @@ async function probe(mode: Mode, args: readonly string[], more: Record<string, s
   return JSON.parse(stdout);
 }
 
-describe('first contact with a driver', function () {
+describeAll('first contact with a driver', function () {
   this.timeout(setting({ short: 120_000, all: 400_000 }));
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-contact-'));
   before(function () {

@@ -1,5 +1,6 @@
 /** The rules of memory that every GPU family keeps alike: staging, running out, and what a driver would not take back. */
 import { expect } from 'chai';
+import { describeAll } from '../rig/setting.ts';
 import { libraryOf, type Mode, modes, need, run } from './software.ts';
 
 async function probe(mode: Mode, args: readonly string[], told: Record<string, string> = {}) {
@@ -15,7 +16,7 @@ async function probe(mode: Mode, args: readonly string[], told: Record<string, s
 const { cuda13, hip, ze14, ze } = modes;
 const MIB = 2 ** 20;
 
-describe('memory of GPU families', function () {
+describeAll('memory of GPU families', function () {
   this.timeout(300_000);
 
   for (const [mode, free, limit] of [

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { type Mode, modes, need, run } from './software.ts';
 import { counts } from './talk.ts';
 
@@ -28,7 +28,7 @@ const stranger = 'libm.so.6';
 /** Threads that are killed in turn. */
 const kills = setting({ short: 4, all: 10, long: 200 });
 
-describe('drivers in trouble', function () {
+describeAll('drivers in trouble', function () {
   this.timeout(60_000);
   before(function () {
     need(this, cuda13);

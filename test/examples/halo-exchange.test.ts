@@ -16,7 +16,7 @@ import { drawText } from '../../examples/halo-exchange/text-picture.ts';
 import { shareHaloExchange } from '../../src/halo/index.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
-import { itAll } from '../rig/setting.ts';
+import { describeAll, itAll } from '../rig/setting.ts';
 
 const main = 'examples/halo-exchange/main.js';
 
@@ -175,7 +175,7 @@ describe('examples/halo-exchange', () => {
     }
   });
 
-  describe('a worker that does not go on', () => {
+  describeAll('a worker that does not go on', () => {
     const steps = 1_000_000;
 
     for (const mode of modes)

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { CompilationState, compileAllocator } from '../../src/memory/index.ts';
 import { run } from '../cli/run-command.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { describeAll, itAll } from '../rig/setting.ts';
 
 interface Look {
   state: string;
@@ -23,7 +23,7 @@ async function scenario<T>(name: string): Promise<{ seen: T; warnings: string[];
   return { seen, warnings: warnings.filter((text) => text.startsWith('UnifiedMemory')), stderr };
 }
 
-describe('memory/compilation', () => {
+describeAll('memory/compilation', () => {
   it('the states are a frozen object of strings', () => {
     expect(CompilationState).to.deep.equal({
       unattempted: 'unattempted',

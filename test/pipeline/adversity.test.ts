@@ -23,7 +23,7 @@ import { closeAll, counter, failingActors, filled, pipeline, SAMPLE, SPREAD } fr
 import { workersOf } from './inside.ts';
 import type { LostLearning } from './lost-worker.ts';
 
-const deaths = setting({ short: 9, all: 16, long: 1000 });
+const deaths = setting({ short: 4, all: 16, long: 1000 });
 
 describe('a pipeline in adversity', () => {
   afterEach(closeAll);

@@ -8,7 +8,7 @@ import { emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } fro
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import {
   bufferOf,
   expectWhole,
@@ -22,7 +22,7 @@ import {
   untilAsked,
 } from './runs.ts';
 
-describe('remote collectors and bad input', function () {
+describeAll('remote collectors and bad input', function () {
   this.timeout(60_000);
   const shared = sharedServer();
 

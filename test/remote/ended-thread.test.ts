@@ -11,7 +11,7 @@ import { Marks } from '../../src/remote/marks.ts';
 import type { RemoteThreadSays } from '../../src/remote/remote-thread.ts';
 import { Spans } from '../../src/trace/spans.ts';
 import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
-import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { type EndedTask, EndWord } from './moments.ts';
 import { bufferOf, expectWhole, host, type Kind, keep, leash, newRun, sharedServer, untilAsked } from './runs.ts';
 
@@ -21,7 +21,7 @@ const ADDS = 5;
 const FIRST = setting({ short: 1, all: 1, long: 0 });
 const STRIDE = { rows: setting({ short: 13, all: 2, long: 1 }), steps: setting({ short: 13, all: 6, long: 1 }) };
 
-describe('remote collectors whose thread is ended', function () {
+describeAll('remote collectors whose thread is ended', function () {
   this.timeout(setting({ short: 60_000, all: 180_000 }));
   const shared = sharedServer();
 

@@ -3,12 +3,12 @@ import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
 import { keysOf } from '../../src/remote/keys.ts';
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
-import { itLonger, setting } from '../rig/setting.ts';
+import { describeAll, itLonger, setting } from '../rig/setting.ts';
 import { bufferOf, expectWhole, host, learn, leash, newRun, sharedServer, untilAsked } from './runs.ts';
 
 const LAST = `${2n ** 64n - 1n}`;
 
-describe('remote collectors and a stream that is tampered with', function () {
+describeAll('remote collectors and a stream that is tampered with', function () {
   this.timeout(60_000);
   const shared = sharedServer();
 

@@ -10,7 +10,7 @@ import { sessionName } from '../../src/remote/keys.ts';
 import { BEFORE_FIRST } from '../../src/remote/link.ts';
 import { emptyHeader, readMessage } from '../../src/remote/message.ts';
 import { openRedisLink } from '../../src/remote/redis-link.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { describeAll, itAll, setting } from '../rig/setting.ts';
 import { BadNetwork } from './proxy.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm, type SwarmOptions } from './swarm.ts';
@@ -21,7 +21,7 @@ const WIDTH = 64;
 /** Rows that each host has more in each round. */
 const ROWS = 300;
 
-describe('remote/server faults', function () {
+describeAll('remote/server faults', function () {
   this.timeout(setting({ short: 30_000, all: 120_000, long: 400_000 }));
   const random = new Random(SEED);
   const below = (end: number) => Math.floor(random.next() * end);

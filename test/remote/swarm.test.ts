@@ -1,14 +1,14 @@
 /** Two hundred hosts at one server, a thousand in the longer settings: nothing is lost or comes twice, and each has its share. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
-import { itAll, setting } from '../rig/setting.ts';
+import { describeAll, itAll, setting } from '../rig/setting.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm, type SwarmOptions } from './swarm.ts';
 
 const HOSTS = setting({ short: 200, all: 1000 });
 const ROWS = setting({ short: 400, all: 1000 });
 
-describe(`remote/swarm of ${HOSTS} hosts`, function () {
+describeAll(`remote/swarm of ${HOSTS} hosts`, function () {
   this.timeout(setting({ short: 20_000, all: 120_000 }));
   const stack: { close(): Promise<unknown> }[] = [];
   let server: TestServer;

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { itAll } from '../rig/setting.ts';
+import { describeAll, itAll } from '../rig/setting.ts';
 import { compiled, root, strict } from './rig.ts';
 
 const consumer = Object.fromEntries(
@@ -11,7 +11,7 @@ const consumer = Object.fromEntries(
     .map((name) => [name, readFileSync(join(strict, name), 'utf8')]),
 );
 
-describe('types', function () {
+describeAll('types', function () {
   this.timeout(120_000);
 
   it('let a strict consumer write what is right, and nothing that is wrong', () => {
