@@ -1,5 +1,6 @@
 /** Collectors of trajectories in real threads: each has its lanes, and what ends one of them leaves the others' steps and its own whole. */
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { threadsOf } from '../../src/collectors/collector-pool.ts';
 import {
@@ -219,6 +220,26 @@ describe('collectors/collector-lanes', () => {
     // Every lane is free: of those that ended, and of the last ones.
     using writer = buffer.writer();
     expect(writer.lanes).to.equal(6);
+  });
+
+  it('a thread that ends before it has begun is made anew, again and again', async () => {
+    const times = 6;
+    const buffer = makeBuffer(2);
+    const warnings = await warningsOf(async () => {
+      const pool = await CollectorPool.open({ ...optionsOf(buffer, {}), restart: times });
+      await until('it writes', () => buffer.ptr > 100);
+      let last: Worker | null = null;
+      for (let time = 0; time < times; time++) {
+        // As soon as it is there: its module has not run.
+        await until('there is another thread', () => threadsOf(pool)[0] !== undefined && threadsOf(pool)[0] !== last);
+        last = threadsOf(pool)[0] as Worker;
+        await last.terminate();
+      }
+      const ptr = buffer.ptr;
+      await until('the last one writes', () => buffer.ptr > ptr + 100);
+      await pool.close();
+    });
+    expect(warnings).to.have.length(times);
   });
 
   it('one that is made anew waits a moment for lanes that are not free yet', async () => {
