@@ -18,17 +18,23 @@ const AGAIN_MS = 100;
 
 /**
  * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner
- * has it.
+ * has it. A connection that is lost meanwhile is waited for, unless all is `over`: the lease of the same epoch is the same lease.
  */
-export async function takeRun(link: Link, keys: Keys, run: string): Promise<number> {
-  const epoch = Math.max((await epochOf(link, keys.info)) + 1, Date.now());
-  const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
-  if (holder !== `${epoch}`)
-    throw stateError(
-      'BUSY',
-      `another learner has the run '${run}': end it, take another name, or wait ${LEASE_MS / 1000} s where it died`,
-    );
-  return epoch;
+export async function takeRun(link: Link, keys: Keys, run: string, over: () => boolean = () => false): Promise<number> {
+  for (let epoch = 0; ; )
+    try {
+      const least = (await epochOf(link, keys.info)) + 1;
+      if (epoch < least) epoch = Math.max(least, Date.now());
+      const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
+      if (holder === `${epoch}`) return epoch;
+      throw stateError(
+        'BUSY',
+        `another learner has the run '${run}': end it, take another name, or wait ${LEASE_MS / 1000} s where it died`,
+      );
+    } catch (error) {
+      if (!(error instanceof LinkError) || error.how === 'denied' || over()) throw error;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
 }
 
 export interface LeaderOptions {

@@ -78,7 +78,7 @@ const say = (said: RemoteThreadSays) => port.postMessage(said);
 class Told {
   held: boolean;
   #parts: { receiver: Receiver; leader: Leader | null } | null = null;
-  #stopped = false;
+  stopped = false;
   readonly #stop: () => void;
 
   /** `stop`: ends what is under way before the parts are there. */
@@ -90,10 +90,10 @@ class Told {
 
   begin(parts: { receiver: Receiver; leader: Leader | null }): void {
     this.#parts = parts;
-    if (this.#stopped) this.stop();
+    if (this.stopped) this.stop();
   }
   stop(): void {
-    this.#stopped = true;
+    this.stopped = true;
     this.#parts?.receiver.stop();
     this.#parts?.leader?.stop();
   }
@@ -151,7 +151,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   const timers: NodeJS.Timeout[] = [];
   try {
     checkKeeps(server, task.address.url);
-    const epoch = task.epoch || (await takeRun(link, keys, run));
+    const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
     const info: RunInfo = { ...task.info, epoch };
     const ingest = new Ingest({
       ...{ marks: new Marks(task.marks), sink, layout: layoutSum(info.layout), maxVersionLag: task.maxVersionLag },

@@ -3,8 +3,10 @@ import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
 import { keysOf } from '../../src/remote/keys.ts';
 import { Leader, takeRun } from '../../src/remote/leader.ts';
+import { LinkError } from '../../src/remote/link.ts';
 import { WeightsOut } from '../../src/remote/weights.ts';
 import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 
@@ -65,6 +67,45 @@ describe('remote/leader', () => {
     await leader.leave();
     now = 60;
     expect(server.get(keys.learner)).to.equal(null);
+    await link.close();
+  });
+
+  it('takes a run though its connection is lost meanwhile, whether the server heard it or not', async () => {
+    const { server, link, holder } = await leading();
+    const lost = () => new LinkError('lost', 'the connection is lost');
+    const [load, lease] = [link.load.bind(link), link.lease.bind(link)];
+    let losses = 0;
+    link.load = (async (...given: Parameters<typeof load>) => {
+      if (losses++ === 0) throw lost();
+      return load(...given);
+    }) as typeof link.load;
+    const taken: string[] = [];
+    link.lease = async (...given) => {
+      taken.push(given[1]);
+      // The first one is not heard; the second one takes effect, and nobody is told.
+      const held = taken.length === 1 ? '' : await lease(...given);
+      if (taken.length <= 2) throw lost();
+      return held;
+    };
+    const epoch = await takeRun(link, keys, 'leader');
+    expect(taken).to.deep.equal(Array(3).fill(`${epoch}`));
+    expect(holder()).to.equal(`${epoch}`);
+    // One that came and went meanwhile has a larger epoch: this one's has to be larger still.
+    server.free(keys.learner);
+    taken.length = 0;
+    const other = Date.now() + 1e9;
+    link.lease = async (...given) => {
+      taken.push(given[1]);
+      if (taken.length > 1) return lease(...given);
+      server.set(keys.info, { protocol: '1', epoch: `${other}` }, undefined);
+      throw lost();
+    };
+    expect(await takeRun(link, keys, 'leader')).to.equal(other + 1);
+    // Where all is over it is told.
+    link.lease = async () => {
+      throw lost();
+    };
+    expect(await rejection(takeRun(link, keys, 'leader', () => true))).to.be.instanceOf(LinkError);
     await link.close();
   });
 

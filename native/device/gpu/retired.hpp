@@ -8,6 +8,7 @@
 // Letting go asks for no memory: a destructor cannot say that there is none. Whatever will be let go brings its place.
 #pragma once
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -208,7 +209,7 @@ inline bool Retired::sweep() {
     std::shared_ptr<Marks> marks;
     try {
       marks = std::make_shared<Marks>(mark_());
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
       // A later sweep may find memory.
     }
     std::lock_guard lock(mutex_);
