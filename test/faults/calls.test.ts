@@ -41,7 +41,8 @@ describe('faults: calls of the binaries', function () {
   });
   after(() => tries?.close());
 
-  function judge({ tried, ended }: { tried: Tried[]; ended: Ended[] }, by = tries): void {
+  /** `most` of the places are met again. */
+  function judge({ tried, ended }: { tried: Tried[]; ended: Ended[] }, by = tries, most = 0.8): void {
     const bad = tried
       .filter(({ struck }) => struck)
       .map((each) => ({ pair: `${each.part}:${each.site}`, why: wrong(each) }))
@@ -55,7 +56,7 @@ describe('faults: calls of the binaries', function () {
     const told = struck.filter(({ error }) => error).length;
     console.log(`      ${struck.length} places: ${told} told, ${struck.length - told} harmless, ${ended.length} fatal`);
     // Who comes by in what order decides whether some are met a second time.
-    expect(struck.length + ended.length).to.be.at.least(Math.floor((tried.length + ended.length) * 0.8));
+    expect(struck.length + ended.length).to.be.at.least(Math.floor((tried.length + ended.length) * most));
   }
 
   itLonger('each place that a run comes by fails once, and all is told or as it was', async () => {
@@ -80,7 +81,8 @@ describe('faults: calls of the binaries', function () {
     });
 
   itAll('each place that only the first run of a process comes by', async () => {
-    judge(await tries.triedFirst(share(places.once)));
+    // Which thread is there first is another one in each process, and few are tried.
+    judge(await tries.triedFirst(share(places.once)), tries, 0.4);
   });
 
   // Wakes and sleeps are then looks; pages stay small; sleeps are longer; no thread is to be had; files of the system are not there.
