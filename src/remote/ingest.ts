@@ -47,8 +47,6 @@ export interface IngestCounts {
   stale: number;
   /** messages that are none, or of sessions that were refused */
   refused: number;
-  /** rows that an earlier learner had acknowledged behind its last checkpoint */
-  lost: number;
 }
 
 /** Refusals that are told: a flood of them is counted only. */
@@ -73,7 +71,7 @@ export interface IngestOptions {
 
 export class Ingest {
   readonly counts: IngestCounts = {
-    ...{ messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0, lost: 0 },
+    ...{ messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 },
   };
   readonly sessions = new Map<number, Session>();
   /** sessions whose acknowledgement says something new since it was taken from here */
@@ -199,7 +197,7 @@ export class Ingest {
   #needed(session: Session, { first, rows, base }: MessageHeader): boolean {
     const { mark } = session;
     if (base > mark.value) {
-      this.counts.lost += base - mark.value;
+      this.#given.marks.lose(base - mark.value);
       this.#skip(session, base);
     }
     if (rows === 0) return false;

@@ -11,8 +11,9 @@ export const MOST_SESSIONS = 65_536;
 const LINE_WORDS = 8;
 /** Words of a line. */
 const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
-/** The header's: sessions so far. */
+/** The header's: sessions so far, and rows that no learner has any more. */
 const COUNT = 0;
+const LOST = 1;
 
 /** Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it since. */
 export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
@@ -56,6 +57,15 @@ export class Marks {
 
   get count(): number {
     return Number(Atomics.load(this.#words, COUNT));
+  }
+
+  /** Rows that an earlier learner had acknowledged behind its last checkpoint. */
+  get lost(): number {
+    return Number(Atomics.load(this.#words, LOST));
+  }
+  /** Before the mark moves over them: who takes over in between counts them again rather than never. */
+  lose(rows: number): void {
+    Atomics.add(this.#words, LOST, BigInt(rows));
   }
 
   /** A new line; −1 where there is no other. */

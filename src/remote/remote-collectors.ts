@@ -165,7 +165,7 @@ export class RemoteCollectors implements AsyncDisposable {
       weightsEveryMs: checkCount('weightsEveryMs', given.weightsEveryMs ?? 200, 1),
       spans: Array.from({ length: shards }, () => Spans.allocate()),
     };
-    this.#reports = new Reports(shards);
+    this.#reports = new Reports(shards, () => this.#marks.reduce((sum, { lost }) => sum + lost, 0));
     this.done = new Promise((resolve, reject) => {
       this.#end = resolve;
       this.#fail = (error) => {

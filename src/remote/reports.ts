@@ -30,7 +30,11 @@ export class Reports {
   readonly #since = performance.now();
   #closed = false;
 
-  constructor(shards: number) {
+  readonly #lost: () => number;
+
+  /** `lost`: rows that no learner has any more, as the marks count them, whoever dies. */
+  constructor(shards: number, lost: () => number) {
+    this.#lost = lost;
     this.#of = Array.from({ length: shards }, () => null);
   }
 
@@ -126,7 +130,7 @@ export class Reports {
       this.#before.reduce((sum, counts) => sum + counts[name], 0) + this.#sum(({ counts }) => counts[name]);
     return {
       ...{ rows: of('rows'), bytes: of('bytes'), duplicates: of('duplicates'), gaps: of('gaps') },
-      ...{ stale: of('stale'), refused: of('refused'), lost: of('lost') },
+      ...{ stale: of('stale'), refused: of('refused'), lost: this.#lost() },
     };
   }
 }

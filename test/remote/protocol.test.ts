@@ -152,7 +152,7 @@ describe('remote/protocol', function () {
         expect(from, `seed ${seed}`).to.be.at.least(rows[host]!.length);
         lost += from - rows[host]!.length;
       }
-      if (way === 'from a checkpoint') expect(second.ingest.counts.lost).to.equal(lost);
+      if (way === 'from a checkpoint') expect(second.marks.lost).to.equal(lost);
     } finally {
       await Promise.all(hosts.map((host) => host.close()));
       await second?.end();
