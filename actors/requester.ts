@@ -3,7 +3,7 @@
  * The only writer of a Free slot's record.
  */
 
-import { insideOfLimiter, type RateLimiter } from '../src/buffer/rate-limiter.ts';
+import { insideOfLimiter } from '../src/buffer/rate-limiter.ts';
 import { nowMs } from '../src/clock.ts';
 import type { Packer } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
@@ -54,10 +54,7 @@ export class Requester {
       last = (this.#slot + ring.depth - 1) % ring.depth;
       ring.takeBack(last);
       this.#slot = last;
-      if (limiter === null) continue;
-      const sequence = ring.sequence(last);
-      const rows = (ring.record(last)[Field.rows] as number) * ring.header.countedFrom(sequence);
-      insideOfLimiter(limiter).giveBack(rows, ring.header.counted, sequence & SEQUENCE_MASK);
+      this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
     // It is room for other pipelines that sample, and writers, which have less of it now, may not come to ring them (S5).
     if (limiter) bells.ringAll();
@@ -69,7 +66,8 @@ export class Requester {
     // The mode is read before the run fields it publishes.
     const { mode } = header;
     if (mode === Mode.paused) {
-      this.#giveBackAhead(sequence);
+      // What one that died counted and did not request. All batches of a pipeline are of one size.
+      if (this.#giveBack(sequence, run.runRows || run.rows)) this.#source.bells.ringAll();
       header.acknowledgePause('requester');
       return Gate.paused;
     }
@@ -88,18 +86,14 @@ export class Requester {
     return taken ? Gate.open : Gate.limiter;
   }
 
-  /** What one that died counted and did not request is nobody's while requests are paused. */
-  #giveBackAhead(sequence: number): void {
-    const { limiter, bells } = this.#source;
-    const { header, run } = this.#ring;
-    const ahead = limiter === null ? 0 : header.countedFrom(sequence);
-    if (ahead === 0) return;
-    insideOfLimiter(limiter as RateLimiter).giveBack(
-      (run.runRows || run.rows) * ahead,
-      header.counted,
-      sequence & SEQUENCE_MASK,
-    );
-    bells.ringAll();
+  /** What the limiter counts from this sequence on is nobody's any more; whether there was any. */
+  #giveBack(sequence: number, rows: number): boolean {
+    const { limiter } = this.#source;
+    const { header } = this.#ring;
+    const sequences = limiter === null ? 0 : header.countedFrom(sequence);
+    if (limiter === null || sequences === 0) return false;
+    insideOfLimiter(limiter).giveBack(rows * sequences, header.counted, sequence & SEQUENCE_MASK);
+    return true;
   }
 
   #request(sequence: number): void {

@@ -4,24 +4,14 @@
 #pragma once
 #include <cstddef>
 
+#include "node_api.hpp"
+
 extern "C" {
 void hotslot_software_fail(const char* spec);
 const char* hotslot_software_calls(void);
 const char* hotslot_software_live(void);
 const char* hotslot_software_waits(void);
 const char* hotslot_software_moved(void);
-
-typedef struct napi_env__* napi_env;
-typedef struct napi_value__* napi_value;
-typedef struct napi_callback_info__* napi_callback_info;
-typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
-#define WEAK __attribute__((weak))
-WEAK int napi_get_cb_info(napi_env, napi_callback_info, size_t*, napi_value*, napi_value*, void**);
-WEAK int napi_get_value_string_utf8(napi_env, napi_value, char*, size_t, size_t*);
-WEAK int napi_create_string_utf8(napi_env, const char*, size_t, napi_value*);
-WEAK int napi_create_function(napi_env, const char*, size_t, napi_callback, void*, napi_value*);
-WEAK int napi_set_named_property(napi_env, napi_value, const char*, napi_value);
-#undef WEAK
 
 __attribute__((visibility("default"))) inline napi_value napi_register_module_v1(napi_env env, napi_value exports);
 __attribute__((visibility("default"))) inline int node_api_module_get_api_version_v1() { return 9; }
