@@ -76,7 +76,7 @@ async function exchanged(specification: QuantityHaloSpec, exchanges: number): Pr
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
-  const rounds = quick ? 5 : 20;
+  const rounds = quick ? 2 : 20;
   const available = Peer.has('numpy');
   if (!available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
   for (const { title, dims, fortran } of layouts) {
@@ -182,7 +182,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     ['54×54×79', specOf(['i', 'j', 'k'], false)],
   ] as const) {
     const times: number[] = [];
-    for (let round = 0; round < 5; round++) times.push(await exchanged(spec, quick ? 2000 : 10_000));
+    for (let round = 0; round < (quick ? 1 : 5); round++) times.push(await exchanged(spec, quick ? 500 : 10_000));
     report({
       case: `${what} float64 on each of two threads, 8 edges each way`,
       metric: 'an exchange',

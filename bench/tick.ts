@@ -8,7 +8,7 @@ import { manualRate, type Placed, rate } from './tick-rates.ts';
 
 export const run: Benchmark = async (report, { device, quick, explained }) => {
   const small = filledRows(100_000, 43);
-  const ticks = quick ? 5000 : 50_000;
+  const ticks = quick ? 1500 : 50_000;
   const placements: Record<string, Placed> = {
     "placement 'auto'": 'auto',
     "placement 'inline'": 'inline',
@@ -45,7 +45,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
 
   const rows = 32_768;
   const floats = 430;
-  const large = filledRows(quick ? 131_072 : 1_048_576, floats);
+  const large = filledRows(quick ? 65_536 : 1_048_576, floats);
   // What a learner without a pipeline does in turn: gather into memory that the device reaches in place, copy, wait.
   const opened = openDevice(device);
   const bytes = rows * floats * 4;
@@ -68,7 +68,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
     "rows: 'device'": { rows: 'device' },
   };
   const piped = Object.fromEntries(Object.keys(ways).map((way) => [way, [] as number[]]));
-  for (let round = 0; round < (quick ? 2 : 6); round++) {
+  for (let round = 0; round < (quick ? 1 : 6); round++) {
     for (let tick = 0; tick < 4; tick++) {
       const begin = performance.now();
       large.gather(uniformIndices({ seed: tick, size: large.size, count: rows }) as Uint32Array, out);
@@ -76,7 +76,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
       naive.push(performance.now() - begin);
     }
     for (const [way, options] of Object.entries(ways))
-      piped[way]!.push(1000 / (await rate(large, { ...options, depth: 2 }, rows, quick ? 10 : 30, device)));
+      piped[way]!.push(1000 / (await rate(large, { ...options, depth: 2 }, rows, quick ? 4 : 30, device)));
   }
   host.close();
   for (const [way, values] of Object.entries(piped)) {

@@ -3,7 +3,7 @@
  * `device` holds the one native core, and every other addon is linked to it when it loads.
  */
 
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { type DeviceErrorDetail, type ErrorCode, nativeError, unavailableError } from './errors.ts';
@@ -53,6 +53,18 @@ function places(name: string): string[] {
   return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
 }
 
+/**
+ * Whether this process has the binary, for another thread or for this one. Then no other takes its place: a second core would know
+ * none of the first one's handles.
+ */
+function isMapped(path: string): boolean {
+  try {
+    return readFileSync('/proc/self/maps', 'latin1').includes(`${realpathSync(path)}\n`);
+  } catch {
+    return false;
+  }
+}
+
 /** Loads `<name>.node` once per thread; throws an Error listing every place that was tried. */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);
@@ -70,7 +82,12 @@ export function loadAddon<T>(name: string): T {
       loaded.set(name, addon);
       return addon;
     } catch (error) {
-      tried.push(`${path}: ${(error as Error).message}`);
+      const { message } = error as Error;
+      if (isMapped(path)) {
+        const text = `Hotslot's native addon '${name}', which this process has from ${path}, could not begin in this thread: ${message}`;
+        throw unavailableError(text, 'ERR_HOTSLOT_ADDON', error);
+      }
+      tried.push(`${path}: ${message}`);
     }
   }
   throw unavailableError(

@@ -131,7 +131,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/trajectories/lanes-addon.ts': ['src/trajectories', 'src/pipeline/source.ts'],
   'src/buffer/kept-addon.ts': ['src/buffer', 'src/trajectories/ledger.ts', 'src/checkpoint/folder.ts'],
   eventemitter3: ['src/pipeline', 'src/checkpoint'],
-  piscina: ['src/collectors/collector-pool.ts'],
+  piscina: ['src/collectors/own-thread.ts'],
   '@redis/client': ['src/remote/redis-connection.ts'],
   comlink: ['src/control.ts', 'src/comlink.d.ts'],
 };

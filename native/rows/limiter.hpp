@@ -14,8 +14,8 @@
 //       sequence that is counted already. Where requests are paused, what is counted and not requested is given back.
 //
 // The band holds a batch and an add (checkBand()), so writers and samplers never wait for each other: one of the two
-// has room, whatever the counts. `test/model/limiter.ts` goes through every interleaving, with each rule broken in
-// turn.
+// has room, whatever the counts. `test/model/limiter.ts` goes through every interleaving of S1 to S5, each of them
+// broken in turn; S6 is tried by `test/actors/stepped.test.ts`.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -196,4 +196,8 @@ function misuse(sentence: string): typeof USAGE {
   return USAGE;
 }
 
+// Who read its lines is gone, as after `| head`: what was asked for is done all the same.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
 process.exitCode = await main(process.argv.slice(2));

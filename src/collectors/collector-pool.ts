@@ -5,7 +5,6 @@
  */
 
 import type { Worker } from 'node:worker_threads';
-import { Piscina } from 'piscina';
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
@@ -19,14 +18,14 @@ import { Bell } from '../wait/bell.ts';
 import { checkSignal, waitFor } from '../wait/wait.ts';
 import type { AnyCollector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup } from './collector-thread.ts';
-import { CONTROL_WORDS, HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
+import { makeOwnThread, type OwnThread, runInThread } from './own-thread.ts';
 import { checkResume, holders, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
 import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
 import { watchedCollectors } from './watched.ts';
 
-const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A stopped collector has this long to come back from collect() before its thread is terminated. */
 const STOP_MS = 5000;
 /** A collect() that takes longer is named. */
@@ -43,7 +42,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly done: Promise<void>;
   readonly workers: number;
   /** of each worker its own: one whose thread ends before it has begun makes no thread any more */
-  readonly #pools: Piscina<CollectorSetup, void>[] = [];
+  readonly #pools: OwnThread[] = [];
   readonly #statistics: StatisticsPages;
   readonly #hold: PoolHold;
   readonly #control: Int32Array;
@@ -184,9 +183,10 @@ export class CollectorPool implements AsyncDisposable {
     checkSignal(options.signal);
     return episodesOf({
       ...{ pages: this.#statistics, workers: this.workers, signal: options.signal },
-      over: this.#settled.then(() => {
-        if (this.#failure) throw this.#failure;
-      }),
+      over: () =>
+        this.#settled.then(() => {
+          if (this.#failure) throw this.#failure;
+        }),
     });
   }
 
@@ -217,7 +217,7 @@ export class CollectorPool implements AsyncDisposable {
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
     Atomics.notify(this.#control, STOP);
-    Atomics.notify(this.#control, HOLD);
+    this.#hold.stop();
     for (const bell of this.#bells) bell.ring();
   }
 
@@ -243,32 +243,18 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
-  /** Rejects also where the thread could not be started, or ended before it had begun. */
   async #inThread(setup: CollectorSetup): Promise<void> {
     const before = this.#pools[setup.worker];
     // One that makes threads has another in the place of the one that ended.
-    const pool = before && before.threads.length > 0 ? before : this.#makePool();
+    const pool = before && before.threads.length > 0 ? before : makeOwnThread();
     if (pool !== before) void before?.destroy();
     this.#pools[setup.worker] = pool;
-    const thread = pool.threads[0]!;
-    let [exited, failed] = [(_: number) => {}, (_: Error) => {}];
-    const lost = new Promise<never>((_, reject) => {
-      // There is no place in a module where that happened.
-      exited = (code) => reject(Object.assign(new Error(`its thread exited with ${code}`), { stack: '' }));
-      failed = reject;
-    });
-    thread.once('exit', exited);
-    pool.once('error', failed);
     try {
-      await Promise.race([pool.run(setup, { transferList: [setup.port] }), lost]);
+      await runInThread(pool, setup);
     } finally {
-      thread.off('exit', exited);
-      pool.off('error', failed);
+      // Of a thread that ended within it nobody else says so.
+      this.#statistics.over(setup.worker);
     }
-  }
-  #makePool(): Piscina<CollectorSetup, void> {
-    const one = { minThreads: 1, maxThreads: 1, concurrentTasksPerWorker: 1 };
-    return new Piscina({ filename: THREAD.href, ...one, atomics: 'disabled', recordTiming: false });
   }
 
   /** Where in the collector's module it came from, or else where it was thrown. */

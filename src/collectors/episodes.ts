@@ -7,8 +7,8 @@ const LOOK_MS = 50;
 interface Source {
   pages: StatisticsPages;
   workers: number;
-  /** resolves when no more will come; rejects with why */
-  over: Promise<unknown>;
+  /** resolves when no more will come; rejects with why. Asked for by who reads: nobody else hears of it */
+  over: () => Promise<unknown>;
   signal: AbortSignal | undefined;
 }
 
@@ -20,7 +20,7 @@ export async function* episodesOf({ pages, workers, over, signal }: Source): Asy
     ended = how;
     wake();
   };
-  over.then(
+  over().then(
     () => end({}),
     (error) => end({ failed: { error } }),
   );

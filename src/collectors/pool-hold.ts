@@ -82,8 +82,7 @@ export class PoolHold {
     const hold = Atomics.add(this.#control, HOLD, 1) + 1;
     const release = () => {
       this.#held = false;
-      Atomics.store(this.#control, HOLD, hold + 1);
-      Atomics.notify(this.#control, HOLD);
+      this.#change(1);
     };
     const saved = new Map<number, SavedCollector | null>();
     try {
@@ -98,6 +97,15 @@ export class PoolHold {
     }));
     const late = workers.map((_, worker) => worker).filter((worker) => !saved.has(worker));
     return { state: { kind: KIND, workers } satisfies SavedPool, late, release };
+  }
+
+  /** Behind the stop word: nobody stands still any more. The word changes, or who looked at the stop word before it would sleep. */
+  stop(): void {
+    this.#change(2);
+  }
+  #change(by: 1 | 2): void {
+    Atomics.add(this.#control, HOLD, by);
+    Atomics.notify(this.#control, HOLD);
   }
 
   #answers(hold: number, saved: Map<number, SavedCollector | null>): Promise<void> {

@@ -137,6 +137,11 @@ export class StatisticsPages {
     Atomics.store(this.#ended, worker * LINE, ended | 0);
   }
 
+  /** The worker's thread has ended, within a collect() or not, or has nothing to do. */
+  over(worker: number): void {
+    (this.#pages[worker] as Float64Array)[SINCE] = 0;
+  }
+
   /** Of each worker, when the collect() under way began; 0 for none. */
   since(): number[] {
     return this.#pages.map((page) => page[SINCE] as number);

@@ -2,7 +2,7 @@
 
 import { types } from 'node:util';
 import { checkCount, checkKeys, shown } from '../checks.ts';
-import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
+import { checkDType, checkShape, type DType, dtypeOf, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
@@ -68,10 +68,16 @@ export class MemoryStorage extends Handle implements Storage {
   }
 }
 
+/** What a view lies in, whatever it says of itself. */
+const bufferOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'buffer')!.get as (
+  this: TypedArray,
+) => ArrayBufferLike;
+
 /** Other memory can be taken from under the device: a transfer to another thread moves or frees its bytes. */
 function shared(view: TypedArray): TypedArray {
-  if (!ArrayBuffer.isView(view)) throw typeError(`registerHost takes a typed array, got ${shown(view)}`);
-  if (types.isSharedArrayBuffer(view.buffer)) return view;
+  if (dtypeOf(view) === undefined)
+    throw typeError(`registerHost takes a typed array that has a dtype, got ${shown(view)}`);
+  if (types.isSharedArrayBuffer(bufferOf.call(view))) return view;
   throw typeError(
     'registerHost takes a view of a SharedArrayBuffer: an ArrayBuffer could be transferred or detached while the device uses its bytes',
   );

@@ -7,15 +7,19 @@ import { isIPv4 } from 'node:net';
 import { shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 
-export interface AddressOptions {
-  readonly url: string;
-  /** allows plain text to other machines */
+/** How a server is spoken to, for learners and hosts alike. */
+export interface RemoteServerOptions {
+  /** plain text beyond this machine is refused without it */
   readonly insecure?: boolean | undefined;
-  readonly username?: string | undefined;
-  /** else the URL's, else that of HOTSLOT_REDIS_PASSWORD */
+  /** of the URL's user; default: the URL's, else HOTSLOT_REDIS_PASSWORD of the environment */
   readonly password?: string | undefined;
-  /** certificates to trust in place of the system's: a file, or PEM text */
+  /** certificates to trust, a file's path or PEM; default: the system's */
   readonly ca?: string | undefined;
+}
+
+export interface AddressOptions extends RemoteServerOptions {
+  readonly url: string;
+  readonly username?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 

@@ -4,11 +4,11 @@ import { checkCount, checkKeys, shown } from '../checks.ts';
 import type { CollectorStatistics } from '../collectors/statistics.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
-import { checkAddress } from './address.ts';
+import { checkAddress, type RemoteServerOptions } from './address.ts';
 import { checkRun } from './keys.ts';
 import { checkEndian } from './message.ts';
 
-export interface CollectorHostOptions {
+export interface CollectorHostOptions extends RemoteServerOptions {
   /** of a Redis or Valkey server, such as 'rediss://collector@broker:6380' */
   readonly url: string;
   /** the learner's name for it */
@@ -26,12 +26,6 @@ export interface CollectorHostOptions {
   readonly flushMs?: number | undefined;
   /** as the learner sees it, and what its seed is derived from; default: the machine's name and the process's number */
   readonly name?: string | undefined;
-  /** plain text beyond this machine is refused without it */
-  readonly insecure?: boolean | undefined;
-  /** of the URL's user; default: HOTSLOT_REDIS_PASSWORD of the environment */
-  readonly password?: string | undefined;
-  /** certificates to trust, a file's path or PEM; default: the system's */
-  readonly ca?: string | undefined;
   /** ends opening, while the learner is waited for: open() rejects with its reason */
   readonly signal?: AbortSignal | undefined;
   /** told while it waits, in words: for the learner, or for the server */

@@ -7,6 +7,8 @@
  *       nothing is done; first ≤ m brings rows [m, end); first > m lacks some, and they are asked for.
  *   G3  base > mark: what lies between was acknowledged by a learner that is gone, and lost with it. It is counted.
  *   G4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the rows below it.
+ *   G5  Where rows were dropped, or nothing has come yet, the line says that the session is cut, until something has come of each of its
+ *       lanes: a thread that takes over begins every episode of it anew. A cut too many parts an episode, one too few joins two.
  *
  * Nothing here waits: a message that the limiter does not let in is offered again.
  */
@@ -31,6 +33,8 @@ export interface Sink {
   add(session: Session, bytes: Uint8Array, rows: number): number | string;
   /** Moves the session's mark to `mark`, over rows that are dropped. */
   skip(session: Session, mark: number): void;
+  /** Whether something has come of every lane of it since rows were dropped, or since it was opened: nothing waits to begin anew. */
+  goesOn(session: Session): boolean;
   /** The session adds no more. */
   end(session: Session): void;
 }
@@ -230,11 +234,12 @@ export class Ingest {
       const left = done > first ? this.#rows.subarray((done - first) * rowBytes) : this.#rows;
       const added = sink.add(session, left, end - done);
       if (typeof added === 'string') {
+        this.counts.refused++;
         this.#expel(session, added);
         return true;
       }
       if (added === 0) return false;
-      if (session.cut) this.#cut(session, false);
+      if (session.cut && sink.goesOn(session)) this.#cut(session, false);
       this.counts.rows += added;
       this.counts.bytes += added * rowBytes;
       session.rows += added;
@@ -258,7 +263,7 @@ export class Ingest {
 
   /** What it sends cannot be rows: nothing of it is looked at any more. */
   #expel(session: Session, why: string): null {
-    this.counts.refused++;
+    session.restored = false;
     this.#end(session);
     this.changed.delete(session);
     return this.#refuse(session.id, why);

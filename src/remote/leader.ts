@@ -2,6 +2,7 @@
  * What the learner says to the whole run, by the thread of its first stream: that it has the run, what hosts need to know, the newest
  * weights, and how it all goes.
  */
+import { randomInt } from 'node:crypto';
 import { stateError } from '../errors.ts';
 import type { Bell } from '../wait/bell.ts';
 import { epochOf, infoFields, type RunInfo } from './info.ts';
@@ -15,6 +16,8 @@ const STATUS_LIFE_MS = 10_000;
 const LONGEST_MS = 1000;
 /** Behind a call that failed. */
 const AGAIN_MS = 100;
+/** Of two that take a run in the same second each has an epoch of its own: with one lease's value both would have it. */
+const SPREAD = 2 ** 20;
 
 /**
  * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner
@@ -24,7 +27,7 @@ export async function takeRun(link: Link, keys: Keys, run: string, over: () => b
   for (let epoch = 0; ; )
     try {
       const least = (await epochOf(link, keys.info)) + 1;
-      if (epoch < least) epoch = Math.max(least, Date.now());
+      if (epoch < least) epoch = Math.max(least, Math.floor(Date.now() / 1000) * SPREAD) + randomInt(SPREAD);
       const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
       if (holder === `${epoch}`) return epoch;
       throw stateError(

@@ -30,7 +30,7 @@ export interface SavedMark {
   readonly state: number;
   readonly firstLane: number;
   readonly lanes: number;
-  /** rows were dropped behind the last one that was added; older checkpoints do not say it */
+  /** rows were dropped, and since then nothing has come of one of its lanes at least; older checkpoints do not say it */
   readonly cut?: boolean;
 }
 
@@ -68,7 +68,7 @@ export class Marks {
     Atomics.add(this.#words, LOST, BigInt(rows));
   }
 
-  /** A new line; −1 where there is no other. */
+  /** A new line, of which nothing has come yet; −1 where there is no other. */
   admit(session: number, mark: number, firstLane: number, lanes: number): number {
     const line = this.count;
     if (line >= MOST_SESSIONS) return -1;
@@ -79,6 +79,7 @@ export class Marks {
     this.#words[at + Word.state] = BigInt(SessionState.live);
     this.#words[at + Word.firstLane] = BigInt(firstLane);
     this.#words[at + Word.lanes] = BigInt(lanes);
+    this.#words[at + Word.cut] = 1n;
     // Last: a thread that ends before this has admitted nobody.
     Atomics.store(this.#words, COUNT, BigInt(line + 1));
     return line;
@@ -105,7 +106,7 @@ export class Marks {
   nak(line: number, count: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
   }
-  /** Whether rows were dropped behind the last one that was added. */
+  /** Whether rows were dropped, and since then nothing has come of one of its lanes. */
   cut(line: number, cut: boolean): void {
     this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
   }

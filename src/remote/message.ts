@@ -14,7 +14,7 @@ import { crc32 } from '../formats/crc32.ts';
 import { PROTOCOL } from './keys.ts';
 
 export const HEADER_BYTES = 64;
-/** No message is longer, but one of a single row. */
+/** No message is longer, but one of a single row, or of two: a step that ended its episode goes with what was seen behind it. */
 export const MOST_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
@@ -126,7 +126,7 @@ export function readMessage(
   into.lanes = view.getUint32(60, true);
   const { rows: count, rowBytes, first, base } = into;
   if (rows.length !== count * rowBytes) return `${count} rows of ${rowBytes} bytes in ${rows.length}`;
-  if (rows.length > MOST_BYTES && count > 1) return `${bytes.length} bytes are more than a message has`;
+  if (rows.length > MOST_BYTES && count > 2) return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
   if (into.flags & BYE && count > 0) return `a goodbye with ${count} rows`;
   if (!Number.isFinite(into.sent)) return 'a time that is none';

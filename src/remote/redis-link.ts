@@ -24,7 +24,7 @@ export interface RedisLinkOptions extends AddressOptions {
   readonly name: string;
   /** as long as a server may say nothing; tests are in more of a hurry */
   readonly silenceMs?: number;
-  /** of a row, where messages are read: one that is longer than a row, and than any of more rows, is read as an empty one */
+  /** of a row, where messages are read: one that is longer than two rows, and than any of more, is read as an empty one */
   readonly rowBytes?: number;
   /** false: the server is not asked what it is. A thousand hosts that come back at once have no use for it, and may not ask. */
   readonly facts?: boolean;
@@ -34,7 +34,7 @@ export interface RedisLinkOptions extends AddressOptions {
 export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLink> {
   const address = checkAddress(options);
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS);
-  const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, options.rowBytes ?? 0);
+  const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, 2 * (options.rowBytes ?? 0));
   const { name, facts = true } = options;
   return new RedisLink(OURS, { library: await loadLibrary(), address, name, silenceMs, messageBytes, facts });
 }

@@ -20,50 +20,12 @@ import { layoutText } from './layout.ts';
 import { Marks } from './marks.ts';
 import { checkEndian } from './message.ts';
 import { checkPlain } from './plain.ts';
+import { OPTIONS, type RemoteCollectorsOptions } from './remote-options.ts';
 import type { RemoteThreadIsTold, RemoteThreadSays, RemoteThreadTask } from './remote-thread.ts';
 import { type RemoteStatistics, Reports } from './reports.ts';
 import { checkResumed, savedRemote } from './resumed.ts';
 import { writeStatus } from './status.ts';
 
-export interface RemoteCollectorsOptions {
-  /** of a Redis or Valkey server, such as 'rediss://learner@broker:6380' */
-  readonly url: string;
-  /** its name on that server, which hosts name too: letters, digits, dots, dashes, underlines */
-  readonly run: string;
-  /** where rows are added, or steps */
-  readonly buffer: ReplayBuffer | TrajectoryBuffer;
-  /** what hosts get weights from; left out, their collectors act by none */
-  readonly mailbox?: WeightMailbox | undefined;
-  /** handed to every collector; as JSON has it */
-  readonly options?: unknown;
-  /** each host derives one of its own from it; 0 by default */
-  readonly seed?: number | undefined;
-  /** streams, with a thread each; 1 by default */
-  readonly shards?: number | undefined;
-  /** bytes of rows that all hosts together may have on the way; 256 MiB by default */
-  readonly transitBytes?: number | undefined;
-  /** ms between two versions that go out, at least; 200 by default */
-  readonly weightsEveryMs?: number | undefined;
-  /** rows that were acted by weights of more versions ago are counted and dropped; Infinity by default */
-  readonly maxVersionLag?: number | undefined;
-  /** plain text beyond this machine is refused without it */
-  readonly insecure?: boolean | undefined;
-  /** of the URL's user; default: HOTSLOT_REDIS_PASSWORD of the environment */
-  readonly password?: string | undefined;
-  /** certificates to trust, a file's path or PEM; default: the system's */
-  readonly ca?: string | undefined;
-  /** what Checkpoint.restore() gave as collectors */
-  readonly resume?: unknown;
-  /** ends opening, while the server is waited for: open() rejects with its reason */
-  readonly signal?: AbortSignal | undefined;
-  /** told while it waits for the server, in words */
-  readonly onWait?: ((words: string) => void) | undefined;
-}
-
-const OPTIONS = [
-  ...['url', 'run', 'buffer', 'mailbox', 'options', 'seed', 'shards', 'transitBytes', 'weightsEveryMs'],
-  ...['maxVersionLag', 'insecure', 'password', 'ca', 'resume', 'signal', 'onWait'],
-];
 /** A thread that ended is replaced, unless so many did within a minute. */
 const MOST_LOST = 5;
 const LOST_MS = 60_000;
@@ -71,7 +33,7 @@ const LOST_MS = 60_000;
 const STOP_MS = 5000;
 const STATUS_MS = 1000;
 
-/** The threads, for tests that end them; not exported from the package. */
+/** The threads, for tests; not exported from the package. */
 export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (Worker | null)[];
 
 export class RemoteCollectors implements AsyncDisposable {
@@ -101,6 +63,8 @@ export class RemoteCollectors implements AsyncDisposable {
   #end!: () => void;
   #fail!: (error: Error) => void;
   #opened = false;
+  /** of threads that ended when they were ready, and others not yet */
+  readonly #early: (() => void)[] = [];
 
   static {
     remoteThreadsOf = (remote) => remote.#threads;
@@ -118,7 +82,10 @@ export class RemoteCollectors implements AsyncDisposable {
       await orAborted(remote.#start(0), options.signal);
       const others = Array.from({ length: remote.#task.shards - 1 }, (_, i) => remote.#start(i + 1));
       await orAborted(Promise.all(others), options.signal);
+      // Rows come in from now on: had they before, nobody would know how far where open() was given up.
       remote.#opened = true;
+      for (const thread of remote.#threads) if (thread) tell(thread, 'release');
+      for (const over of remote.#early) over();
       return remote;
     } catch (error) {
       await remote.close();
@@ -217,10 +184,10 @@ export class RemoteCollectors implements AsyncDisposable {
     else this.#end();
   }
 
-  /** Resolves when the thread receives. */
-  #start(shard: number): Promise<void> {
+  /** Resolves when the thread receives, or will at once when everything is open. Rejects when it has ended, or there is none. */
+  async #start(shard: number): Promise<void> {
     const { shared: marks } = this.#marks[shard] as Marks;
-    const task = { ...this.#task, shard, marks, epoch: this.#epoch, held: this.#held };
+    const task = { ...this.#task, shard, marks, epoch: this.#epoch, held: this.#held || !this.#opened };
     const thread = new Worker(new URL('./remote-thread.js', import.meta.url), {
       ...{ workerData: task, name: `hotslot remote ${shard}`, execArgv: [] },
     });
@@ -246,7 +213,9 @@ export class RemoteCollectors implements AsyncDisposable {
         const why = failed ?? unavailableError(`the thread ended with ${code}`, 'ERR_HOTSLOT_THREAD_LOST');
         reject(why);
         this.#heard?.();
-        if (this.#opened && !this.#stopping) this.#over(shard, failed, why);
+        if (this.#stopping) return;
+        if (this.#opened) this.#over(shard, failed, why);
+        else this.#early.push(() => this.#over(shard, failed, why));
       });
     });
   }
@@ -257,9 +226,16 @@ export class RemoteCollectors implements AsyncDisposable {
     this.#lost = [...this.#lost.filter((at) => now - at < LOST_MS), now];
     if (failed === null && this.#lost.length <= MOST_LOST) {
       this.#reports.ended(shard);
-      this.#start(shard).catch(() => {}); // its own end tells
+      // The end of one that was started tells by itself.
+      this.#start(shard).catch((error) => {
+        if (this.#threads[shard] === null && !this.#stopping)
+          this.#fails(unavailableError('no thread can be had', 'ERR_HOTSLOT_THREAD_LOST', error));
+      });
       return;
     }
+    this.#fails(why);
+  }
+  #fails(why: Error): void {
     this.#failure ??= why;
     this.close();
   }

@@ -7,7 +7,7 @@ import { toPlain } from '../plain-error.ts';
 import type { Place } from '../shared-memory.ts';
 import { Spans } from '../trace/spans.ts';
 import type { SharedTrajectoryBuffer } from '../trajectories/shared-steps.ts';
-import { BELL_WORDS, Bell } from '../wait/bell.ts';
+import { BELL_WORDS, Bell, type BellBoard } from '../wait/bell.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
 import type { RunInfo } from './info.ts';
 import { Ingest, type IngestCounts } from './ingest.ts';
@@ -18,7 +18,7 @@ import { coded, type ServerFacts } from './link.ts';
 import { Marks, type SharedMarks } from './marks.ts';
 import { Receiver } from './receiver.ts';
 import { openRedisLink } from './redis-link.ts';
-import { sinkOf } from './sinks.ts';
+import { type OpenSink, sinkOf } from './sinks.ts';
 import type { RemoteHostStatus } from './status.ts';
 import { WatchedHosts } from './watched-hosts.ts';
 import { WeightsOut } from './weights.ts';
@@ -130,26 +130,29 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   const told = new Told(task.held, () => void link.close());
   let parts: { receiver: Receiver; leader: Leader | null } | null = null;
   let server: ServerFacts | null = null;
-  await link.connect({
-    connected(facts) {
-      server = facts;
-      parts?.receiver.onConnected(facts);
-      parts?.leader?.onConnected();
-    },
-    lost(cause) {
-      server = null;
-      if (parts === null) say({ waits: cause.message });
-      parts?.receiver.onLost();
-      parts?.leader?.onLost();
-    },
-  });
-  const sink = sinkOf(task.buffer);
-  const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
-  const bells = mailbox && versionsOf(mailbox).bells;
-  // Of a mailbox whose bells are all taken the newest version is looked for once a second.
-  const claimed = shard === 0 && bells ? bells.claim() : null;
   const timers: NodeJS.Timeout[] = [];
+  let sink: OpenSink | null = null;
+  let claimed: Bell | null = null;
+  let bells: BellBoard | null = null;
   try {
+    await link.connect({
+      connected(facts) {
+        server = facts;
+        parts?.receiver.onConnected(facts);
+        parts?.leader?.onConnected();
+      },
+      lost(cause) {
+        server = null;
+        if (parts === null) say({ waits: cause.message });
+        parts?.receiver.onLost();
+        parts?.leader?.onLost();
+      },
+    });
+    sink = sinkOf(task.buffer);
+    const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
+    bells = mailbox && versionsOf(mailbox).bells;
+    // Of a mailbox whose bells are all taken the newest version is looked for once a second.
+    claimed = shard === 0 && bells ? bells.claim() : null;
     checkKeeps(server, task.address.url);
     const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
     const info: RunInfo = { ...task.info, epoch };
@@ -188,7 +191,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     // Of two the other one may still run.
     told.stop();
     if (claimed) bells?.release(claimed);
-    sink.close();
+    sink?.close();
     await link.close();
   }
 }

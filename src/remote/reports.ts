@@ -15,6 +15,10 @@ export interface RemoteStatistics extends CollectorStatistics, Omit<RemoteStatus
 /** Rates are of so long. */
 const RATE_MS = 2000;
 
+/** What only grows, whoever counts it. */
+const COUNTED = ['steps', 'episodes', 'waits'] as const;
+type Sums = RemoteReport['sums'];
+
 interface Moment {
   readonly at: number;
   readonly rows: number;
@@ -26,6 +30,12 @@ export class Reports {
   readonly #of: (RemoteReport | null)[];
   /** counted by threads that ended */
   readonly #before: RemoteReport['counts'][] = [];
+  /**
+   * Of a stream whose thread was replaced: what the one before knew of hosts, which holds until this one has asked them all; and how
+   * much of it is of hosts that have gone, of which this one hears nothing.
+   */
+  readonly #held = new Map<number, Sums>();
+  readonly #gone = new Map<number, Sums>();
   readonly #moments: Moment[] = [];
   readonly #since = performance.now();
   #closed = false;
@@ -41,12 +51,20 @@ export class Reports {
   /** Its thread ended: another one counts from nothing. */
   ended(shard: number): void {
     const last = this.#of[shard];
+    const sums = this.#sumsOf(shard);
     if (last) this.#before.push(last.counts);
+    if (sums) this.#held.set(shard, sums);
     this.#of[shard] = null;
   }
 
   take(shard: number, report: RemoteReport): void {
     this.#of[shard] = report;
+    const held = this.#held.get(shard);
+    if (held && report.sums.looked) {
+      this.#held.delete(shard);
+      const gone = COUNTED.map((name) => [name, Math.max(0, held[name] - report.sums[name])] as const);
+      this.#gone.set(shard, { ...held, ...Object.fromEntries(gone) });
+    }
     const now = performance.now();
     const { rows, bytes } = this.#counts();
     const gatedMs = this.#sum((each) => each.gatedMs);
@@ -56,9 +74,10 @@ export class Reports {
 
   statistics(): RemoteStatistics {
     const { hosts, time: _time, epoch: _epoch, run: _run, ...told } = this.status('', 0);
-    const sum = (of: (sums: RemoteReport['sums']) => number) => this.#sum(({ sums }) => of(sums));
+    const all = this.#of.flatMap((_, shard) => this.#sumsOf(shard) ?? []);
+    const sum = (of: (sums: Sums) => number) => all.reduce((so, sums) => so + of(sums), 0);
     const recent = sum(({ recent: some }) => some);
-    const oldest = Math.min(...this.#all().map(({ sums }) => sums.version));
+    const oldest = Math.min(...all.map(({ version }) => version));
     return {
       ...told,
       ...{ steps: sum(({ steps }) => steps), episodes: sum(({ episodes }) => episodes) },
@@ -119,6 +138,14 @@ export class Reports {
     };
   }
 
+  /** What is known of a stream's hosts; null before that. */
+  #sumsOf(shard: number): Sums | null {
+    const held = this.#held.get(shard);
+    const sums = this.#of[shard]?.sums;
+    if (held || !sums) return held ?? null;
+    const gone = this.#gone.get(shard);
+    return gone ? { ...sums, ...Object.fromEntries(COUNTED.map((name) => [name, sums[name] + gone[name]])) } : sums;
+  }
   #all(): RemoteReport[] {
     return this.#of.filter((report) => report !== null);
   }

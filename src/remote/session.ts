@@ -11,7 +11,7 @@ export class Session {
   ended: boolean;
   /** an earlier learner had it, and it has not been heard of since */
   restored: boolean;
-  /** rows were dropped behind its last one */
+  /** as the marks have it: who takes over begins each of its episodes anew */
   cut: boolean;
   /** asked for rows that have not come yet */
   asked = false;

@@ -1,7 +1,7 @@
 /** Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with a session for ever. */
 import { insideOfLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../buffer/replay-buffer.ts';
-import { endsEpisode, rowBytesOf } from '../trajectories/packed-rows.ts';
+import { endsEpisode, laneOf, rowBytesOf } from '../trajectories/packed-rows.ts';
 import type { SharedTrajectoryBuffer } from '../trajectories/shared-steps.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { TrajectoryWriter } from '../trajectories/trajectory-writer.ts';
@@ -56,6 +56,7 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
       mark.value = to;
       buffer.addPacked(nothing, 0, mark);
     },
+    goesOn: () => true,
     end: () => {},
     close() {
       if (bell) gated?.bells.release(bell);
@@ -88,6 +89,9 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const most = Math.max(2, Math.floor(MOST_BYTES / rowBytes));
   const writers = new Map<number, TrajectoryWriter>();
   const reserved = new Map<number, Lanes>();
+  /** of a session's line: lanes whose next step begins an episode, whatever it says */
+  const cut = new Map<number, Set<number>>();
+  const cutAll = ({ line, lanes }: Session) => cut.set(line, new Set(Array(lanes).keys()));
   const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
   return {
     rowBytes,
@@ -116,6 +120,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       reserved.delete(line);
       try {
         writers.set(line, buffer.writer({ firstLane, lanes, resume }) as TrajectoryWriter);
+        if (!resume) cutAll(session);
         return null;
       } catch (error) {
         return `its lanes cannot be had: ${(error as Error).message}`;
@@ -131,6 +136,8 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       let added = 0;
       try {
         added = writerOf(session).addPacked(firstOf(bytes, some * rowBytes), some, mark);
+        const left = cut.get(session.line);
+        if (left) for (let row = 0; row < added; row++) left.delete(laneOf(bytes, rowBytes, row));
         return added;
       } catch (error) {
         if ('row' in (error as object)) return (error as Error).message;
@@ -142,12 +149,19 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
     skip(session, to) {
       // What comes behind the gap does not go on with what was before it.
       writerOf(session).cutEpisodes();
+      cutAll(session);
       session.mark.value = to;
       writerOf(session).addPacked(nothing, 0, session.mark);
+    },
+    goesOn({ line }) {
+      if (cut.get(line)?.size) return false;
+      cut.delete(line);
+      return true;
     },
     end({ line }) {
       writers.get(line)?.close();
       writers.delete(line);
+      cut.delete(line);
     },
     close() {
       for (const writer of writers.values()) writer.close();

@@ -56,7 +56,7 @@ export interface RemoteStatus {
   readonly stale: number;
   /** messages that were none of this run */
   readonly refused: number;
-  /** rows that no host has any more */
+  /** rows that no host has any more; of steps, final observations count too, as rows that are on their way */
   readonly lost: number;
   /** ms from sending to the buffer */
   readonly lag: RemoteSpread;

@@ -27,6 +27,8 @@ export class WatchedHosts {
   readonly #ingest: Ingest;
   readonly #known = new Map<number, Watched>();
   #reading = false;
+  /** every host that is there was asked, and answered */
+  #looked = false;
 
   constructor(given: { link: Link; keys: Keys; ingest: Ingest }) {
     this.#link = given.link;
@@ -56,7 +58,8 @@ export class WatchedHosts {
           watched.stat = stat;
           watched.saidMs = now;
         });
-        for (const end of await Promise.allSettled(read)) if (end.status === 'rejected') break;
+        const ends = await Promise.allSettled(read);
+        this.#looked ||= ends.every(({ status }) => status === 'fulfilled');
       } finally {
         this.#reading = false;
       }
@@ -100,7 +103,7 @@ export class WatchedHosts {
     return last.map(([id, { why, atMs }]) => ({ id, since: atMs, why }));
   }
 
-  /** Sums of what living hosts say. */
+  /** Sums of what hosts say, those that have gone since included. `looked`: they are of every host that is there. */
   sums() {
     const now = performance.now();
     const sum = {
@@ -128,7 +131,7 @@ export class WatchedHosts {
       sum.underWay += stat.underWay;
       live++;
     }
-    return { ...sum, full: live > 0 ? Math.min(1, sum.full / live) : 0 };
+    return { ...sum, full: live > 0 ? Math.min(1, sum.full / live) : 0, looked: this.#looked };
   }
 
   #heard({ id, heardMs }: Session): number {

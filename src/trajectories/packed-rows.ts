@@ -22,6 +22,10 @@ export function stepsAmong(bytes: Uint8Array, rowBytes: number): number {
 export const endsEpisode = (bytes: Uint8Array, rowBytes: number, row: number): boolean =>
   ((bytes[row * rowBytes + 2] as number) & ENDED) !== 0;
 
+/** A row's lane, counted from its writer's first one. */
+export const laneOf = (bytes: Uint8Array, rowBytes: number, row: number): number =>
+  (bytes[row * rowBytes] as number) | ((bytes[row * rowBytes + 1] as number) << 8);
+
 /** Why native code refused this row of a writer of so many lanes. */
 export function packedFault(bytes: Uint8Array, rowBytes: number, row: number, lanes: number): string {
   const view = new DataView(bytes.buffer, bytes.byteOffset + row * rowBytes, HEAD_BYTES);

@@ -185,7 +185,7 @@ describe('actors in threads of their own', () => {
   });
 
   itLonger('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
-    const kills = setting({ short: 8, all: 24 });
+    const kills = setting({ short: 8, all: 16, long: 100 });
     const made = await pipeline({
       placement: SPREAD,
       depth: 3,

@@ -116,6 +116,6 @@ describe('buffer/packed', function () {
   };
   itLonger(
     'a thread that is terminated leaves rows and mark, or neither',
-    ended(setting({ short: 5, all: 25, long: 500 })),
+    ended(setting({ short: 5, all: 12, long: 500 })),
   );
 });

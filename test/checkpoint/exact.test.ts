@@ -22,7 +22,7 @@ import {
 } from './rig.ts';
 
 /** Runs, and ticks of each. */
-const PIECES = setting({ short: 1, all: 8, long: 30 });
+const PIECES = setting({ short: 1, all: 2, long: 30 });
 const TICKS = setting({ short: 60, all: 200, long: 400 });
 const ADDED = 60;
 

@@ -17,7 +17,7 @@ import { buildFaultShim } from './shim.ts';
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
 const KINDS = setting<Kind[]>({ short: ['steps'], all: ['rows', 'steps'] });
 /** Of the calls of a save that can fail, every so manyth, from one on. */
-const STRIDE = setting({ short: 17, all: 5, long: 1 });
+const STRIDE = setting({ short: 17, all: 10, long: 1 });
 const FIRST = setting({ short: '6', all: '0' });
 /** How a process dies, and at which call; at each in turn where none is named. */
 const DEATHS = setting<[mode: string, at: number | null][]>({
@@ -37,7 +37,7 @@ const FIRST_DEATHS = setting({
   long: ['kill-bytes', 'kill-half', 'kill-names', 'kill-others'],
 });
 const FIRST_AT = setting({ short: 16, all: 0 });
-const FIRST_STRIDE = setting({ short: 1, all: 11, long: 1 });
+const FIRST_STRIDE = setting({ short: 1, all: 22, long: 1 });
 
 interface Ended {
   signal: string | null;
@@ -140,7 +140,7 @@ describe('checkpoint: faults', function () {
             over = FIRST_AT > 0;
           });
         }
-        expect(found.length).to.be.at.least(setting({ short: 1, all: 2, long: 5 }));
+        expect(found.length).to.be.at.least(setting({ short: 1, all: 1, long: 5 }));
         expect(found, mode).to.deep.equal([...found].sort());
         if (FIRST_AT === 0) expect(found[0], mode).to.equal(0);
       });
@@ -152,7 +152,7 @@ describe('checkpoint: faults', function () {
       );
       expect(code, errors).to.equal(0);
       const all = JSON.parse(output) as Failed[];
-      expect(all.length).to.be.at.least(setting({ short: 3, all: 10, long: 50 }));
+      expect(all.length).to.be.at.least(setting({ short: 3, all: 5, long: 50 }));
       for (const { mode, at, error, restored: print, later } of all) {
         const what = `${mode} at call ${at}`;
         if (error) {
@@ -180,7 +180,7 @@ describe('checkpoint: faults', function () {
       expect(code, errors).to.equal(0);
       const all = JSON.parse(output) as Failed[];
       expect(new Set(all.map(({ mode }) => mode)).size).to.equal(3);
-      expect(all.length).to.be.at.least(setting({ short: 4, all: 10, long: 50 }));
+      expect(all.length).to.be.at.least(setting({ short: 4, all: 5, long: 50 }));
       let doubts = 0;
       const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC', 'fail-read-only': 'EROFS' };
       for (const { mode, at, error, untouched, left, restored: print, later } of all) {

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint, prioritized, ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { change, changed, closeAll, contents, filesIn, inFolder, namedIn, prioritiesOf, restored } from './rig.ts';
 
 const PRINTER = fileURLToPath(new URL('./printer.js', import.meta.url));
 const LAST = setting({ short: 6, all: 14 });
-const MOST = setting({ short: 3, all: 300 });
+const MOST = setting({ short: 3, all: 150, long: 300 });
 
 /** Segments of a folder, and the bytes of all. */
 function segmentsIn(folder: string): { names: string[]; bytes: number } {
@@ -71,7 +71,7 @@ describe('checkpoint: what is kept', function () {
       expect(new Set(leaves).size, 'priorities of one moment').to.equal(1);
     }));
 
-  it('rings that are wrapped many times over, saved on the way and in another process restored', () =>
+  itLonger('rings that are wrapped many times over, saved on the way and in another process restored', () =>
     inFolder(async (folder) => {
       for (const kind of ['rows', 'steps'] as const) {
         const at = join(folder, kind);
@@ -105,9 +105,10 @@ describe('checkpoint: what is kept', function () {
           rmSync(copy, { recursive: true });
         }
       }
-    }));
+    }),
+  );
 
-  it('lanes out of step, of which some are empty, forgotten, or in the midst of an episode', () =>
+  itLonger('lanes out of step, of which some are empty, forgotten, or in the midst of an episode', () =>
     inFolder(async (folder) => {
       const fields = { obs: { shape: [], observation: true }, number: { shape: [], dtype: 'int32' } } as const;
       const made = () => {
@@ -188,9 +189,10 @@ describe('checkpoint: what is kept', function () {
       }
       await checkpoint.close();
       writer.close();
-    }));
+    }),
+  );
 
-  it('a save writes what is new: nothing of an unchanged buffer, small ones are merged, old ones go', () =>
+  itLonger('a save writes what is new: nothing of an unchanged buffer, small ones are merged, old ones go', () =>
     inFolder(async (folder) => {
       const buffer = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
       const add = (count: number) => {
@@ -225,7 +227,8 @@ describe('checkpoint: what is kept', function () {
       const back = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
       await Checkpoint.restore(folder, { buffer: back });
       expect(contents(back)).to.deep.equal(contents(buffer));
-    }));
+    }),
+  );
 
   it('saves one after the other: a call while one is under way is the next one, and there is one next', () =>
     inFolder(async (folder) => {

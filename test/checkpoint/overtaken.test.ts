@@ -9,7 +9,7 @@ import { inFolder } from './rig.ts';
 import { fields, laneFields, WORDS, type WriterTask, wordOf } from './telling-writer.ts';
 
 const THREAD = new URL('./writer-thread.js', import.meta.url);
-const SAVES = setting({ short: 1, all: 60 });
+const SAVES = setting({ short: 1, all: 15, long: 200 });
 const RINGS = setting({ short: [300], all: [300, 20_000] });
 const LANES = setting({ short: [30_000], all: [60, 30_000] });
 

@@ -9,7 +9,7 @@ import {
   ReplayPipeline,
 } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
 import type numbers from './numbers-collector.ts';
@@ -72,7 +72,7 @@ describe('checkpoint: pools', () => {
   });
 
   for (const gates of setting({ short: [true], all: [true, false] }))
-    it(`no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`, () =>
+    itLonger(`no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`, () =>
       inFolder(async (folder) => {
         const { limiter, buffer } = made(gates);
         const { pool } = await pooled(buffer, 'number');
@@ -100,7 +100,8 @@ describe('checkpoint: pools', () => {
         expect(counts[0]! + counts[1]!).to.equal(again.buffer.ptr);
         const { steps } = second.statistics();
         expect(steps - (counts[0]! + counts[1]!)).to.be.within(0, WORKERS);
-      }));
+      }),
+    );
 
   it('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
     inFolder(async (folder) => {

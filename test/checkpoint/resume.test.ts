@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
-import { itAll, itLonger, setting } from '../rig/setting.ts';
+import { itAll, itLong, setting } from '../rig/setting.ts';
 import { Example, killedAndWhole, type Ran, withFolder } from './killed.ts';
 
 const ways = {
@@ -18,7 +18,7 @@ describe('checkpoint/resume', () => {
   const kills = setting({ short: 1, all: 2, long: 30 });
   const more = setting({ short: 60, all: 200 });
   for (const [way, args] of Object.entries(ways))
-    (way === 'uniform' ? itAll : itLonger)(
+    (way === 'uniform' ? itLong : itAll)(
       `a killed lock-step run ends with the bits of one that was left alone (${way})`,
       async function () {
         this.timeout(120_000);
@@ -28,20 +28,23 @@ describe('checkpoint/resume', () => {
     );
 
   for (const [way, args] of Object.entries(ways))
-    itAll(`killed behind tick 200 and gone on with it is what as many ticks make (${way})`, async function () {
-      this.timeout(120_000);
-      const example = new Example(args);
-      await withFolder(async (folder) => {
-        const saved = await example.killedBehind(199, folder);
-        expect(saved).to.be.at.least(199);
-        // A busy machine lets the killer look late.
-        const most = Math.max(400, saved + 51);
-        const ticks = ['--ticks', String(most)];
-        const [killed, whole] = await Promise.all([example.run(...ticks, '--resume', folder), example.run(...ticks)]);
-        expect(killed.ticks).to.equal(most);
-        expect(exact(killed)).to.deep.equal(exact(whole));
-      });
-    });
+    (way === 'uniform' ? itLong : itAll)(
+      `killed behind tick 200 and gone on with it is what as many ticks make (${way})`,
+      async function () {
+        this.timeout(120_000);
+        const example = new Example(args);
+        await withFolder(async (folder) => {
+          const saved = await example.killedBehind(199, folder);
+          expect(saved).to.be.at.least(199);
+          // A busy machine lets the killer look late.
+          const most = Math.max(400, saved + 51);
+          const ticks = ['--ticks', String(most)];
+          const [killed, whole] = await Promise.all([example.run(...ticks, '--resume', folder), example.run(...ticks)]);
+          expect(killed.ticks).to.equal(most);
+          expect(exact(killed)).to.deep.equal(exact(whole));
+        });
+      },
+    );
 
   itAll('a free run that is killed goes on where it was: ticks, steps and episodes only grow', async function () {
     this.timeout(120_000);
@@ -99,7 +102,7 @@ describe('checkpoint/resume', () => {
     });
   });
 
-  it('a folder that is not there begins at tick 0 and says so; another run is not saved over it', async function () {
+  itAll('a folder that is not there begins at tick 0 and says so; another run is not saved over it', async function () {
     this.timeout(60_000);
     await withFolder(async (folder) => {
       const loud = new Example(ways.uniform).start(['--ticks', '8', '--resume', folder]);

@@ -109,7 +109,7 @@ describe('cli/cartpole', () => {
     expect(stdout).to.match(/bit for bit repeatable is only --placement inline --lock-step/);
   });
 
-  it('--replay and --n-step are told at the start and in the summary', async () => {
+  itAll('--replay and --n-step are told at the start and in the summary', async () => {
     const args = ['--ticks', '20', '--replay', 'prioritized', '--n-step', '3'];
     const [json, plain] = await Promise.all([run(MAIN, ['--json', ...args]), run(MAIN, args)]);
     expect([json.code, json.stderr]).to.deep.equal([1, '']);
@@ -134,7 +134,8 @@ describe('cli/cartpole', () => {
     [['--trace', '/nonexistent/trace.json'], /--trace \/nonexistent\/trace.json cannot be written/],
     [['now'], /there is no argument 'now'/],
   ];
-  itAll('wrong usage is refused with one sentence and exit code 2', async () => {
+  itAll('wrong usage is refused with one sentence and exit code 2', async function () {
+    this.timeout(10_000 * misuse.length);
     for (const [args, sentence] of misuse) {
       const { code, stdout, stderr } = await run(MAIN, args);
       const what = args.join(' ');

@@ -103,7 +103,7 @@ describe('cli/collect', function () {
       ...['--url', server.url, '--run', name, '--entry', entry, '--json', ...more],
     ];
 
-    it('says what it waits for, and at Ctrl-C what came of it, when what is left has gone out', async () => {
+    itAll('says what it waits for, and at Ctrl-C what came of it, when what is left has gone out', async () => {
       let interrupted = false;
       const { buffer, limiter, close } = await learner('one', {}, 1000);
       try {

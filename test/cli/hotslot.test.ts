@@ -1,7 +1,9 @@
 /** The hotslot command as a user runs it. */
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
@@ -19,6 +21,14 @@ describe('cli/hotslot', () => {
     expect(stdout).to.match(/addon pack +\/.*pack\.node/);
     expect(stdout).to.match(/Hotslot works here on .*host:0/);
     expect(stdout).to.not.include('\x1b');
+  });
+
+  it('doctor whose reader has gone after a line says nothing of it', () => {
+    const main = fileURLToPath(new URL(`../../${MAIN}`, import.meta.url));
+    const { stdout, stderr } = spawnSync('sh', ['-c', `'${process.execPath}' '${main}' doctor | head -n 1`], {
+      encoding: 'utf8',
+    });
+    expect([stdout.trim().split('\n').length, stderr]).to.deep.equal([1, '']);
   });
 
   it('doctor --json prints one object per line and the summary last', async () => {

@@ -106,7 +106,8 @@ describe('collect/gymnasium', function () {
   }
 
   for (const way of ['one by one', 'next-step'] as const) {
-    it(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
+    const inPool = way === 'one by one' ? it : itAll;
+    inPool(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 14, obsDim: 4, actionDim: 2 });
       const options = { ...ways[way], environments: 3 };
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options });
@@ -121,7 +122,7 @@ describe('collect/gymnasium', function () {
       buffer.close();
     });
 
-    it(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
+    inPool(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
       const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
       const buffer = TrajectoryBuffer.create({ capacity: 3 << 12, lanes: 3, fields });
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options: ways[way] });
@@ -179,7 +180,7 @@ describe('collect/gymnasium', function () {
     }
   });
 
-  it('one that says nothing is asked where it was, and ended', async () => {
+  itAll('one that says nothing is asked where it was, and ended', async () => {
     const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 3 });
     await failing(
       evaluate({ environments: set, policy: zero }),

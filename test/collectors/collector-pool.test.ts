@@ -3,7 +3,9 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
+import { threadsOf } from '../../src/collectors/collector-pool.ts';
 import { StatisticsPages } from '../../src/collectors/statistics.ts';
+import { watchedCollectors } from '../../src/collectors/watched.ts';
 import {
   CollectorPool,
   type CollectorPoolOptions,
@@ -51,6 +53,9 @@ async function refused(options: CollectorPoolOptions): Promise<Error & { code?: 
   }
 }
 
+const all = async (episodes: AsyncIterable<Episode>) => {
+  for await (const _ of episodes);
+};
 const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPoolOptions => ({ entry, buffer, options });
 
 describe('collectors/collector-pool', () => {
@@ -293,9 +298,36 @@ describe('collectors/collector-pool', () => {
       });
     expect((await reading(controller.signal)).message).to.equal('enough');
     const failing = reading();
+    // Nobody reads these yet: the failure is told by `done`, and by them when somebody does.
+    const unread = pool.episodes();
     Atomics.store(words, 2, 1);
     expect((await failing).message).to.match(/^collector 0 failed: the environment broke/);
     await done;
+    await new Promise(setImmediate);
+    expect((await rejection(() => all(unread))).message).to.match(/^collector 0 failed/);
+    await pool.close();
+  });
+
+  it('what a collector left behind may throw when it has ended: that is told, and ends nothing', async () => {
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'collect', leaves: true, words }));
+    const done = rejection(pool.done);
+    const told = once(process, 'warning');
+    Atomics.store(words, 2, 1);
+    expect((await done).message).to.match(/the environment broke/);
+    const [warning] = (await told) as [Error];
+    expect(warning.message).to.equal('the thread of a collector that has ended failed: a timer that was left');
+    await pool.close();
+  });
+
+  it('one whose thread ended within collect() is not in it any more', async () => {
+    const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'stuck' }));
+    const busy = () => watchedCollectors.get(pool)!.workers()[0]!.busyMs;
+    await until('it is stuck', () => busy() > 50);
+    const done = rejection(pool.done);
+    await threadsOf(pool)[0]!.terminate();
+    await done;
+    expect(busy()).to.equal(0);
     await pool.close();
   });
 

@@ -8,6 +8,8 @@ export interface PlainOptions {
   later?: boolean;
   /** a step takes a moment: nobody misses an episode */
   calm?: boolean;
+  /** 'collect' leaves a timer behind, which throws */
+  leaves?: boolean;
   /** only this worker misbehaves; all when left out */
   faulty?: number;
   /**
@@ -20,7 +22,14 @@ export interface PlainOptions {
 /** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
 export default async function plain(context: CollectorContext): Promise<Collector> {
   const { worker, options, report, seed, restarts, stepsBefore } = context;
-  const { fault, faulty = worker, words, later = false, calm = false } = (options ?? {}) as PlainOptions;
+  const {
+    fault,
+    faulty = worker,
+    words,
+    later = false,
+    calm = false,
+    leaves = false,
+  } = (options ?? {}) as PlainOptions;
   const mine = fault !== undefined && faulty === worker ? fault : undefined;
   if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
   if (mine === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
@@ -39,8 +48,13 @@ export default async function plain(context: CollectorContext): Promise<Collecto
       // A stuck environment never comes back: nothing but the end of its thread ends it.
       while (mine === 'stuck' && count === 3) {}
       // Once per time that the test says so.
-      if (mine === 'collect' && words && Atomics.compareExchange(words, 2, 1, 0) === 1)
+      if (mine === 'collect' && words && Atomics.compareExchange(words, 2, 1, 0) === 1) {
+        const late = () => {
+          throw new Error('a timer that was left');
+        };
+        if (leaves) setTimeout(late, 20);
         throw new Error('the environment broke');
+      }
       if (mine === 'never' && count === 3) return new Promise(() => {});
       if (calm) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
       row[0] = weight >= 0 ? weight : worker * 1_000_000 + count + seed;

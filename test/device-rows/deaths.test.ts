@@ -121,7 +121,7 @@ describe('device-rows/deaths', function () {
       using mortals = new Mortals();
       const stores = await live(make, mortals, null);
       expect(stores).to.be.above(100);
-      const every = setting({ short: 13, all: 1 });
+      const every = setting({ short: 13, all: 3, long: 1 });
       for (let dies = 1 + (stores % every); dies <= stores; dies += every)
         await live(make, mortals, dies).catch((error: Error) => {
           error.message = `dead at store ${dies} of ${stores}: ${error.message}`;

@@ -6,6 +6,7 @@ import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { captured } from './contract/graphs.ts';
 
 const family = TESTED.split(':')[0] as string;
 // The host device lists its first only; it has eight.
@@ -60,6 +61,60 @@ describe(`${family}: peers`, () => {
     expect(await valuesOf(b, stream)).to.deep.equal([1, 2]);
     stream.replay(exec);
     expect(await valuesOf(b, stream)).to.deep.equal([7, 7]);
+  });
+
+  it('a capture takes in a stream of the other, or refuses it and goes on', async () => {
+    using a = await tensorOf(here, [1]);
+    using b = await tensorOf(there, [1]);
+    using origin = here.createStream();
+    using side = there.createStream();
+    using fork = here.createEvent();
+    using join = there.createEvent();
+    origin.beginCapture();
+    origin.fill(a, 2);
+    origin.record(fork);
+    // What is captured there is one list of one device.
+    const joins = family !== 'xpu';
+    if (joins) {
+      side.wait(fork);
+      side.fill(b, 3);
+      side.record(join);
+      origin.wait(join);
+    } else {
+      expect(refusal(() => side.wait(fork)).message).to.include('xpu:1 cannot take part in a capture of xpu:0');
+      expect(side.capturing).to.equal(false);
+    }
+    using graph = origin.endCapture();
+    using exec = graph.instantiate();
+    origin.replay(exec);
+    expect(await valuesOf(a, origin)).to.deep.equal([2]);
+    expect(await valuesOf(b, side)).to.deep.equal([joins ? 3 : 1]);
+  });
+
+  it('record the events and replay the graphs of their own device alone', async () => {
+    using a = await tensorOf(here, [1]);
+    using b = await tensorOf(there, [1]);
+    using stream = here.createStream();
+    using other = there.createStream();
+    using event = there.createEvent();
+    stream.beginCapture();
+    stream.fill(a, 2);
+    using graph = stream.endCapture();
+    using exec = graph.instantiate();
+    using others = captured(other, () => other.fill(b, 2));
+    const refused = (use: () => unknown) => refusal(use).message;
+    expect(refused(() => stream.record(event))).to.match(
+      /an event of \w+:1 cannot be recorded on \w+:0: record one of/,
+    );
+    expect(refused(() => other.replay(exec))).to.match(/a graph of \w+:0 cannot be replayed on \w+:1: replay it on/);
+    expect(refused(() => others.update(graph))).to.match(
+      /a graph of \w+:0 cannot update an exec on \w+:1: instantiate/,
+    );
+    other.replay(others);
+    other.record(event);
+    stream.wait(event);
+    stream.replay(exec);
+    expect([await valuesOf(a, stream), await valuesOf(b, other)]).to.deep.equal([[2], [2]]);
   });
 
   it('memory of one that is closed while the other copies out of it stays until that is done', async () => {

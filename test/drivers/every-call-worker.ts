@@ -1,7 +1,6 @@
 /**
  * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
- * a software driver's environment; arguments: how many of each call's occurrences to fail, or 'few': the first of every fifteenth
- * call; a placement.
+ * a software driver's environment; arguments: how many of each call's occurrences to fail; a placement.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -329,16 +328,14 @@ begins('a run beside a busy stream');
   });
 }
 process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made), waits: driver.waits() })}\n`);
-const few = most === 'few';
 
 /** Which of a call's occurrences are to fail. */
 function tried(count: number): number[] {
-  if (few) return [1];
   const first = [...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1);
   const all = new Set([...first, Math.ceil(count / 2), Math.max(1, count - 1), count]);
   return [...all].sort((a, b) => a - b);
 }
-for (const [call, count] of few ? made.filter((_, i) => i % 15 === 4) : made) {
+for (const [call, count] of made) {
   for (const nth of tried(count)) process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
   process.stdout.write(`${JSON.stringify(await attempt(call, 1, true))}\n`);
 }

@@ -1,10 +1,9 @@
 /** A training run on a family's software driver, again and again, each time with one driver call failing. */
 import { expect } from 'chai';
-import { itAll, SETTING, setting } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import type { Outcome } from './every-call-worker.ts';
 import { type Mode, run } from './software.ts';
 
-const short = SETTING === 'short';
 /** ms: just less than a test may take */
 const limit = setting({ short: 110_000, all: 590_000, long: 1_190_000 });
 
@@ -53,19 +52,14 @@ const harmless: Record<string, string> = {
 };
 
 /**
- * `most` is how many of a call's occurrences fail, one after another; the last ones fail besides. A short run takes a few
- * calls in threads, each failing at first; a longer one all calls inline, which takes a third of the time, the longest both.
+ * `most` is how many of a call's occurrences fail, one after another; the last ones fail besides. The longest runs do so in threads
+ * as well, which takes three times as long as inline.
  */
 export function failsEveryCall(mode: Mode, most: number): void {
-  const all = setting({ short: [], all: ['inline'], long: ['inline', 'spread'] });
-  for (const placement of short ? ['spread'] : all) {
-    const title = `driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
-    // How Hotslot takes it is the same in every family: one is enough for a short run.
-    const few = short && mode.driver === 'cuda';
-    const declare = mode.driver === 'cuda' ? it : itAll;
-    declare(few ? `every fifteenth ${title} (npm run test:all: every one)` : `each ${title}`, async () => {
-      const which = short ? 'few' : String(most);
-      const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', which, placement];
+  for (const placement of setting({ short: ['inline'], all: ['inline'], long: ['inline', 'spread'] })) {
+    const title = `each driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
+    itAll(title, async () => {
+      const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', String(most), placement];
       const { stdout, stderr, status, signal } = await run(mode, args, {}, limit);
       expect({ status, signal }, stderr.slice(-3000)).to.deep.equal({ status: 0, signal: null });
       const lines = stdout
@@ -105,10 +99,6 @@ export function failsEveryCall(mode: Mode, most: number): void {
           wrong.push({ ...each, why: 'leaked' });
       }
       expect(wrong).to.deep.equal([]);
-      if (short) {
-        expect(fired.size).to.be.at.least(2);
-        return;
-      }
       const silent = Object.keys(made).filter((call) => !fired.has(call) && (made[call] as number) > 1);
       expect(silent, 'calls that never failed').to.deep.equal([]);
     });

@@ -1,6 +1,6 @@
 /** CUDA over its software driver. */
 import { expect } from 'chai';
-import { itLong, setting } from '../rig/setting.ts';
+import { describeAll, itAll, itLong, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
@@ -8,15 +8,16 @@ import { modes, run, runTests } from './software.ts';
 
 describeMode(modes.cuda12);
 describeMode(modes.cuda13, { newest: true }, () => {
-  carriesAbove(modes.cuda13, { brief: true });
+  describeAll('above', () => carriesAbove(modes.cuda13, { brief: true }));
   hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' });
   describe('whose two devices cannot reach each other', () => {
     hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2,peer=none' });
   });
-  it('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
+  itAll('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
     const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
-    const learner = setting({ short: 'dist/test/learner/mlp.test.js', all: 'dist/test/learner/*.test.js' });
-    expect(await runTests(modes.cuda13, [learner], cublas)).to.be.at.least(setting({ short: 5, all: 50 }));
+    const files = setting({ short: [], all: ['mlp', 'dqn', 'actor-critic'], long: ['*'] });
+    const learners = files.map((name) => `dist/test/learner/${name}.test.js`);
+    expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(setting({ short: 0, all: 25, long: 50 }));
     const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
     expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
     for (const [how, words] of [

@@ -1,5 +1,5 @@
 /** HIP over its software driver. */
-import { describeAll, setting } from '../rig/setting.ts';
+import { itLong, setting } from '../rig/setting.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
 import { modes } from './software.ts';
@@ -7,7 +7,7 @@ import { modes } from './software.ts';
 describeMode(modes.hipOld);
 describeMode(modes.hip, { newest: true }, () => {
   // What is built on devices asks of HIP what it asks of CUDA: one code, two tables of calls.
-  describeAll('above', () => carriesAbove(modes.hip, { brief: true }));
+  carriesAbove(modes.hip, { declare: itLong });
   hasPeers(modes.hip, { HOTSLOT_SOFTWARE_HIP: 'devices=2' });
   failsEveryCall(modes.hip, setting({ short: 1, all: 1, long: 20 }));
 });

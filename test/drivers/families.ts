@@ -36,15 +36,16 @@ function hostRun(replay: string): Promise<object> {
   return made;
 }
 
-/** One mode; `newest`: the one of its family that a short run is about. */
+/** One mode; `newest`: the one of its family that a short run is about; `between`: neither that nor the one that can least. */
 export function describeMode(
   mode: Mode,
-  { newest = false }: { newest?: boolean } = {},
+  { newest = false, between = false }: { newest?: boolean; between?: boolean } = {},
   more: (this: Mocha.Suite) => void = () => {},
 ): void {
   const once = newest ? it : itLong;
   // One code stands behind CUDA's table of calls and HIP's.
-  const same = newest && mode.driver === 'cuda' ? itShort : itAll;
+  const same = between ? itLong : newest && mode.driver === 'cuda' ? itShort : itAll;
+  const learns = newest && mode.driver !== 'cuda' ? itAll : once;
   describe(`${mode.name} (software driver)`, function () {
     this.timeout(setting({ short: 120_000, all: 600_000, long: 1_200_000 }));
     before(function () {
@@ -58,9 +59,9 @@ export function describeMode(
       expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(100);
     });
 
-    // In a short run they learn for a while (the host solves it, in test/cli/cartpole); then the newest CUDA solves it, in the longest runs all of them.
+    // In a short run the newest CUDA learns for a while (the host solves it, in test/cli/cartpole); then it solves it, in the longest runs all do.
     const solved = setting({ short: false, all: newest && mode.device.startsWith('cuda'), long: true });
-    once(
+    learns(
       solved ? 'trains CartPole until it is solved' : 'trains CartPole (longer settings: until it is solved)',
       async () => {
         const script = 'dist/examples/cartpole-dqn/main.js';
@@ -76,14 +77,14 @@ export function describeMode(
       'goes on from a killed run and from one of the host bit for bit, by priorities too',
       async () => {
         const env = environmentOf(mode);
-        for (const replay of ['uniform', 'prioritized']) {
+        for (const replay of setting({ short: [], all: ['prioritized'], long: ['uniform', 'prioritized'] })) {
           const example = new Example(['--device', mode.device, '--replay', replay], env);
           const [killed, whole] = await killedAndWhole(example, 1);
           expect([killed.ticks, killed.weights]).to.deep.equal([whole.ticks, whole.weights], replay);
           // In turns the host and the families make the same bits: what one began, another ends.
           const host = new Example(['--device', 'host:0', '--replay', replay], env);
           const pairs =
-            newest && replay === 'uniform'
+            newest && replay === 'prioritized'
               ? [
                   [host, example],
                   [example, host],
@@ -100,7 +101,7 @@ export function describeMode(
       },
     );
 
-    (newest && mode.driver !== 'hip' ? itAll : itLong)('keeps rows on the device', async () => {
+    (newest && mode.driver === 'cuda' ? itAll : itLong)('keeps rows on the device', async () => {
       const files = folders('device-rows');
       expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
     });
@@ -118,12 +119,12 @@ export function describeMode(
   });
 }
 
-/** All that has tests above devices; `brief`: the whole of it is for the longest runs. */
-export function carriesAbove(mode: Mode, { brief = false } = {}): void {
-  const part = setting({ short: true, all: brief, long: false });
+/** All that has tests above devices; `brief`: the whole of it is for the longest runs; with `itLong`, any of it. */
+export function carriesAbove(mode: Mode, { brief = false, declare = it as typeof itLong } = {}): void {
+  const part = declare !== itLong && setting({ short: true, all: brief, long: false });
   const longer = short ? 'npm run test:all' : 'npm run test:long';
   const title = 'carries everything that is built on devices';
-  it(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {
+  declare(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {
     const files = [...(part ? inPart : above), ...(SETTING === 'long' ? [] : elsewhere)];
     expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
   });
@@ -132,7 +133,7 @@ export function carriesAbove(mode: Mode, { brief = false } = {}): void {
 /** What the driver is told beside its mode, for more than one device. */
 export function hasPeers(mode: Mode, told: Record<string, string>): void {
   itShort('copies between two devices', async () => {
-    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(6);
+    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(8);
   });
   itAll('copies between two devices, every linear operator', async () => {
     expect(await runTests(mode, ['dist/test/linop/*.test.js'], told)).to.be.at.least(140);

@@ -52,7 +52,7 @@ describeAll('first contact with a driver', function () {
   itShort('pinned memory stays the device’s through forks', async () => {
     // With memory of its own: the machine's free memory is everybody's.
     const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
-    expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.equal(6);
+    expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.equal(8);
   });
 
   itShort('a GPU that ends long kernels says so', async () => {

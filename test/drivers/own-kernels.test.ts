@@ -45,7 +45,11 @@ describe('drivers/own-kernels', function () {
   const newest: readonly Mode[] = [modes.cuda13, modes.hip, modes.ze];
   for (const mode of [
     ...newest,
-    ...setting({ short: [], all: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph] }),
+    ...setting({
+      short: [],
+      all: [modes.hipOld, modes.ze14],
+      long: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph],
+    }),
   ])
     describe(mode.name, () => {
       const once = newest.includes(mode) ? itShort : itAll;

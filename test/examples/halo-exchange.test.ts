@@ -91,32 +91,38 @@ describe('examples/halo-exchange', () => {
   });
 
   for (const mode of modes) {
-    it(`${mode}: a cell of other bits, in any of the fields kept, is found and named`, async () => {
-      const plan = planOf(mode, 8, 6);
-      await startParts(plan).done;
-      await startUndivided(plan).done;
-      const cells = plan.ranks * 64;
-      expect(compare(plan)).to.deep.equal({ cells, different: 0, example: null });
-      for (const [index, step] of [0, 2, 6].entries()) {
-        const field = frame(plan, plan.parts, index);
-        const before = field[64 + 8 + 3]!;
-        // The next float there is: one bit.
-        new BigInt64Array(field.buffer, field.byteOffset)[64 + 8 + 3]! += 1n;
-        const { different, example } = compare(plan);
-        expect(different).to.equal(1);
-        expect(example).to.match(new RegExp(`^cell \\[3, 1\\] of rank 1 is .+ after step ${step}, undivided `));
-        field[64 + 8 + 3] = before;
-      }
-    });
+    (mode === 'plane' ? it : itAll)(
+      `${mode}: a cell of other bits, in any of the fields kept, is found and named`,
+      async () => {
+        const plan = planOf(mode, 8, 6);
+        await startParts(plan).done;
+        await startUndivided(plan).done;
+        const cells = plan.ranks * 64;
+        expect(compare(plan)).to.deep.equal({ cells, different: 0, example: null });
+        for (const [index, step] of [0, 2, 6].entries()) {
+          const field = frame(plan, plan.parts, index);
+          const before = field[64 + 8 + 3]!;
+          // The next float there is: one bit.
+          new BigInt64Array(field.buffer, field.byteOffset)[64 + 8 + 3]! += 1n;
+          const { different, example } = compare(plan);
+          expect(different).to.equal(1);
+          expect(example).to.match(new RegExp(`^cell \\[3, 1\\] of rank 1 is .+ after step ${step}, undivided `));
+          field[64 + 8 + 3] = before;
+        }
+      },
+    );
 
-    it(`${mode}: with one halo point less exchanged than the scheme needs it is not equal`, async () => {
-      const plan = planOf(mode, 8, 12);
-      const { topology } = domainOf(mode, 8);
-      const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
-      await startParts({ ...plan, tracer }).done;
-      await startUndivided(plan).done;
-      expect(compare(plan).different).to.be.above(10);
-    });
+    (mode === 'plane' ? it : itAll)(
+      `${mode}: with one halo point less exchanged than the scheme needs it is not equal`,
+      async () => {
+        const plan = planOf(mode, 8, 12);
+        const { topology } = domainOf(mode, 8);
+        const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
+        await startParts({ ...plan, tracer }).done;
+        await startUndivided(plan).done;
+        expect(compare(plan).different).to.be.above(10);
+      },
+    );
 
     it(`${mode}: cells fill it, and the wind crosses no more than a cell per step`, () => {
       const domain = domainOf(mode, 12);
@@ -236,17 +242,19 @@ describe('examples/halo-exchange', () => {
     expect(stderr).to.match(/^halo-exchange: --png \/no\/such\/folder\/x\.png cannot be written: ENOENT.*\n$/);
   });
 
-  for (const [args, sentence] of [
-    [['--mode', 'torus'], "--mode is plane, sphere or both, got 'torus'"],
-    [['--mode'], '--mode needs a value'],
-    [['--size', '7'], "--size must be a whole number from 8 to 256, got '7'"],
-    [['--size', '1e9'], "--size must be a whole number from 8 to 256, got '1e9'"],
-    [['--steps', '-1'], "--steps must be a whole number from 1 to 1000000, got '-1'"],
-    [['--png', '--json'], '--png needs a value'],
-    [['--png', ''], "--png needs a file's name"],
-    [['--fast'], "unknown option '--fast'"],
-  ] as const)
-    it(`refuses ${args.join(' ')} with one sentence`, async () => {
+  for (const [i, [args, sentence]] of (
+    [
+      [['--mode', 'torus'], "--mode is plane, sphere or both, got 'torus'"],
+      [['--mode'], '--mode needs a value'],
+      [['--size', '7'], "--size must be a whole number from 8 to 256, got '7'"],
+      [['--size', '1e9'], "--size must be a whole number from 8 to 256, got '1e9'"],
+      [['--steps', '-1'], "--steps must be a whole number from 1 to 1000000, got '-1'"],
+      [['--png', '--json'], '--png needs a value'],
+      [['--png', ''], "--png needs a file's name"],
+      [['--fast'], "unknown option '--fast'"],
+    ] as const
+  ).entries())
+    (i === 0 ? it : itAll)(`refuses ${args.join(' ')} with one sentence`, async () => {
       const { code, stdout, stderr } = await run(main, args);
       expect([code, stdout]).to.deep.equal([2, '']);
       expect(stderr).to.match(/^halo-exchange: .+; --help says more\n$/);

@@ -19,7 +19,7 @@ describe('examples/learners', function () {
     expect(summary.looks).to.be.above(5);
   });
 
-  it('says in words what it came to, also when it was too short', async () => {
+  itAll('says in words what it came to, also when it was too short', async () => {
     const { code, lines } = await run(script, ['--learners', '3', '--max-ticks', '80', '--every', '4']);
     expect(code).to.equal(1);
     expect(lines[0]).to.match(/^not solved, by 3 learners in 80 ticks, \d+ steps of their poles, [0-9.]+ s$/);

@@ -168,6 +168,8 @@ constexpr uintptr_t gone = 1;
 struct Call {
   State::Site* site = nullptr;
   bool fails = false;
+  // By the loader: a thread's own data of a binary, made when the thread first asks for it. They go with the thread.
+  bool of_loader = false;
 
   Call(const char* kind, void* from) {
     const int error = errno;
@@ -179,6 +181,7 @@ struct Call {
     const Module* const module = module_of(uintptr_t(from));
     inside = false;
     if (!module || module->whose == theirs) return;
+    of_loader = strncmp(module->name, "ld-linux", 8) == 0;
     site = site_of(kind, from);
     if (!site) return;
     __atomic_fetch_add(&site->count, 1, __ATOMIC_RELAXED);
@@ -191,7 +194,7 @@ struct Call {
     if (forced && strcmp(forced, kind) == 0) fails = true;
   }
   void* keep(void* made) {
-    if (!site || !made) return made;
+    if (!site || !made || of_loader) return made;
     Held held(state.lock);
     if (state.kept_count.fetch_add(1) > most_kept / 2) abort();
     size_t at = place_of(uintptr_t(made));

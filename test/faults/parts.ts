@@ -187,6 +187,26 @@ async function graphs(closing: Closing): Promise<string> {
   return new Bits().add((await sum.toArray()) as Float32Array).print();
 }
 
+/** A capture that is left open: its stream is closed while another one takes part. */
+async function leftOpen(closing: Closing): Promise<string> {
+  const device = opened(closing);
+  const closed = <T extends { close(): void }>(part: T): T => {
+    closing.add(() => part.close());
+    return part;
+  };
+  const [origin, side] = [closed(device.createStream()), closed(device.createStream())];
+  const fork = closed(device.createEvent());
+  const values = closed(device.allocate({ shape: [2] }));
+  origin.beginCapture();
+  origin.fill(values, 1);
+  origin.record(fork);
+  side.wait(fork);
+  side.fill(values, 2);
+  origin.close();
+  side.fill(values, 3);
+  return new Bits().add((await values.toArray(side)) as Float32Array).print();
+}
+
 async function files(closing: Closing, folder: string): Promise<string> {
   const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
   closing.add(() => buffer.close());
@@ -218,6 +238,7 @@ export const parts: Readonly<Record<string, Part>> = {
   managed,
   moved,
   graphs,
+  leftOpen,
   products,
   files,
   byRows: byRows('inline'),

@@ -50,7 +50,7 @@ describe('formats/numpy', function () {
       expect(python(folder, program)).to.deep.equal(lookOf(tensors));
     }));
 
-  it('reads our npz, names too, and finds its sums right', () =>
+  itAll('reads our npz, names too, and finds its sums right', () =>
     inFolder(async (folder) => {
       const tensors: NamedTensors = {
         ...manyTensors(numpys),
@@ -60,7 +60,8 @@ describe('formats/numpy', function () {
       await writeNpz(join(folder, 'x.npz'), tensors);
       const program = `${LOOK}\nimport zipfile\nassert zipfile.ZipFile("x.npz").testzip() is None\nd = np.load("x.npz")\nprint(json.dumps({n: look(d[n]) for n in d.files}))`;
       expect(python(folder, program)).to.deep.equal(lookOf(tensors));
-    }));
+    }),
+  );
 
   itAll('reads our zip64', () =>
     inFolder(async (folder) => {

@@ -1,6 +1,7 @@
 /** Calls of everything that is public: right arguments with something wrong in most of them. */
 import type { Random } from '../../src/index.ts';
 import { changed, oddities, oddOf } from './changes.ts';
+import { aroundRows } from './right-around.ts';
 import { deviceRows } from './right-device.ts';
 import { learnerTable } from './right-learner.ts';
 import { replayRows } from './right-replay.ts';
@@ -10,7 +11,12 @@ import { type Target, targetsOf } from './targets.ts';
 import type { Call, Gen, Value } from './values.ts';
 import { doors, type Things, World } from './world.ts';
 
-export const right: Readonly<Record<string, readonly Gen[]>> = { ...deviceRows, ...replayRows, ...learnerTable };
+export const right: Readonly<Record<string, readonly Gen[]>> = {
+  ...deviceRows,
+  ...replayRows,
+  ...aroundRows,
+  ...learnerTable,
+};
 
 /** Those that do not end by themselves, or change the process for good, are called in these forms. */
 const forms: Readonly<Record<string, string>> = {

@@ -83,6 +83,39 @@ describe(`pinned memory of ${TESTED}`, () => {
     await stream.synchronize();
   });
 
+  it('is pinned again when a replay that touches it is over, whose graph was closed', () => {
+    using stream = device.createStream();
+    const memory = pages(1);
+    const host = device.registerHost(memory);
+    using target = device.allocate({ shape: [PAGE], dtype: 'uint8' });
+    stream.beginCapture();
+    stream.launch('spin', { wholes: [100_000] });
+    stream.copy(target, host.tensor({ shape: [PAGE], dtype: 'uint8' }));
+    const graph = stream.endCapture();
+    const exec = graph.instantiate();
+    stream.replay(exec);
+    for (const part of [exec, graph, host]) part.close();
+    using again = device.registerHost(memory);
+    expect([again.kind, stream.query()]).to.deep.equal(['registered', true]);
+  });
+
+  it('is let go when there is no handle left for it', () => {
+    const memory = pages(1);
+    const { handle } = openDevice('host:0');
+    const made: number[] = [];
+    expect(
+      refusal(() => {
+        for (;;) made.push(native().createEvent(handle, false));
+      }).code,
+    ).to.equal('ERR_HOTSLOT_MEMORY');
+    try {
+      expect(refusal(() => device.registerHost(memory)).code).to.equal('ERR_HOTSLOT_MEMORY');
+    } finally {
+      for (const event of made) native().close(event);
+    }
+    device.registerHost(memory).close();
+  });
+
   it('stays the device’s when the process starts another one', async () => {
     using stream = device.createStream();
     const memory = pages(2).fill(1);

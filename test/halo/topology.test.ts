@@ -4,7 +4,7 @@ import { type Edge, edgeSlices } from '../../src/halo/edges.ts';
 import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/halo/spec.ts';
 import { cubedSphereTopology, cubeFaces, type HaloTopology, periodicTopology } from '../../src/halo/topology.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { Cube, faces, scatter } from './cube.ts';
 import { around, check, fromOrigin, indices, level, specOf } from './plain-exchange.ts';
 
@@ -140,7 +140,7 @@ describe('halo/topology: cube', () => {
     const [n] = layout;
     // What two cells do is what one and three do.
     const depths = n === 3 ? [3] : setting({ short: [1, 3], all: [1, 2, 3] });
-    it(`every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`, () => {
+    itLonger(`every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`, () => {
       const topology = cubedSphereTopology({ layout });
       for (const points of depths)
         for (const dims of orders)

@@ -13,7 +13,7 @@ import {
 } from '../../src/learner/index.ts';
 import { Random } from '../../src/random.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { type Layered, outputOf } from './network-reference.ts';
 import { expectGradients, networkRig, setUp } from './network-rig.ts';
 import { expectClose } from './reference.ts';
@@ -32,7 +32,7 @@ describe('learner/conv2d', () => {
     it(`${layers.map(({ name }) => name).join(' ')}: outputs and gradients of float64`, () =>
       expectGradients(rig, layers, 3));
 
-  it(`equals loops at any size, stride and padding, in batches and on the host`, async () => {
+  itLonger(`equals loops at any size, stride and padding, in batches and on the host`, async () => {
     const random = new Random(7);
     for (let round = 0; round < setting({ short: 12, all: 60 }); round++) {
       const [kernelHeight, kernelWidth] = [1 + random.below(4), 1 + random.below(4)];

@@ -1,5 +1,5 @@
 /** Every interleaving of small cases of rows on their way to a device, and each of its rules broken in turn. */
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll } from '../rig/setting.ts';
 import { type DeviceRowsMutation, type DeviceRowsSetup, deviceRowsProtocol } from './device-rows.ts';
 import { proofsOf } from './proofs.ts';
 
@@ -13,7 +13,7 @@ const wide: DeviceRowsSetup = { ...small, capacity: 5, rows: 6 };
 const long: DeviceRowsSetup = { ...small, rows: 7 };
 
 describe('rows on their way to a device', function () {
-  this.timeout(setting({ short: 60_000, all: 300_000 }));
+  this.timeout(300_000);
 
   holds(small);
   holds({ ...small, death: true });

@@ -16,14 +16,14 @@ import { buildReplayTransferBackend } from '../../src/transfer/index.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { itLonger, setting } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { closeAll, counter, failingActors, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
 import { workersOf } from './inside.ts';
 import type { LostLearning } from './lost-worker.ts';
 
-const deaths = setting({ short: 4, all: 16, long: 1000 });
+const deaths = setting({ short: 0, all: 8, long: 1000 });
 
 describe('a pipeline in adversity', () => {
   afterEach(closeAll);
@@ -141,25 +141,22 @@ describe('a pipeline in adversity', () => {
     }
   });
 
-  itLonger(
-    'learners that crash or are ended give their places in the buffer back (test:all: more of them)',
-    async () => {
-      const buffer = filled();
-      for (let death = 0; death < deaths; death++) {
-        const learner = new TestThread(new URL('./crashing-worker.js', import.meta.url), buffer.share());
-        expect(await learner.next()).to.equal('open');
-        if (death % 2 === 0) await learner.terminate();
-        else {
-          learner.worker.postMessage('crash');
-          expect((await rejection(learner.next())).message).to.equal('a bug in a learner');
-          await learner.ended;
-        }
+  itAll('learners that crash or are ended give their places in the buffer back', async () => {
+    const buffer = filled();
+    for (let death = 0; death < deaths; death++) {
+      const learner = new TestThread(new URL('./crashing-worker.js', import.meta.url), buffer.share());
+      expect(await learner.next()).to.equal('open');
+      if (death % 2 === 0) await learner.terminate();
+      else {
+        learner.worker.postMessage('crash');
+        expect((await rejection(learner.next())).message).to.equal('a bug in a learner');
+        await learner.ended;
       }
-      // All eight are to be had.
-      for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
-      await closeAll();
-    },
-  ).timeout(600_000);
+    }
+    // All eight are to be had.
+    for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
+    await closeAll();
+  }).timeout(600_000);
 
   it('replaces a successor that dies before it starts, as long as there may be one', async () => {
     const made = await pipeline({ placement: SPREAD, restart: 5 });

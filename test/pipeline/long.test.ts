@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { itAll, setting } from '../rig/setting.ts';
 
 /** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
-const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [4, 250_000], long: [10, 10_000_000] });
+const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [4, 125_000], long: [10, 10_000_000] });
 /** Of the memory behind the second round; a short round is not over all that a process grows by at first. */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
 

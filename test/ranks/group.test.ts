@@ -8,7 +8,7 @@ import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
 import { closeAll, pipeline, SPREAD } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 const groups: LearnerGroup[] = [];
@@ -232,34 +232,37 @@ describe('ranks/learner groups', function () {
         );
     });
 
-    it('a thread that ends at any moment is replaced, or both are told, and no mean is made twice', async function () {
-      const came = { replaced: 0, told: 0 };
-      for (let round = 0; round < setting({ short: 2, all: 20 }); round++) {
-        const made = await join(2);
-        const all = await Promise.all(made.map((group) => learner(group, 1, { restart: 3 })));
-        const runs = all.map(({ made }) => made.run({ ticks: 300 }));
-        const outcomes = Promise.allSettled(runs);
-        await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 7.3) % 40)));
-        // The device roles' thread: poll averages there.
-        await workersOf(all[0]!.made)[1]?.terminate();
-        const [a, b] = await outcomes;
-        expect(a!.status).to.equal(b!.status);
-        if (a!.status === 'fulfilled') {
-          came.replaced++;
-          expect(made.map((group) => group.exchanges)).to.deep.equal([300, 300]);
-          const [x, y] = await read(all);
-          expect(x).to.deep.equal(y);
-        } else {
-          came.told++;
-          for (const each of [a, b])
-            expect(String((each as PromiseRejectedResult).reason)).to.match(/under way, or its thread ended in it/);
+    itLonger(
+      'a thread that ends at any moment is replaced, or both are told, and no mean is made twice',
+      async function () {
+        const came = { replaced: 0, told: 0 };
+        for (let round = 0; round < setting({ short: 2, all: 6, long: 40 }); round++) {
+          const made = await join(2);
+          const all = await Promise.all(made.map((group) => learner(group, 1, { restart: 3 })));
+          const runs = all.map(({ made }) => made.run({ ticks: 300 }));
+          const outcomes = Promise.allSettled(runs);
+          await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 7.3) % 40)));
+          // The device roles' thread: poll averages there.
+          await workersOf(all[0]!.made)[1]?.terminate();
+          const [a, b] = await outcomes;
+          expect(a!.status).to.equal(b!.status);
+          if (a!.status === 'fulfilled') {
+            came.replaced++;
+            expect(made.map((group) => group.exchanges)).to.deep.equal([300, 300]);
+            const [x, y] = await read(all);
+            expect(x).to.deep.equal(y);
+          } else {
+            came.told++;
+            for (const each of [a, b])
+              expect(String((each as PromiseRejectedResult).reason)).to.match(/under way, or its thread ended in it/);
+          }
+          await closeAll();
         }
-        await closeAll();
-      }
-      this.test!.title += `: ${came.replaced} replaced, ${came.told} told`;
-    });
+        this.test!.title += `: ${came.replaced} replaced, ${came.told} told`;
+      },
+    );
 
-    it('stay equal over many ticks', async () => {
+    itLonger('stay equal over many ticks', async () => {
       const made = await join(2);
       const all = await Promise.all(made.map((group) => learner(group, 1)));
       const ticks = setting({ short: 1500, all: 5000 });

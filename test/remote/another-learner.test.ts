@@ -7,53 +7,57 @@ import { layoutText } from '../../src/remote/layout.ts';
 import type { RemoteStatistics } from '../../src/remote/reports.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { bufferOf, host, learn, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.ts';
 
 describe('the next learner of a run', function () {
   this.timeout(60_000);
   const shared = sharedServer();
 
-  it('goes on from the checkpoint of one that was killed: no row comes twice, and those that are lost are counted', () =>
-    withFastFolder(async (folder) => {
-      const run = newRun();
-      const first = await RunChild.open('learner', { url: shared.url, run, folder });
-      const { entry, to } = leash();
-      to(1000);
-      const names = ['ann', 'bob'];
-      const machines = await Promise.all(
-        names.map((name) => host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
-      );
-      const told = () => machines.map((machine) => machine.statistics());
-      const reached = (rows: number) =>
-        untilAsked('rows come', () => told().every(({ acknowledged }) => acknowledged >= rows));
-      await reached(300);
-      await first.ask('save');
-      await reached(1000);
-      // In the midst of more.
-      to(20_000);
-      await reached(1500);
-      first.signal('SIGKILL');
-      await untilAsked('it is gone', () => first.process.signalCode !== null);
-      // As if its lease had run out.
-      await shared.client.del(keysOf(run).learner);
-      const second = await RunChild.open('learner', { url: shared.url, run, folder });
-      await reached(20_000);
-      const numbers = await second.ask<Map<string, number[]>>('numbers');
-      expect(numbers.size).to.equal(2);
-      let lost = 0;
-      for (const [who, found] of numbers) {
-        const kept = found.findIndex((number, at) => number !== at);
-        const base = found[kept]!;
-        expect(kept, `rows of ${who} in the checkpoint`).to.be.within(300, 1000);
-        expect(base, `first row of ${who} behind it`).to.be.at.least(1500);
-        const all = [...Array(kept).keys(), ...Array.from({ length: 20_000 - base }, (_, i) => base + i)];
-        expect(found, who).to.deep.equal(all);
-        lost += base - kept;
-      }
-      const counted = () => second.ask<RemoteStatistics>('statistics');
-      await untilAsked('it is told', async () => (await counted()).lost > 0);
-      expect(await counted()).to.include({ lost, refused: 0, stale: 0 });
-    }));
+  itAll(
+    'goes on from the checkpoint of one that was killed: no row comes twice, and those that are lost are counted',
+    () =>
+      withFastFolder(async (folder) => {
+        const run = newRun();
+        const first = await RunChild.open('learner', { url: shared.url, run, folder });
+        const { entry, to } = leash();
+        to(1000);
+        const names = ['ann', 'bob'];
+        const machines = await Promise.all(
+          names.map((name) => host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
+        );
+        const told = () => machines.map((machine) => machine.statistics());
+        const reached = (rows: number) =>
+          untilAsked('rows come', () => told().every(({ acknowledged }) => acknowledged >= rows));
+        await reached(300);
+        await first.ask('save');
+        await reached(1000);
+        // In the midst of more.
+        to(20_000);
+        await reached(1500);
+        first.signal('SIGKILL');
+        await untilAsked('it is gone', () => first.process.signalCode !== null);
+        // As if its lease had run out.
+        await shared.client.del(keysOf(run).learner);
+        const second = await RunChild.open('learner', { url: shared.url, run, folder });
+        await reached(20_000);
+        const numbers = await second.ask<Map<string, number[]>>('numbers');
+        expect(numbers.size).to.equal(2);
+        let lost = 0;
+        for (const [who, found] of numbers) {
+          const kept = found.findIndex((number, at) => number !== at);
+          const base = found[kept]!;
+          expect(kept, `rows of ${who} in the checkpoint`).to.be.within(300, 1000);
+          expect(base, `first row of ${who} behind it`).to.be.at.least(1500);
+          const all = [...Array(kept).keys(), ...Array.from({ length: 20_000 - base }, (_, i) => base + i)];
+          expect(found, who).to.deep.equal(all);
+          lost += base - kept;
+        }
+        const counted = () => second.ask<RemoteStatistics>('statistics');
+        await untilAsked('it is told', async () => (await counted()).lost > 0);
+        expect(await counted()).to.include({ lost, refused: 0, stale: 0 });
+      }),
+  );
 
   it('ends a host that was opened for other weights, in one sentence', async () => {
     const run = newRun();

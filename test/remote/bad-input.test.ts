@@ -174,7 +174,7 @@ describeAll('remote collectors and bad input', function () {
       });
     const recorded = [numbered(0, 5), numbered(5, 7), numbered(12, 1), numbered(3, 10)];
     await send(...recorded, numbered(20, 4));
-    const again = setting({ short: 50, all: 2000 });
+    const again = setting({ short: 50, all: 500, long: 2000 });
     for (let i = 0; i < again; i++) await send(...recorded.reverse());
     await send(numbered(10, 6, 10));
     await held(0);

@@ -29,7 +29,7 @@ describe('remote collectors and faults', function () {
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? itLonger : itAll)(`replaces a thread that ends again and again while ${kind} come`, async () => {
+    itAll(`replaces a thread that ends again and again while ${kind} come`, async () => {
       const run = newRun();
       const buffer = bufferOf(kind, 2);
       const remote = await learn({ url: shared.url, run, buffer });
@@ -87,8 +87,9 @@ describe('remote collectors and faults', function () {
           .and.below(9000);
         const { lost, refused } = second.statistics();
         expect(refused).to.equal(0);
-        // Where the host reads the first one's last acknowledgements late, they are counted: nobody has those rows any more.
-        expect(lost).to.be.at.most(base);
+        // Where the host reads the first one's last acknowledgements late, they are counted: nobody has those rows any more. Every
+        // fifth step has a final observation behind it, which is a row of its own on its way.
+        expect(lost).to.be.at.most(kind === 'rows' ? base : base + Math.floor(base / 5));
       },
     );
 

@@ -31,10 +31,11 @@ describe('remote/ingest', () => {
       ...{ marks, sink, layout: 7, maxVersionLag: 1, version: () => version, now: Date.now },
     });
     const rowBytes = buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf(buffer.layout);
-    /** Rows without content; of steps all are of a session's first lane, in the middle of an episode. */
-    const take = (session: number, header: Partial<MessageHeader> = {}) => {
+    /** Rows without content; of steps they are of these lanes of a session in turn, in the middle of an episode. */
+    const take = (session: number, header: Partial<MessageHeader> = {}, of = [0]) => {
       const { rows = 0 } = header;
       const bytes = new Uint8Array(HEADER_BYTES + rows * rowBytes);
+      for (let row = 0; row < rows; row++) bytes[HEADER_BYTES + row * rowBytes] = of[row % of.length]!;
       const lanes = buffer instanceof ReplayBuffer ? 0 : 1;
       sealMessage(bytes, {
         ...emptyHeader(),
@@ -101,12 +102,18 @@ describe('remote/ingest', () => {
     expect([laneOf(1), ingest.refusals.size]).to.deep.equal([3, 0]);
     take(4, { first: 2, rows: 1 });
     expect(ingest.refusals.get(4)).to.match(/of the learner’s 4 are 0 free/);
+    expect(ingest.counts).to.include({ rows: 2, refused: 1 });
+    // It was told so, and has ended: what lay in the stream is not taken, whatever is free by now.
+    take(6, { flags: BYE });
+    take(4, { first: 2, rows: 1 });
     expect(ingest.counts).to.include({ rows: 2, refused: 2 });
+    take(7, { flags: HELLO });
+    expect(laneOf(7)).to.equal(2);
     // The thread that takes over finds it so.
     end();
     const after = learner(buffer, { marks });
     after.take(1, { first: 3, rows: 1 });
-    expect([1, 2, 5, 6].map(after.laneOf)).to.deep.equal([3, 1, 0, 2]);
+    expect([1, 2, 5, 7].map(after.laneOf)).to.deep.equal([3, 1, 0, 2]);
     expect(after.ingest.counts).to.include({ rows: 1, refused: 0 });
     // Session 1 does not go on with what session 4 had begun.
     expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0], 1: [FIRST, 0, 0], 2: [FIRST, 0], 3: [FIRST, 0, FIRST, 0] });
@@ -129,6 +136,38 @@ describe('remote/ingest', () => {
       learner(buffer, { marks }).take(1, { first: 7, rows: 1 });
       expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0, FIRST, 0, 0] });
     });
+
+  for (const way of ['another thread', 'a checkpoint'] as const)
+    it(`no lane goes on behind steps that were dropped because another one did, behind ${way}`, () => {
+      const buffer = stepsBuffer();
+      const lanes = 2;
+      const before = learner(buffer, { version: 5 });
+      before.take(1, { flags: HELLO, rows: 2, lanes }, [0, 1]);
+      before.take(1, { first: 2, rows: 2, lanes, version: 1 }, [0, 1]);
+      before.take(1, { first: 4, rows: 1, lanes }, [0]);
+      expect(before.marks.saved()[0]).to.include({ cut: true });
+      before.end();
+      const marks = way === 'a checkpoint' ? Marks.create(before.marks.saved()) : before.marks;
+      const next = learner(buffer, { marks });
+      next.take(1, { first: 5, rows: 2, lanes }, [1, 0]);
+      expect(marks.saved()[0]).to.include({ cut: false });
+      next.take(1, { first: 7, rows: 2, lanes }, [0, 1]);
+      // Lane 0 began once more than it had to.
+      expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, FIRST, FIRST, 0], 1: [FIRST, FIRST, 0] });
+    });
+
+  it('a session of which nothing has come yet does not go on with what another one had begun', () => {
+    const buffer = stepsBuffer();
+    const before = learner(buffer);
+    before.take(1, { flags: HELLO, rows: 2 });
+    before.take(1, { flags: BYE, first: 2 });
+    before.take(2, { flags: HELLO });
+    before.end();
+    const after = learner(buffer, { marks: before.marks });
+    expect(after.laneOf(2)).to.equal(0);
+    after.take(2, { rows: 2 });
+    expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0, FIRST, 0] });
+  });
 
   it('a checkpoint of an older version says nothing of holes, and is good all the same', () => {
     const buffer = stepsBuffer();

@@ -22,6 +22,7 @@ const sink: OpenSink = {
   open: () => null,
   add: () => 0,
   skip: () => {},
+  goesOn: () => true,
   end: () => {},
   close: () => {},
 };

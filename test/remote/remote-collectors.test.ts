@@ -389,7 +389,7 @@ describe('remote collectors', function () {
     expect(words).to.have.length(1);
   });
 
-  it('closes in any order, and twice', async () => {
+  itAll('closes in any order, and twice', async () => {
     const { entry, to } = leash();
     to(200);
     for (const first of ['host', 'learner']) {
@@ -406,7 +406,8 @@ describe('remote collectors', function () {
     }
   });
 
-  itAll('gives a run that was closed to the next learner at once, and hosts go on with it', async () => {
+  /** A run whose learner has gone behind 200 rows, and a host that has 300 more. */
+  async function left() {
     const run = newRun();
     const { entry, to } = leash();
     to(200);
@@ -416,11 +417,27 @@ describe('remote collectors', function () {
     await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
     await first.close();
     to(500);
-    const buffer = rowsOnly();
+    return { run, before, machine, buffer: rowsOnly() };
+  }
+
+  itAll('gives a run that was closed to the next learner at once, and hosts go on with it', async () => {
+    const { run, before, machine, buffer } = await left();
     await learn({ url: shared.url, run, buffer });
     await untilAsked('the rest is there', () => machine.statistics().acknowledged === 500);
     expect(before.ptr).to.equal(200);
     expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 300 }, (_, i) => 200 + i)]);
+  });
+
+  it('takes no row before it is open: whoever gives up opening has none', async () => {
+    const { run, machine, buffer } = await left();
+    let open = false;
+    const opening = learn({ url: shared.url, run, buffer }).then(() => {
+      open = true;
+    });
+    while (buffer.ptr === 0) await new Promise((resolve) => setImmediate(resolve));
+    expect(open, 'open before a row came in').to.equal(true);
+    await opening;
+    await untilAsked('all is there', () => machine.statistics().acknowledged === 500);
   });
 
   it('refuses options at the door', async () => {
@@ -490,7 +507,7 @@ describe('remote collectors', function () {
     for (const each of [buffer, steps]) keep(each as { close(): void });
   });
 
-  it('refuses a server that drops values when its memory is full', async () => {
+  itAll('refuses a server that drops values when its memory is full', async () => {
     const admin = await shared.server.client();
     const set = (name: string, value: string) => admin.sendCommand(['CONFIG', 'SET', name, value]);
     await set('maxmemory-policy', 'allkeys-lru');

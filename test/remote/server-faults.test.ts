@@ -73,7 +73,7 @@ describeAll('remote/server faults', function () {
   }
 
   it('killed at any moment, and another one with nothing in it in its place', async () => {
-    const many = setting({ short: 3, all: 12, long: 100 });
+    const many = setting({ short: 3, all: 6, long: 100 });
     const swarm = await open(many);
     await rounds(swarm, many, () => server.restart());
     // Not by heartbeats, which would bring everything back too, seconds later.
@@ -96,7 +96,7 @@ describeAll('remote/server faults', function () {
     });
 
   itAll('killed, and there again with all that it had', async () => {
-    const many = setting({ short: 1, all: 4, long: 10 });
+    const many = setting({ short: 1, all: 2, long: 10 });
     const kept = await startServer({ appendonly: true });
     stack.push({ close: () => kept.stop() });
     const swarm = await open(many, { url: kept.url });
@@ -104,7 +104,7 @@ describeAll('remote/server faults', function () {
   });
 
   it('killed, and there again with what it had some time ago', async () => {
-    const many = setting({ short: 2, all: 5, long: 10 });
+    const many = setting({ short: 2, all: 3, long: 10 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
       await ask('SAVE');
@@ -129,7 +129,7 @@ describeAll('remote/server faults', function () {
   });
 
   itAll('ends all connections', async () => {
-    const many = setting({ short: 2, all: 8, long: 20 });
+    const many = setting({ short: 2, all: 4, long: 20 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
       for (const type of ['normal', 'pubsub'].slice(0, 1 + below(2))) await ask('CLIENT', 'KILL', 'TYPE', type);
@@ -250,7 +250,7 @@ describeAll('remote/server faults', function () {
       };
 
       it('connections end inside messages', async () => {
-        const many = setting({ short: 2, all: 8, long: 20 });
+        const many = setting({ short: 2, all: 4, long: 20 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => bad.cutAfter(below(20_000), whose === 'learner'));
       });
@@ -258,7 +258,7 @@ describeAll('remote/server faults', function () {
       // In front of a learner it takes longer, and what a host does about it is the same.
       const itHosts = whose === 'hosts' ? it : itAll;
       itHosts('replies are lost, and what they are of is not', async () => {
-        const many = setting({ short: 2, all: 6, long: 15 });
+        const many = setting({ short: 2, all: 3, long: 15 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => {
           bad.mute();

@@ -46,7 +46,7 @@ describe('remote collectors over TLS', function () {
     for (const secret of secrets) expect(all).to.not.include(secret);
   }
 
-  it('brings rows and weights with the rights that each side has', async () => {
+  itAll('brings rows and weights with the rights that each side has', async () => {
     const buffer = bufferOf('rows');
     const mailbox = WeightMailbox.create({ length: 100_000 });
     const remote = await learn({ ...address(learner!), buffer, mailbox, weightsEveryMs: 1 });

@@ -23,10 +23,13 @@ export function buildForTests(setting: string): void {
   parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
   if (setting !== 'short' && missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
-    parts.push({ units: [...unitsOf('rows'), ...unitsOf('lanes'), ...unitsOf('ranks')], sanitizer: 'thread' });
+    parts.push({ units: unitsOf('cores'), sanitizer: 'thread' });
     if (setting !== 'short')
       parts.push(
-        { units: unitsOf('core'), sanitizer: 'thread' },
+        {
+          units: [...unitsOf('rows'), ...unitsOf('lanes'), ...unitsOf('ranks'), ...unitsOf('core')],
+          sanitizer: 'thread',
+        },
         ...sanitized(['cuda']).flatMap((driver) => of(driver, 'thread')),
       );
   }

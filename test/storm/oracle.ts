@@ -102,14 +102,19 @@ export class RowScan {
   readonly #wrong: Wrong;
   readonly #last = new Map<string, number>();
   #next: number;
+  /** collectors whose next row may lack others: what was lost with a learner was told in the life that this one goes on from */
+  #cut = 0;
+  #restored = new Set<string>();
 
-  constructor(buffer: StormRows, wrong: Wrong) {
+  constructor(buffer: StormRows, wrong: Wrong, cut = 0) {
     this.#buffer = buffer;
     this.#wrong = wrong;
     this.#next = Math.max(0, buffer.ptr - buffer.size);
     // What was restored may have gaps of an earlier life.
     this.look(true);
     this.gaps = 0;
+    this.#cut = cut;
+    this.#restored = new Set(this.#last.keys());
   }
 
   look(still = false): void {
@@ -145,7 +150,11 @@ export class RowScan {
     const last = this.#last.get(who);
     const where = `row ${number} of ${who} behind ${last}`;
     if (last !== undefined && number <= last) this.#wrong(`${where}: doubled`);
-    if (last !== undefined && number > last + 1) this.gaps += number - last - 1;
+    if (last !== undefined && number > last + 1) {
+      if (this.#cut > 0 && this.#restored.has(who)) this.#cut--;
+      else this.gaps += number - last - 1;
+    }
+    this.#restored.delete(who);
     if (!whole(body, 0, bodyOf(worker, number))) this.#wrong(`${where} is torn`);
     if (weight < 0) this.#wrong(`${where} was acted by weights that were torn`);
     this.#last.set(who, number);

@@ -2,6 +2,7 @@
 import type { Worker } from 'node:worker_threads';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import { RemoteCollectors } from '../../src/remote/index.ts';
+import type { SavedMark } from '../../src/remote/marks.ts';
 import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { StormLearner, scalars, WEIGHTS } from './learner.ts';
@@ -10,6 +11,8 @@ import { RUN } from './run-name.ts';
 import { goneOn, lookedAt, nameOf, RESTARTS, ROWS, type SideOptions, saving, scanned, WeightScan } from './side.ts';
 import type { Stack } from './stack.ts';
 
+/** Of each host. */
+const COLLECTORS = 2;
 /** Of the threads that receive, so many may end in a minute (src/remote/remote-collectors.ts). */
 const MOST_LOST = 4;
 
@@ -33,7 +36,10 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
   const parts = { buffer, pipeline, learner, mailbox };
   const { tick, collectors } = await goneOn(options, { pipeline, learner, mailbox, parts: { buffer } });
   const ticks = scanned(pipeline, wrong);
-  const scan = new RowScan(buffer, wrong);
+  const cut = ((collectors as { marks?: readonly SavedMark[] } | undefined)?.marks ?? []).filter(
+    ({ cut }) => cut === true,
+  );
+  const scan = new RowScan(buffer, wrong, COLLECTORS * cut.length);
   const weights = new WeightScan(mailbox, wrong);
   const stop = new AbortController();
   let remote: RemoteCollectors | null = null;

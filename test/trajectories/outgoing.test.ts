@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
 import { refusal } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';
 import { rule } from './expected.ts';
@@ -41,8 +41,8 @@ function headsOf(rowBytes: number, out: Uint8Array, rows: number): { lane: numbe
 describe('outgoing steps', function () {
   this.timeout(setting({ short: 60_000, all: 200_000, long: 3_600_000 }));
 
-  for (let seed = 0; seed < setting({ short: 8, all: 200, long: 5000 }); seed++)
-    it(`make the same buffer again: seed ${seed}`, () => {
+  for (let seed = 0; seed < setting({ short: 8, all: 40, long: 5000 }); seed++)
+    itLonger(`make the same buffer again: seed ${seed}`, () => {
       const history = new History(seed, 1 + (seed % 4), 40);
       const { dice, lanes, perLane } = history;
       using buffer = TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields });
@@ -212,12 +212,12 @@ describe('outgoing steps', function () {
     ]);
   });
 
-  const times = setting({ short: 1, all: 10, long: 300 });
+  const times = setting({ short: 1, all: 3, long: 300 });
   for (const { perLane, words, roles } of [
     { perLane: 16, words: 128, roles: ['uniform', 'windows', 'places'] },
     { perLane: 64, words: 4, roles: ['by priority'] },
   ] as { perLane: number; words: number; roles: LaneWork['role'][] }[])
-    it(`come in whole beside their writer and readers: lanes of ${perLane}, ${roles.join(', ')}`, async () => {
+    itLonger(`come in whole beside their writer and readers: lanes of ${perLane}, ${roles.join(', ')}`, async () => {
       const errorBuffer = perLane / 2 - LANES - 1;
       const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer, gateAdd: true });
       const shape = { capacity: perLane * LANES, lanes: LANES, fields: telling(words) };
@@ -259,7 +259,7 @@ describe('outgoing steps', function () {
           limiter.countSamples(steps);
           return written >= 0 && outgoing.waiting() === 0;
         },
-        setting({ short: 50_000, all: 190_000, long: 3_600_000 }),
+        setting({ short: 50_000, all: 100_000, long: 3_600_000 }),
       );
       await ended;
       const told = await Promise.all(readers.map((thread) => thread.result<Told>()));

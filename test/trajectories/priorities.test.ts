@@ -291,7 +291,7 @@ describe('trajectories: priorities', function () {
 
   itLonger('leaves are drawn as often as they weigh', () => {
     const dice = new Dice(3);
-    const count = setting({ short: 200_000, all: 10_000_000 });
+    const count = setting({ short: 200_000, all: 4_000_000, long: 10_000_000 });
     for (const size of [10, 1000]) {
       const leaves = Float64Array.from({ length: size }, () => (dice.chance(0.2) ? 0 : 0.5 + dice.below(100) / 50));
       const total = pairwise(leaves);
@@ -310,7 +310,7 @@ describe('trajectories: priorities', function () {
   itLonger('without priorities all drawable steps are drawn alike', () => {
     using steps = new Steps(5, 40);
     steps.add(70);
-    const count = setting({ short: 200_000, all: 10_000_000 });
+    const count = setting({ short: 200_000, all: 4_000_000, long: 10_000_000 });
     const ids = [...steps.buffer.drawableIds(steps.view)];
     const drawn = new Map(ids.map((id) => [id, 0]));
     for (let seed = 0; seed < count / 20_000; seed++)

@@ -1,6 +1,7 @@
 // What one thread's JavaScript made and lent, and its end.
 #pragma once
 #include <napi.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -81,15 +82,23 @@ class EnvironmentHandles : public Environment {
     Core::instance().close(device);
   }
 
-  double lend(Napi::TypedArray view, Ref<Memory> memory) {
+  // `make` has the bytes registered. What may fail comes first; without a handle the memory counts as closed.
+  template <class Make>
+  double lend(Napi::TypedArray view, Make&& make) {
     // A device that is never idle is made to wait when this much was closed.
     constexpr size_t most_closed_bytes = size_t(1) << 30;
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
     sweep(closed > most_closed_bytes);
-    FreshHandle fresh(handles(), memory);
-    lent_.push_back({std::move(memory), fresh.get(), Napi::Persistent(view)});
-    return fresh.take();
+    Napi::Reference<Napi::TypedArray> held = Napi::Persistent(view);
+    if (lent_.size() == lent_.capacity()) lent_.reserve(2 * lent_.size() + 8);
+    lent_.push_back({make(), 0, std::move(held)});
+    try {
+      return lent_.back().handle = handles().add(lent_.back().memory);
+    } catch (...) {
+      sweep();
+      throw;
+    }
   }
 
   double make(Ref<Object> object) {
@@ -105,9 +114,17 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Lent memory that was closed and is not forgotten yet.
-  bool has_closed() const {
-    return std::any_of(lent_.begin(), lent_.end(), [](const Lent& lent) { return lent.memory.use_count() == 1; });
+  // Lent memory in the pages of these bytes that was closed and is not forgotten yet: what a graph left to do may hold
+  // it for a while.
+  bool has_closed(const uint8_t* at, size_t bytes) const {
+    const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+    const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };
+    const auto end = [&](const uint8_t* of, size_t count) { return (uintptr_t(of) + count + page - 1) / page; };
+    return std::any_of(lent_.begin(), lent_.end(), [&](const Lent& lent) {
+      const Memory& memory = *lent.memory;
+      return !handles().is_open(lent.handle) && begin(memory.address) < end(at, bytes) &&
+             begin(at) < end(memory.address, memory.bytes);
+    });
   }
 
   // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`: even if the device

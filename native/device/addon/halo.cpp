@@ -14,6 +14,8 @@ Napi::Value launch_halo(Info info) {
     const Kernel* kernel = halo_kernel(int64_t(whole(info, 3)));
     const auto* numbers = reinterpret_cast<const double*>(spans.data);
     const int given = int(spans.size / (3 * sizeof(double)));
+    if (given < 1 || int(wholes.size / sizeof(double)) < kernel->wholes)
+      throw argument("a halo's arguments are incomplete");
     Launch call;
     call.kernel = kernel;
     for (int i = 0; i < kernel->wholes; ++i)
@@ -42,6 +44,7 @@ Napi::Value move_halo(Info info) {
   const Bytes table = bytes_of(info[0], "the table"), buffer = bytes_of(info[2], "the buffer");
   return guard(info, [&] {
     const int64_t itemsize = int64_t(whole(info, 1));
+    if (itemsize < 1) throw argument("an element has a byte at least, got ", itemsize);
     uint32_t n = 0;
     if (napi_get_array_length(info.Env(), info[3], &n) != napi_ok)
       throw argument("the quantities' data must be an array");

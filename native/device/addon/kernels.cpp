@@ -36,7 +36,7 @@ ModuleRequest request_of(const Napi::Object& given) {
       if (!type || i >= max_pointers) throw argument("kernel '", declared.name, "': no such tensor ", i);
       declared.types += type->letter;
     }
-    if (declared.wholes > max_wholes || declared.reals > max_floats)
+    if (declared.wholes < 0 || declared.wholes > max_wholes || declared.reals < 0 || declared.reals > max_floats)
       throw argument("kernel '", declared.name, "' has too many numbers");
     return declared;
   });

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "device/addon/arguments.hpp"
 
@@ -27,8 +28,9 @@ Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   return guard(info, [&] {
     const auto lend = [&] {
-      return own(info).lend(info[1].As<Napi::TypedArray>(),
-                            device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value()));
+      return own(info).lend(info[1].As<Napi::TypedArray>(), [&] {
+        return device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value());
+      });
     };
     // A registration that was closed may be there until nothing runs that was given before: it has a while, as what is
     // closed while it is pinned.
@@ -37,7 +39,8 @@ Napi::Value register_host(Info info) {
       try {
         return lend();
       } catch (const Error& error) {
-        if (error.status != already_registered || !own(info).has_closed() || now_ns() - begin > patience_ns) throw;
+        const bool may_go = error.status == already_registered && own(info).has_closed(bytes.data, bytes.size);
+        if (!may_go || now_ns() - begin > patience_ns) throw;
       }
       own(info).sweep(true);
       const timespec nap{0, 200'000};
@@ -85,7 +88,9 @@ Napi::Value copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   return guard(info, [&] {
     Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
-    if (!from.memory->host && !from.memory->managed) throw argument("copyOut takes memory of the host");
+    // All that the host device has is the processor's.
+    const bool ours = from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
+    if (!ours) throw argument("copyOut takes memory of the host");
     if (from.memory->revoked.load()) throw argument("copyOut: ", lender_gone, ": ", keep_the_lender);
     memcpy(to.data, from.address(), to.size);
     return Napi::Boolean::New(info.Env(), true);

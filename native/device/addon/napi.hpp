@@ -212,13 +212,14 @@ inline uint64_t whole(const Napi::Value& value) { return uint64_t(value.As<Napi:
 inline double number(Info info, size_t i) { return number(info[i]); }
 inline uint64_t whole(Info info, size_t i) { return whole(info[i]); }
 
-// Bytes of a typed array over any kind of buffer. The buffer itself is never asked for: Node 20 has no way to name a
-// SharedArrayBuffer.
+// Bytes of a typed array over any kind of buffer; none where its elements are of a type that is not known here: Node
+// names them by numbers that came later, or not at all. The buffer itself is never asked for: Node 20 has no way to
+// name a SharedArrayBuffer.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;
 };
-inline size_t element_bytes(napi_typedarray_type type) {
+inline size_t element_bytes(int type) {
   switch (type) {
     case napi_int8_array:
     case napi_uint8_array:
@@ -231,17 +232,23 @@ inline size_t element_bytes(napi_typedarray_type type) {
     case napi_uint32_array:
     case napi_float32_array:
       return 4;
-    default:
+    case napi_float64_array:
+    case napi_bigint64_array:
+    case napi_biguint64_array:
       return 8;
+    default:
+      return 0;
   }
 }
 // None of anything that is no typed array.
 inline Bytes bytes_if_any(napi_env env, napi_value value) {
-  napi_typedarray_type type;
+  auto type = napi_typedarray_type(-1);
   size_t length;
   void* data;
   if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {};
-  return {static_cast<uint8_t*>(data), length * element_bytes(type)};
+  const size_t bytes = element_bytes(int(type));
+  if (bytes == 0) return {};
+  return {static_cast<uint8_t*>(data), length * bytes};
 }
 inline Bytes bytes_of(const Napi::Value& value, const char* name) {
   if (!value.IsTypedArray()) throw_js(value.Env(), argument(name, " must be a typed array"));

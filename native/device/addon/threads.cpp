@@ -35,7 +35,7 @@ Napi::Value look_native(Info info) {
 Napi::Value sleep_native(Info info) {
   const Bytes words = bytes_of(info[0], "the bell");
   const size_t index = size_t(whole(info, 1));
-  if (index + 2 > words.size / 4) return Napi::Boolean::New(info.Env(), true);
+  if (words.size / 4 < 2 || index > words.size / 4 - 2) return Napi::Boolean::New(info.Env(), true);
   auto* const bell = reinterpret_cast<Bell*>(reinterpret_cast<int32_t*>(words.data) + index);
   const int32_t seen = info[2].As<Napi::Number>().Int32Value();
   sleep_exactly();

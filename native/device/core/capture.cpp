@@ -73,21 +73,24 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 }
 
 void Capture::abandon() {
-  std::map<Ref<CaptureMembership>, Frontier> gone;  // dropped without the lock: members hold captures
-  std::function<void(const std::vector<Ref<CaptureMembership>>&)> last;
-  std::deque<Work> forgotten;
+  Members gone;  // dropped without the lock: members hold captures
+  decltype(abandoned) last;
   {
     std::lock_guard guard(lock);
     if (ending.exchange(true)) return;
     gone.swap(members);
-    forgotten.swap(nodes);
     last.swap(abandoned);
   }
   settle();
-  std::vector<Ref<CaptureMembership>> all;
-  for (auto& [membership, frontier] : gone) all.push_back(membership);
-  if (last) last(all);
-  ended = true;
+  {
+    // Streams wait for it, whatever the driver says.
+    struct End {
+      Capture& capture;
+      ~End() { capture.ended = true; }
+    } end{*this};
+    if (last) last(gone);
+  }
+  nodes.clear();  // none was added since it is ending
 }
 
 std::vector<Memory*> Capture::lent() const {
@@ -140,7 +143,7 @@ bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgre
   return true;
 }
 
-CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded, const char* call,
+CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded, bool may_join, const char* call,
                                                 CallInProgress& in_progress) {
   const Ref<Capture> mine = open();
   if (mark.captured) {
@@ -154,6 +157,7 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
       refuse(family_, call, refusal::capture_merge, "the event belongs to another capture",
              "keep two captures apart, or capture both in one");
     }
+    if (!mine && !may_join) return Wait::refused;
     // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
@@ -244,6 +248,15 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
   for (auto& [membership, frontier] : ending.members)
     if (std::any_of(frontier.begin(), frontier.end(), [&](uint32_t index) { return !seen[index]; }))
       ending.unjoined.push_back(membership);
+}
+
+// Streams that took part may have nothing to do for long: what was captured is the graph's alone from here on. Each
+// lock by itself.
+void CaptureMembership::forget(const Ending& ending) {
+  for (auto& [membership, frontier] : ending.members) {
+    std::lock_guard guard(membership->lock);
+    if (membership->capture_ == ending.capture) membership->capture_.reset();  // `ending` has it still
+  }
 }
 
 void CaptureMembership::judge(const Ending& ending) const {

@@ -18,6 +18,16 @@
 
 namespace hotslot {
 
+// For every family's fill: devices store a pattern whole, at multiples of its size. CUDA loses its context by another
+// one.
+inline void check_fill(const Span& to, size_t pattern) {
+  if (pattern != 1 && pattern != 2 && pattern != 4 && pattern != 8)
+    throw argument("a fill's pattern has 1, 2, 4 or 8 bytes, got ", pattern);
+  if (to.bytes % pattern != 0 || uintptr_t(to.address()) % pattern != 0)
+    throw range("a fill of ", to.bytes, " bytes at offset ", to.offset, " by ", pattern,
+                ": its memory must begin and end at a multiple of ", pattern, " bytes");
+}
+
 // One captured operation. Its spans hold the memory, so a graph holds what it touches.
 struct Work {
   enum Type : uint8_t { kernel, copy, fill, record } type = kernel;
@@ -35,6 +45,7 @@ struct Work {
     return work;
   }
   static Work fill_of(const Span& to, const void* pattern, size_t bytes) {
+    check_fill(to, bytes);
     Work work;
     work.type = fill;
     work.to = to;
@@ -75,10 +86,12 @@ struct Capture {
   std::vector<std::vector<uint32_t>> needs;
   // The streams that take part, and the nodes that the next one of each depends on. Closed streams stay: their work
   // counts.
-  std::map<Ref<CaptureMembership>, Frontier> members;
+  using Members = std::map<Ref<CaptureMembership>, Frontier>;
+  Members members;
   // Runs when the capture is given up instead of ended, in the thread that gives up; is told which streams took part.
-  std::function<void(const std::vector<Ref<CaptureMembership>>& members)> abandoned;
+  std::function<void(const Members& members)> abandoned;
   void invalidate() { invalid.store(true); }
+  // Destructors come here: it asks for no memory.
   void abandon();
   // From `ending` on: waits for the threads that are between our record and the driver's call.
   void settle() const {
@@ -153,9 +166,10 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   // True: a record inside a capture, which only marks a place in it. `mark.lock` is held.
   bool record(CaptureMark& mark, const char* call, CallInProgress& in_progress);
   // Whether a wait is part of a capture: no; yes, and the stream takes part already, or joins by it; yes, but the event
-  // was never recorded, so there is nothing to wait for. `recorded`: it ever was outside captures. `mark.lock` is held.
-  enum class Wait : uint8_t { outside, inside, joins, nothing };
-  Wait wait(CaptureMark& mark, bool recorded, const char* call, CallInProgress& in_progress);
+  // was never recorded, so there is nothing to wait for; it would join, and may not: nothing is changed. `recorded`: it
+  // ever was outside captures. `mark.lock` is held.
+  enum class Wait : uint8_t { outside, inside, joins, nothing, refused };
+  Wait wait(CaptureMark& mark, bool recorded, bool may_join, const char* call, CallInProgress& in_progress);
   // Refuses with 900 while capturing, and breaks the capture.
   void forbid(const char* call, const char* why, const char* advice);
   Ref<Capture> begin();
@@ -170,6 +184,7 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
     driver_end(ending.capture, ending.unjoined);
     ending.capture->abandoned = nullptr;  // graphs keep the capture, and that would keep the stream
     ending.capture->ended = true;
+    forget(ending);
     judge(ending);
   }
   // The stream is closed: no other can end a capture that began here, and streams that joined it are free again.
@@ -181,18 +196,19 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
  private:
   struct Ending {
     Ref<Capture> capture;
-    std::map<Ref<CaptureMembership>, Frontier> members;
+    Capture::Members members;
     std::vector<Ref<CaptureMembership>> unjoined;
     bool broken = false, no_memory = false;
   };
   Ending take();
   void find_unjoined(Ending& ending) const;
+  static void forget(const Ending& ending);
   void judge(const Ending& ending) const;
   void refuse_broken(const Capture& capture, const char* call) const;
 
   const char* const family_;
   const Ref<void> hold_;
-  Ref<Capture> capture_;  // the last one it took part in; see open()
+  Ref<Capture> capture_;  // it takes part in this one, or did in one that was given up; see open()
 };
 
 }  // namespace hotslot

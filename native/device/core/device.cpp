@@ -15,6 +15,12 @@ Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKi
       host_kind(host_kind),
       managed(managed) {}
 
+void require_device(const Device& device, const Device& of, const char* thing, const char* what, const char* instead) {
+  if (&device != &of)
+    throw argument(thing, " of ", of.family, ":", of.index, " cannot ", what, " on ", device.family, ":", device.index,
+                   ": ", instead);
+}
+
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 Event::Event(Device& device, bool timing) : Object(Kind::event, device.family), device(device), timing(timing) {}
@@ -46,10 +52,16 @@ double Event::elapsed_ms(Event& start) {
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
+Exec::Exec(Device& device) : Object(Kind::exec, device.family), device(device) {}
+
+Graph::Graph(Device& device, Ref<Capture> capture)
+    : Object(Kind::graph, device.family), device(device), capture(std::move(capture)) {}
+
 size_t Graph::node_count() const { return capture->nodes.size(); }
 
 bool Exec::update(const Ref<Graph>& graph) {
   require_family(family, *graph, "a graph");
+  require_device(device, graph->device, "a graph", "update an exec", "instantiate it");
   return do_update(graph);
 }
 

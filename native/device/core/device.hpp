@@ -41,6 +41,9 @@ inline void require_family(const char* family, const Object& object, const char*
 
 class Device;
 
+// Refuses what a thing can do on its own device alone, and says what to do instead.
+void require_device(const Device& device, const Device& of, const char* thing, const char* what, const char* instead);
+
 // How the driver reaches host memory: through a copy of its own, pinned in place, or imported in place.
 enum class HostKind : uint8_t { pageable, registered, imported };
 
@@ -134,7 +137,8 @@ struct Work;
 
 class Exec : public Object {
  public:
-  explicit Exec(const char* family) : Object(Kind::exec, family) {}
+  explicit Exec(Device& device);
+  Device& device;
   // Later replays run `graph`; those enqueued before run what they were enqueued with. True: taken in place, false:
   // made anew.
   bool update(const Ref<Graph>& graph);
@@ -149,7 +153,9 @@ class Exec : public Object {
 // Frozen: what was captured holds whatever it touches.
 class Graph : public Object {
  public:
-  Graph(const char* family, Ref<Capture> capture) : Object(Kind::graph, family), capture(std::move(capture)) {}
+  Graph(Device& device, Ref<Capture> capture);
+  // Of the stream that it was captured on.
+  Device& device;
   const Ref<Capture> capture;
   size_t node_count() const;
   virtual Ref<Exec> instantiate() = 0;
@@ -247,6 +253,8 @@ class Device : public Object {
   // events.
   virtual bool reaches(Device& other) { return other.family == family; }
   virtual bool orders(Device& other) { return other.family == family; }
+  // Whether this device's streams may take part in captures of the other's.
+  virtual bool joins(Device& other) { return orders(other); }
   // Gives back what is kept for later.
   virtual void trim() = 0;
   // Of the memory that `scratch` uses again.

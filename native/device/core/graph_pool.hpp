@@ -18,15 +18,18 @@ class ReplayOrder {
   void before(Stream& stream) {
     // Order only: what fails in one graph is nothing to the next.
     if (const auto before = on_.lock(); used_ && before.get() != &stream) stream.wait(last_, true);
+    // Replays may be on another device than the memory.
+    next_ = &last_->device == &stream.device ? last_ : stream.device.create_event(false);
   }
   void after(Stream& stream) {
-    stream.record(last_, false);
+    stream.record(next_, false);
+    last_ = next_;
     on_ = stream.weak_from_this();
     used_ = true;
   }
 
  private:
-  const Ref<Event> last_;
+  Ref<Event> last_, next_;
   bool used_ = false;
   std::weak_ptr<Object> on_;  // a stream that is gone may still be at it
 };

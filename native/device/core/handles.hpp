@@ -66,6 +66,14 @@ class HandleTable {
     if (Entry* entry = find(handle)) entry->word.fetch_sub(one_pin);
   }
 
+  // False also while somebody closes it.
+  bool is_open(double handle) {
+    Entry* entry = find(handle);
+    if (!entry) return false;
+    const uint64_t word = entry->word.load();
+    return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
+  }
+
   // Waits up to `ns` for pins to go; returns the object, whose last reference may be the caller's. Null when stale.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* entry = find(handle);

@@ -69,6 +69,7 @@ void Stream::launch(Launch&& launch) { enqueue(Work::of(std::move(launch)), "lau
 void Stream::replay(const Ref<Exec>& exec) {
   const char* call = "graphLaunch";
   require_family(family, *exec, "a graph");
+  require_device(device, exec->device, "a graph", "be replayed", "replay it on a stream of its own device");
   std::lock_guard guard(membership_->lock);
   check(call);
   membership_->forbid(call, "a graph cannot be replayed into a capture", "capture its work directly");
@@ -90,6 +91,8 @@ void Stream::prefetch(const Span& span, int device) {
 void Stream::record(const Ref<Event>& event, bool external) {
   const char* call = "eventRecord";
   require_family(family, *event, "an event");
+  require_device(device, event->device, "an event", "be recorded",
+                 "record one of the stream's device, and streams of both can wait for it");
   if (external) return enqueue(Work::record_of(event), call);
   std::lock_guard guard(membership_->lock);
   check(call);
@@ -112,7 +115,12 @@ void Stream::wait(const Ref<Event>& event, bool order_only) {
   check(call);
   std::lock_guard event_guard(event->capture_mark.lock);
   CallInProgress in_progress;
-  switch (membership_->wait(event->capture_mark, event->recorded, call, in_progress)) {
+  const bool may_join = device.joins(event->device);
+  switch (membership_->wait(event->capture_mark, event->recorded, may_join, call, in_progress)) {
+    case CaptureMembership::Wait::refused:
+      throw argument("a stream of ", family, ":", device.index, " cannot take part in a capture of ", family, ":",
+                     event->device.index, ", whose graph runs there alone: capture what each device does by itself, ",
+                     "and order the two by events outside");
     case CaptureMembership::Wait::outside:
       return do_wait(*event, order_only);
     case CaptureMembership::Wait::nothing:

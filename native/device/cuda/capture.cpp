@@ -1,21 +1,22 @@
 // CUDA's and ROCm's captures: they begin and end in the driver too.
+#include <new>
+
 #include "device/cuda/graph.hpp"
 
 namespace hotslot::cuda {
 namespace {
 
 // For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
-void join(RawStream& origin, const std::vector<Ref<CaptureMembership>>& members) {
-  for (auto& membership : members)
-    release([&] {
-      auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(membership->hold()));
-      const Driver& driver = origin.device.driver;
-      if (&other == &origin) return;
-      const Enter enter(driver, origin.device.context);
-      RawEvent event(other.device, false);
-      driver.check(driver.call.event_record, event.handle, other.handle);
-      driver.check(driver.call.stream_wait_event, origin.handle, event.handle, 0u);
-    });
+void join(RawStream& origin, const CaptureMembership& member) {
+  release([&] {
+    auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(member.hold()));
+    const Driver& driver = origin.device.driver;
+    if (&other == &origin) return;
+    const Enter enter(driver, origin.device.context);
+    RawEvent event(other.device, false);
+    driver.check(driver.call.event_record, event.handle, other.handle);
+    driver.check(driver.call.stream_wait_event, origin.handle, event.handle, 0u);
+  });
 }
 
 // A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
@@ -37,6 +38,9 @@ Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   } catch (const Error& error) {
     raw.capture_stuck = true;
     return error.status;
+  } catch (const std::bad_alloc&) {
+    raw.capture_stuck = true;
+    return status::out_of_memory;
   }
 }
 
@@ -51,10 +55,11 @@ void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);
   raw_->before_capture = mark(*raw_);
   // Had before it begins: what is left of it has to end, whatever comes.
-  decltype(capture.abandoned) abandoned = [raw = raw_](const std::vector<Ref<CaptureMembership>>& members) {
+  decltype(capture.abandoned) abandoned = [raw = raw_](const Capture::Members& members) {
     Driver& driver = raw->device.driver;
     GraphHandle graph = nullptr;
-    if (!driver.ends_broken_captures) join(*raw, members);
+    if (!driver.ends_broken_captures)
+      for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
     // Another thread than the one that began it cannot end it at all: the stream goes with its capture, and at once,
     // for the streams that joined are free behind this.
@@ -77,7 +82,8 @@ Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
   // Also where the driver would free the streams that were left out: no document promises it.
-  if (!driver_.ends_broken_captures || !capture->invalid) join(*raw_, unjoined);
+  if (!driver_.ends_broken_captures || !capture->invalid)
+    for (auto& member : unjoined) join(*raw_, *member);
   const Status got = end_in_driver(*raw_, handle);
   driver_.open_captures.fetch_sub(1);
   Ref<Graph> graph;

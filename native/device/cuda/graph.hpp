@@ -35,7 +35,7 @@ class RawExec {
 class CudaGraph final : public Graph {
  public:
   CudaGraph(CudaDevice& device, GraphHandle handle, Ref<Capture> capture)
-      : Graph(device.family, std::move(capture)), raw(device, handle) {}
+      : Graph(device, std::move(capture)), raw(device, handle) {}
   Ref<Exec> instantiate() override;
   RawGraph raw;
 };
@@ -46,11 +46,7 @@ void refuse_revoked(const Memory& memory, const char* call);
 class CudaExec final : public Exec {
  public:
   CudaExec(CudaDevice& device, Ref<RawExec> raw, Ref<Capture> capture)
-      : Exec(device.family),
-        device_(device),
-        raw_(std::move(raw)),
-        capture_(std::move(capture)),
-        lent_(capture_->lent()) {}
+      : Exec(device), device_(device), raw_(std::move(raw)), capture_(std::move(capture)), lent_(capture_->lent()) {}
   ~CudaExec() override;
   void launch(const Ref<RawStream>& stream);
 

@@ -2,6 +2,7 @@
 #include "device/cuda/raw.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "device/cuda/device.hpp"
 
@@ -147,8 +148,10 @@ void RawStream::destroy() {
   if (destroyed_.exchange(true)) return;
   // A mark asks this very stream: it cannot go.
   if (irreplaceable)
-    ReleaseFailures::instance().add(std::string(device.family) +
-                                    ": a stream is kept for good, because the driver gave no event to mark its end");
+    release([this] {
+      throw std::runtime_error(std::string(device.family) +
+                               ": a stream is kept for good, because the driver gave no event to mark its end");
+    });
   else
     device.give_back(device.driver.call.stream_destroy, handle);
 }

@@ -74,7 +74,7 @@ Program::Program(Ref<Capture> source) : capture(std::move(source)), lent(capture
   }
 }
 
-Ref<Exec> HostGraph::instantiate() { return std::make_shared<HostExec>(std::make_shared<Program>(capture)); }
+Ref<Exec> HostGraph::instantiate() { return std::make_shared<HostExec>(device, std::make_shared<Program>(capture)); }
 
 bool HostExec::do_update(const Ref<Graph>& graph) {
   auto next = std::make_shared<Program>(static_cast<HostGraph&>(*graph).capture);

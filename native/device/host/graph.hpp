@@ -38,13 +38,13 @@ struct Program {
 
 class HostGraph final : public Graph {
  public:
-  explicit HostGraph(Ref<Capture> capture) : Graph(family_name, std::move(capture)) {}
+  using Graph::Graph;
   Ref<Exec> instantiate() override;
 };
 
 class HostExec final : public Exec {
  public:
-  explicit HostExec(Ref<Program> program) : Exec(family_name), program_(std::move(program)) {}
+  HostExec(Device& device, Ref<Program> program) : Exec(device), program_(std::move(program)) {}
   Ref<Program> program() {
     std::lock_guard guard(lock_);
     return program_;

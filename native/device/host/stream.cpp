@@ -143,7 +143,7 @@ bool HostStream::do_query() {
 }
 
 Ref<Graph> HostStream::do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>&) {
-  return std::make_shared<HostGraph>(capture);
+  return std::make_shared<HostGraph>(device, capture);
 }
 
 }  // namespace hotslot::host

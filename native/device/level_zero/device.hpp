@@ -30,6 +30,8 @@ class XpuDevice final : public GpuDevice {
   Ref<Memory> scratch(size_t bytes) override;
   bool reaches(Device& other) override;
   bool orders(Device& other) override;
+  // What was captured is given to the driver as one list, and a list is one device's.
+  bool joins(Device& other) override { return &other == this; }
   void trim() override;
   CacheCounts kept() override { return blocks.counts(); }
 

@@ -178,15 +178,18 @@ void Driver::arrive(const Ref<Queue>& queue) {
 
 void Driver::depart(std::unique_ptr<Queue> queue) {
   std::lock_guard guard(lock_);
-  departed_.push_back(std::move(queue));
+  queue->next_departed = std::move(departed_);
+  departed_ = std::move(queue);
   sweep_departed();
 }
 
 void Driver::sweep_departed() {
-  for (size_t i = departed_.size(); i-- > 0;)
-    if (departed_[i]->destroyed()) {
-      queues_.erase(std::remove(queues_.begin(), queues_.end(), departed_[i].get()), queues_.end());
-      departed_.erase(departed_.begin() + long(i));
+  for (auto* at = &departed_; *at;)
+    if ((*at)->destroyed()) {
+      queues_.erase(std::remove(queues_.begin(), queues_.end(), at->get()), queues_.end());
+      *at = std::move((*at)->next_departed);
+    } else {
+      at = &(*at)->next_departed;
     }
 }
 

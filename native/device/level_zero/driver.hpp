@@ -1,6 +1,7 @@
 // Level Zero's drivers, and how each says no.
 #pragma once
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -61,7 +62,8 @@ struct Driver {
   std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
   // All there are, by address: a reference would be gone some time before its queue is among the departed.
   std::vector<Queue*> queues_;
-  std::vector<std::unique_ptr<Queue>> departed_;  // their streams are gone, their last work is not
+  // Their streams are gone, their last work is not. Each has the next: a destructor that adds one asks for no memory.
+  std::unique_ptr<Queue> departed_;
   std::mutex memory_lock_;
   std::map<uint8_t*, Import> imports_;
 };

@@ -38,14 +38,14 @@ struct Program {
 
 class XpuGraph final : public Graph {
  public:
-  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(family_name, std::move(capture)), device(device) {}
+  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(device, std::move(capture)), device(device) {}
   Ref<Exec> instantiate() override;
   XpuDevice& device;
 };
 
 class XpuExec final : public Exec {
  public:
-  explicit XpuExec(Ref<Program> program) : Exec(family_name), program_(std::move(program)) {}
+  explicit XpuExec(Ref<Program> program) : Exec(program->device), program_(std::move(program)) {}
   ~XpuExec() override;
   // Enqueues a run; the events it records and the points they then have.
   std::vector<std::pair<Ref<Event>, Ref<Point>>> enqueue(const Ref<Queue>& queue);

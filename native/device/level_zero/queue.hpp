@@ -38,6 +38,8 @@ class Queue {
   // The driver let go of everything. False: work is still on its way, or the driver says so.
   bool destroyed();
   bool failed();
+  // When its stream is gone: another such queue, if there is one.
+  std::unique_ptr<Queue> next_departed;
 
  private:
   enum Engine { compute, copies, relay, engines };

@@ -67,6 +67,35 @@ export function lifetimeContract(device: () => Device): void {
     fresh.close();
   });
 
+  it('memory that a graph held goes with the graph, though the streams that captured it stay idle', async () => {
+    using origin = device().createStream();
+    using side = device().createStream();
+    using fork = device().createEvent();
+    using join = device().createEvent();
+    const fresh = () => device().allocate({ shape: [4096], dtype: 'uint8', zeroed: false });
+    const addressOf = (tensor: Tensor) => native().address(tensor.storage.handle);
+    for (const stream of [origin, side]) {
+      const memory = fresh();
+      const at = addressOf(memory);
+      origin.beginCapture();
+      origin.record(fork);
+      side.wait(fork);
+      stream.fill(memory, 1);
+      side.record(join);
+      origin.wait(join);
+      origin.endCapture().close();
+      memory.close();
+      const others: Tensor[] = [];
+      const isBack = () => {
+        device().memoryInfo();
+        others.push(fresh());
+        return addressOf(others.at(-1) as Tensor) === at;
+      };
+      await until('it can be used again', isBack, 1000);
+      for (const other of others) other.close();
+    }
+  });
+
   it('memory may be closed in one thread while another closes the stream that works on it', async () => {
     const words = new Int32Array(new SharedArrayBuffer(16));
     const closer = new Thread('closes', { device: device().name, words });

@@ -110,11 +110,34 @@ export function memoryContract(device: () => Device): void {
     expect(refusal(() => host.tensor({ shape: [1], dtype: 'float32', byteOffset: 2 })).message).to.include('got 2');
   });
 
+  it('fills at multiples of what it fills with alone: devices have no other stores', async () => {
+    using host = device().registerHost(new Uint8Array(new SharedArrayBuffer(64)).subarray(1));
+    using bytes = host.tensor({ shape: [56], dtype: 'uint8' });
+    using stream = device().createStream();
+    for (const [dtype, size] of [
+      ['float64', 8],
+      ['float32', 4],
+      ['float16', 2],
+    ] as const) {
+      const odd = bytes.view({ shape: [56 / size], dtype });
+      expect(refusal(() => stream.fill(odd, 1.5)).message).to.include(`at a multiple of ${size} bytes`);
+    }
+    stream.fill(bytes, 7);
+    await stream.synchronize();
+    expect(await valuesOf(bytes)).to.deep.equal(Array(56).fill(7));
+  });
+
   it('registers shared memory alone: other could be taken from under the device', () => {
     const view = new Float32Array(4);
     for (const pin of [true, false])
       expect(refusal(() => device().registerHost(view, { pin })).message).to.include('SharedArrayBuffer');
     expect(refusal(() => device().registerHost([1] as never)).message).to.include('takes a typed array');
+    // What a view says of itself is not asked for; and no number is known for elements of a type that came later.
+    const forged = Object.defineProperty(new Uint8Array(8), 'buffer', { value: new SharedArrayBuffer(8) });
+    expect(refusal(() => device().registerHost(forged)).message).to.include('SharedArrayBuffer');
+    const { Float16Array } = globalThis as { Float16Array?: new (of: SharedArrayBuffer) => Uint16Array };
+    const later = Float16Array ? new Float16Array(new SharedArrayBuffer(8)) : new DataView(new SharedArrayBuffer(8));
+    expect(refusal(() => device().registerHost(later as never)).message).to.include('that has a dtype');
     structuredClone(view, { transfer: [view.buffer] });
     expect(refusal(() => device().registerHost(view)).message).to.include('SharedArrayBuffer');
   });

@@ -1,0 +1,40 @@
+/** An addon that cannot begin in one thread is not taken from another place there: handles of the first core mean nothing to a second. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { openDevice } from '../../src/index.ts';
+
+/** The first library that the thread asks for is refused, as where there is no memory for it; then it asks again. */
+const program = `
+  const { parentPort } = require('node:worker_threads');
+  const real = process.dlopen;
+  process.dlopen = () => {
+    process.dlopen = real;
+    throw Object.assign(new Error('cannot allocate memory'), { code: 'ERR_DLOPEN_FAILED' });
+  };
+  import(${JSON.stringify(new URL('../../src/index.js', import.meta.url).href)}).then(({ openDevice }) => {
+    const tries = [1, 2].map(() => {
+      try {
+        return openDevice('host:0').name;
+      } catch ({ code, message }) {
+        return { code, message };
+      }
+    });
+    parentPort.postMessage(tries);
+  });
+`;
+
+describe('device/loading', () => {
+  it('is refused in a thread that could not have the binary of the others, which gets it when it asks again', async function () {
+    if (process.versions.bun) this.skip(); // it asks the system by itself
+    expect(openDevice('host:0').name).to.equal('host:0');
+    const thread = new Worker(program, { eval: true });
+    const [[refused, then]] = (await once(thread, 'message')) as [[{ code: string; message: string }, string]];
+    expect(refused.code).to.equal('ERR_HOTSLOT_ADDON');
+    expect(refused.message).to.match(
+      /^Hotslot's native addon 'device', which this process has from .*device\.node, could not begin in this thread: cannot allocate memory$/,
+    );
+    expect(then).to.equal('host:0');
+    await thread.terminate();
+  });
+});
