@@ -12,7 +12,7 @@
 # DEVICE   the device to test (cuda:0)
 # OUT      the folder that takes the results (./gpu-results)
 # WORK     a folder with dist, build and node_modules to run in, in place of the archive
-# LIMIT    no step may take longer than so many seconds
+# LIMIT    no step may take longer than so many seconds; calls=4: this step may not
 # REHEARSE set where the driver is no GPU's: short benchmarks, no record
 set -uo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
@@ -68,9 +68,11 @@ failed=0
 running=
 # step NAME FILE COMMAND…: what it prints goes to the file, what it complains about to the log.
 step() {
-  local name=$1 file=$out/$2 limit=${limits[$1]} begin=$SECONDS said how code=
+  local name=$1 file=$out/$2 limit=${limits[$1]} most begin=$SECONDS said how code=
   shift 2
-  if [ -n "${LIMIT:-}" ] && [ "$limit" -gt "$LIMIT" ]; then limit=$LIMIT; fi
+  most=${LIMIT:-}
+  case $most in "$name"=*) most=${most#*=} ;; *=*) most= ;; esac
+  if [ -n "$most" ] && [ "$limit" -gt "$most" ]; then limit=$most; fi
   [ ! -s "$file" ] || mv "$file" "$file.before"
   echo "== $name: $*" >&3
   said=$(wc -c <"$log")

@@ -36,7 +36,7 @@ describe('the steps of a first run on a GPU', function () {
 
   itAll('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
     const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
-      LIMIT: '4',
+      LIMIT: 'calls=4',
       HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
     });
     expect(status).to.equal(1);

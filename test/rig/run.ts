@@ -44,7 +44,8 @@ if (!chosen) buildForTests(setting);
 // Many tests wait for a server, a process or a clock: one file more than there are cores keeps these busy.
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism() + 1, 8))];
 const thinned = setting === 'all' && !chosen ? ['--require', 'dist/test/rig/only-longer.js'] : [];
-const mocha = ['node_modules/mocha/bin/mocha.js', ...parallel, ...thinned, '--reporter', 'dist/test/rig/slowest.js'];
+const required = ['--require', 'dist/test/rig/told-whole.js', '--reporter', 'dist/test/rig/slowest.js'];
+const mocha = ['node_modules/mocha/bin/mocha.js', ...parallel, ...thinned, ...required];
 const failures = `${root}build/failures-${process.pid}.txt`;
 process.env.HOTSLOT_TEST_FAILURES = failures;
 mkdirSync(`${root}build`, { recursive: true });
