@@ -73,6 +73,8 @@ describe('remote collectors', function () {
     const remote = await learn({ url: shared.url, run, buffer, mailbox, weightsEveryMs: 20 });
     const { entry, to } = leash();
     const machine = await host({ url: shared.url, run, entry });
+    // Until then its rows are acted by zeros, which are version 0.
+    await untilAsked('the first one is there', () => machine.statistics().version >= 1);
     const VERSIONS = setting({ short: 20, all: 400 });
     let seen = 0;
     let skipped = 0;
