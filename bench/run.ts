@@ -130,6 +130,11 @@ function options(): CommandLine {
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
     if (values.explain && (positionals.join() !== 'tick' || values.record))
       throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
+    // How many cores take part is settled once for a process.
+    if (positionals.includes('torch') && positionals.length > 1 && !process.env.HOTSLOT_CORES)
+      throw new Error(
+        "'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them",
+      );
     const chosen = positionals.length > 0 ? positionals : usual;
     return {
       chosen,

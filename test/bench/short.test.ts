@@ -18,4 +18,10 @@ describe('bench', function () {
       expect(figures.length, stdout).to.be.at.least(1);
       for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
     });
+
+  it('torch, which is of one core, does not run in a process with others', async () => {
+    const { code, stdout, stderr } = await run('bench/run.js', ['graph', 'torch', '--quick']);
+    expect([code, stdout]).to.deep.equal([2, '']);
+    expect(stderr).to.match(/^'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES/);
+  });
 });
