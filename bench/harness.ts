@@ -15,10 +15,20 @@ export interface Figure {
   baselineQuartiles?: readonly [number, number];
   /** how much better than the baseline: > 1 is better */
   ratio?: number;
+  /** what it is to come to */
+  goal?: Goal;
   /** where it lies, of a curve */
   at?: { curve: string; series: string; x: number };
   /** how far the same short work before and after it lay apart; the runner looks */
   spread?: Spread;
+}
+
+/** So many times better than the baseline, or a value that it may not pass. */
+export type Goal = { ratio: number } | { least: number } | { most: number };
+
+export function meets({ value, ratio = 0 }: Pick<Figure, 'value' | 'ratio'>, goal: Goal): boolean {
+  if ('ratio' in goal) return ratio >= goal.ratio;
+  return 'least' in goal ? value >= goal.least : value <= goal.most;
 }
 
 export type Report = (figure: Omit<Figure, 'bench'>) => void;

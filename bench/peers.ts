@@ -89,12 +89,13 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
     counts.reduce((a, b) => (median(of(`${way} ${b}`)) < median(of(`${way} ${a}`)) ? b : a));
   const told = (name: string, goal: number | null, way: 'pipeline' | 'turn', count: number, why: string) =>
     report({
-      case: `${titleOf(shape)}, ${name}${goal ? ` (goal ${goal} ×)` : ''}; torch ${torch}, ${
+      case: `${titleOf(shape)}, ${name}; torch ${torch}, ${
         way === 'pipeline' ? 'two processes' : 'one process in turn'
       }, ${count} thread${count === 1 ? '' : 's'} (${why})`,
       metric: 'time per tick',
       ...beside(of(name), of(`${way} ${count}`)),
       unit: 'µs',
+      ...(goal !== null && { goal: { ratio: goal } }),
     });
   told('autonomous', goals[0], 'pipeline', threads, 'its default');
   told('autonomous', goals[1], 'pipeline', best('pipeline'), `its best of ${counts.join(', ')}`);

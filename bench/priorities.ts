@@ -6,8 +6,8 @@ import { type Benchmark, beside, type Figure, median, middle, type Report } from
 import { Peer } from './peers/peer.ts';
 
 const cases = [
-  { rows: 256, repeats: 200, drawn: '20 µs', updated: '10 µs' },
-  { rows: 32_768, repeats: 4, drawn: '4 ms', updated: '1.5 ms' },
+  { rows: 256, repeats: 200, drawn: 20, updated: 10 },
+  { rows: 32_768, repeats: 4, drawn: 4000, updated: 1500 },
 ];
 const steps = 2 ** 20;
 
@@ -78,11 +78,15 @@ async function native(
     report({ case: name, metric, ...figure, unit: 'µs' });
   const what = `${rows} of ${steps} and their weights`;
   for (const other of [...others, 'uniform'])
-    told(`${what} (goal ${drawn}); ${other}`, 'time per draw', beside(of('draw'), of(other)));
+    told(`${what}; ${other}`, 'time per draw', {
+      ...beside(of('draw'), of(other)),
+      ...(other === 'uniform' && { goal: { most: drawn } }),
+    });
   told(`${what}, batches of 16 B a row; ids and weights`, 'time per batch', beside(of('whole'), of('draw')));
-  const update = `${rows} priorities of ${steps} (goal ${updated})`;
-  if (peer === null) told(update, 'time per update', middle(of('update')));
-  else told(`${update}; numpy sum tree`, 'time per update', beside(of('update'), of('numpy update')));
+  const update = `${rows} priorities of ${steps}`;
+  const goal = { most: updated };
+  if (peer === null) told(update, 'time per update', { ...middle(of('update')), goal });
+  else told(`${update}; numpy sum tree`, 'time per update', { ...beside(of('update'), of('numpy update')), goal });
 }
 
 /** The calls of a learner without a pipeline, which check their arguments and return arrays of their own. */

@@ -2,7 +2,7 @@
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
-import type { Benchmark, Figure, Options } from './harness.ts';
+import { type Benchmark, type Figure, type Goal, meets, type Options } from './harness.ts';
 import { isWide, Quiet, type Spread, spreadOf, told, unquiet } from './quiet.ts';
 import { type DeviceRecord, record, refusal } from './record.ts';
 
@@ -194,7 +194,19 @@ if (recorded) {
     process.exitCode = 1;
   }
 }
+const aimed = figures.filter((figure) => figure.goal !== undefined);
+if (!json && aimed.length > 0) {
+  const missed = aimed.filter((figure) => !meets(figure, figure.goal!));
+  console.log(`${aimed.length - missed.length} of ${aimed.length} goals met${missed.length > 0 ? '; missed by:' : ''}`);
+  for (const { bench, case: of, metric, goal } of missed) console.log(`  ${bench}: ${of}, ${metric} (${asked(goal!)})`);
+}
 if (json) console.log(JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }));
+
+/** A goal as it is told: the first word says of what. */
+function asked(goal: Goal): string {
+  if ('ratio' in goal) return `${round(goal.ratio)} ×`;
+  return 'least' in goal ? `at least ${round(goal.least)}` : `at most ${round(goal.most)}`;
+}
 
 function row({ bench, case: of, metric, unit, spread, ...figure }: Figure): string {
   const ratio = figure.ratio === undefined ? '' : `${figure.ratio.toFixed(2)} ×`;
@@ -202,7 +214,8 @@ function row({ bench, case: of, metric, unit, spread, ...figure }: Figure): stri
     figure.baseline === undefined ? '' : `(${round(figure.baseline)}${within(figure.baselineQuartiles)})`;
   const named = [bench.padEnd(14), of.padEnd(64), metric.padEnd(22), round(figure.value).padStart(10)].join(' ');
   const still = spread ? `${spread.numbers.toFixed(2)}/${spread.memory.toFixed(2)}${isWide(spread) ? '!' : ''}` : '';
-  return `${named} ${unit.padEnd(5)} ${within(figure.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline.padEnd(20)} ${still}`;
+  const goal = figure.goal ? `  goal ${asked(figure.goal)}${meets(figure, figure.goal) ? '' : ', missed'}` : '';
+  return `${named} ${unit.padEnd(5)} ${within(figure.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline.padEnd(20)} ${still}${goal}`;
 }
 
 /** The quartiles behind a median. */

@@ -10,7 +10,7 @@ import {
   uniformIndices,
 } from '../src/index.ts';
 import { Batches, filledSteps } from './batches.ts';
-import { type Benchmark, beside, filledRows, inTurn, median, type Report, speedBeside } from './harness.ts';
+import { type Benchmark, beside, filledRows, type Goal, inTurn, median, type Report, speedBeside } from './harness.ts';
 import { Writers } from './writers.ts';
 
 const floats = (n: number) => ({ shape: [n] });
@@ -40,9 +40,10 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
   });
   for (const [nStep, goal, ours] of [[1, 0.9, times.one] as const, [3, 0.75, times.three] as const])
     report({
-      case: `${rows} transitions × ${rowBytes} B, n = ${nStep} (goal ${goal} ×); gather`,
+      case: `${rows} transitions × ${rowBytes} B, n = ${nStep}; gather`,
       metric: 'drawn and made',
       ...speedBeside(rows * rowBytes, ours.caller, times.gather.caller),
+      goal: { ratio: goal },
     });
   report({
     case: 'the same, n = 1; uniformIndices and gather',
@@ -67,9 +68,10 @@ async function stacks(report: Report, quick: boolean): Promise<void> {
     stacked: () => batches.make(seed++),
   });
   report({
-    case: `${rows} × (4 + 4) frames of 84 × 84 bytes (goal 0.5 ×); memcpy`,
+    case: `${rows} × (4 + 4) frames of 84 × 84 bytes; memcpy`,
     metric: 'drawn and made',
     ...speedBeside(batches.bytes, stacked.caller, memcpy.caller),
+    goal: { ratio: 0.5 },
   });
   buffer.close();
 }
@@ -102,15 +104,16 @@ async function writing(report: Report, quick: boolean): Promise<void> {
     }
   }
   await writers.close();
-  const told = (name: string, ours: number[], others: number[]) => {
+  const told = (name: string, ours: number[], others: number[], goal?: Goal) => {
     const { value, quartiles, baseline, baselineQuartiles } = beside(ours, others);
     report({
       ...{ case: name, metric: 'steps written', value, quartiles, unit: 'M/s', baseline, baselineQuartiles },
       ratio: median(ours) / median(others),
+      ...(goal && { goal }),
     });
   };
-  told('16 lanes × 172 B, 1 thread (goal 5 M/s); ReplayBuffer.add of 16 rows', rates.one, rates.rows);
-  told('the same 16 lanes by 4 threads, 4 each (goal 1 ×); 1 thread', rates.four, rates.one);
+  told('16 lanes × 172 B, 1 thread; ReplayBuffer.add of 16 rows', rates.one, rates.rows, { least: 5 });
+  told('the same 16 lanes by 4 threads, 4 each; 1 thread', rates.four, rates.one, { ratio: 1 });
   told('4 threads, 16 lanes each; 1 thread', rates.more, rates.one);
 }
 
@@ -135,10 +138,11 @@ async function ticks(report: Report, quick: boolean): Promise<void> {
     times.prioritized.push(await rate({ sampler }));
   }
   report({
-    case: '256 transitions × 172 B by priority (goal 0.4 ×); uniformly',
+    case: '256 transitions × 172 B by priority; uniformly',
     metric: 'ticks per second',
     ...beside(times.prioritized, times.uniform, (us) => 1e6 / us),
     unit: '1/s',
+    goal: { ratio: 0.4 },
   });
   buffer.close();
 }

@@ -1,5 +1,6 @@
 /** Benchmarks that take seconds run, each as `npm run bench -- NAME --quick`: nothing else calls what they measure as they do. */
 import { expect } from 'chai';
+import { meets } from '../../bench/harness.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
@@ -18,6 +19,27 @@ describe('bench', function () {
       expect(figures.length, stdout).to.be.at.least(1);
       for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
     });
+
+  itAll('says at the end which goals were met, and which were not', async () => {
+    const { code, stdout, stderr } = await run('bench/run.js', ['pack', '--quick']);
+    expect(code, stderr).to.equal(0);
+    const figures = stdout.split('\n').filter((line) => / goal \S+ ×(, missed)?$/.test(line));
+    const missed = figures.filter((line) => line.endsWith(', missed'));
+    const [, met, all] = /^(\d+) of (\d+) goals met/m.exec(stdout)!.map(Number);
+    expect([met, all]).to.deep.equal([figures.length - missed.length, figures.length]);
+    expect(all).to.be.at.least(4);
+    expect(stdout.match(/^ {2}pack: .* × /gm) ?? []).to.have.length(missed.length);
+  });
+
+  it('a goal is so many times the baseline, or a value that a figure may not pass', () => {
+    expect(meets({ value: 1, ratio: 0.8 }, { ratio: 0.8 })).to.equal(true);
+    expect(meets({ value: 1, ratio: 0.79 }, { ratio: 0.8 })).to.equal(false);
+    expect(meets({ value: 1 }, { ratio: 0.1 })).to.equal(false);
+    expect(meets({ value: 80 }, { least: 80 })).to.equal(true);
+    expect(meets({ value: 79 }, { least: 80 })).to.equal(false);
+    expect(meets({ value: 20 }, { most: 20 })).to.equal(true);
+    expect(meets({ value: 21 }, { most: 20 })).to.equal(false);
+  });
 
   it('torch, which is of one core, does not run in a process with others', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', ['graph', 'torch', '--quick']);
