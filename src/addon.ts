@@ -53,22 +53,24 @@ function places(name: string): string[] {
   return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
 }
 
-/**
- * Whether this process has the binary, for another thread or for this one. Then no other takes its place: a second core would know
- * none of the first one's handles.
- */
+/** Whether this process has the binary, for another thread or for this one. */
 function isMapped(path: string): boolean {
   try {
-    return readFileSync('/proc/self/maps', 'latin1').includes(`${realpathSync(path)}\n`);
+    return readFileSync('/proc/self/maps', 'utf8').includes(`${realpathSync(path)}\n`);
   } catch {
     return false;
   }
 }
 
-/** Loads `<name>.node` once per thread; throws an Error listing every place that was tried. */
+/**
+ * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or names the one core that the process
+ * has and this thread could not begin with: no other takes its place, for a second one would know none of the first one's handles.
+ */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);
   if (known !== undefined) return known as T;
+  // What it throws says all: of the core, and not of who is linked to it.
+  const core = name === 'device' || name === 'rows' ? null : loadAddon<{ table: unknown }>('device');
   const tried: string[] = [];
   for (const path of places(name)) {
     if (!existsSync(path)) {
@@ -77,13 +79,13 @@ export function loadAddon<T>(name: string): T {
     }
     try {
       const addon = require(path) as T & Linkable;
-      if (name === 'device' || name === 'rows') addon.link?.(nativeError);
-      else addon.link?.(nativeError, loadAddon<{ table: unknown }>('device').table);
+      if (core === null) addon.link?.(nativeError);
+      else addon.link?.(nativeError, core.table);
       loaded.set(name, addon);
       return addon;
     } catch (error) {
       const { message } = error as Error;
-      if (isMapped(path)) {
+      if (name === 'device' && isMapped(path)) {
         const text = `Hotslot's native addon '${name}', which this process has from ${path}, could not begin in this thread: ${message}`;
         throw unavailableError(text, 'ERR_HOTSLOT_ADDON', error);
       }

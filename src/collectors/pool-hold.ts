@@ -80,7 +80,10 @@ export class PoolHold {
     if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
     const hold = Atomics.add(this.#control, HOLD, 1) + 1;
+    let released = false;
     const release = () => {
+      if (released) return;
+      released = true;
       this.#held = false;
       this.#change(1);
     };

@@ -129,7 +129,8 @@ export interface Device extends Disposable {
   /**
    * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view stays referenced until the
    * device is done with them after close(). Throws a TypeError for memory that is not shared, and DeviceError when
-   * the driver refuses to pin them; with `pin: false` they are lent as they are, and copies take longer.
+   * the driver refuses to pin them. Where the same pages were lent before, and a graph still holds them, it is waited for, 2 s at most.
+   * With `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**

@@ -75,7 +75,7 @@ const bufferOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Arra
 
 /** Other memory can be taken from under the device: a transfer to another thread moves or frees its bytes. */
 function shared(view: TypedArray): TypedArray {
-  if (dtypeOf(view) === undefined)
+  if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
     throw typeError(`registerHost takes a typed array that has a dtype, got ${shown(view)}`);
   if (types.isSharedArrayBuffer(bufferOf.call(view))) return view;
   throw typeError(

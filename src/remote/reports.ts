@@ -15,9 +15,14 @@ export interface RemoteStatistics extends CollectorStatistics, Omit<RemoteStatus
 /** Rates are of so long. */
 const RATE_MS = 2000;
 
-/** What only grows, whoever counts it. */
-const COUNTED = ['steps', 'episodes', 'waits'] as const;
 type Sums = RemoteReport['sums'];
+/** What only grows, of one host, whoever hears it. */
+interface Counted {
+  readonly steps: number;
+  readonly episodes: number;
+  readonly waits: number;
+}
+const NOTHING: Counted = { steps: 0, episodes: 0, waits: 0 };
 
 interface Moment {
   readonly at: number;
@@ -30,12 +35,13 @@ export class Reports {
   readonly #of: (RemoteReport | null)[];
   /** counted by threads that ended */
   readonly #before: RemoteReport['counts'][] = [];
-  /**
-   * Of a stream whose thread was replaced: what the one before knew of hosts, which holds until this one has asked them all; and how
-   * much of it is of hosts that have gone, of which this one hears nothing.
-   */
+  /** Of a stream whose thread was replaced: what the one before knew of hosts, which holds until this one has asked them all. */
   readonly #held = new Map<number, Sums>();
-  readonly #gone = new Map<number, Sums>();
+  /**
+   * What threads that ended had heard of hosts, by session. The next thread may hear nothing of one, because it has gone or because
+   * it cannot be reached just now: for each host what is more counts.
+   */
+  readonly #heard = new Map<number, Counted>();
   readonly #moments: Moment[] = [];
   readonly #since = performance.now();
   #closed = false;
@@ -52,19 +58,17 @@ export class Reports {
   ended(shard: number): void {
     const last = this.#of[shard];
     const sums = this.#sumsOf(shard);
-    if (last) this.#before.push(last.counts);
+    if (last) {
+      this.#before.push(last.counts);
+      for (const [session, counted] of this.#countedOf(last)) this.#heard.set(session, counted);
+    }
     if (sums) this.#held.set(shard, sums);
     this.#of[shard] = null;
   }
 
   take(shard: number, report: RemoteReport): void {
     this.#of[shard] = report;
-    const held = this.#held.get(shard);
-    if (held && report.sums.looked) {
-      this.#held.delete(shard);
-      const gone = COUNTED.map((name) => [name, Math.max(0, held[name] - report.sums[name])] as const);
-      this.#gone.set(shard, { ...held, ...Object.fromEntries(gone) });
-    }
+    if (report.sums.looked) this.#held.delete(shard);
     const now = performance.now();
     const { rows, bytes } = this.#counts();
     const gatedMs = this.#sum((each) => each.gatedMs);
@@ -80,9 +84,9 @@ export class Reports {
     const oldest = Math.min(...all.map(({ version }) => version));
     return {
       ...told,
-      ...{ steps: sum(({ steps }) => steps), episodes: sum(({ episodes }) => episodes) },
+      ...this.#counted(),
       meanReturn: recent > 0 ? sum(({ returns }) => returns) / recent : Number.NaN,
-      ...{ recent, waits: sum(({ waits }) => waits), version: Number.isFinite(oldest) ? oldest : 0 },
+      ...{ recent, version: Number.isFinite(oldest) ? oldest : 0 },
       hosts: hosts.filter(({ state }) => state === 'live').length,
       silent: hosts.filter(({ state }) => state === 'silent').length,
       connected: this.connected,
@@ -140,11 +144,29 @@ export class Reports {
 
   /** What is known of a stream's hosts; null before that. */
   #sumsOf(shard: number): Sums | null {
-    const held = this.#held.get(shard);
-    const sums = this.#of[shard]?.sums;
-    if (held || !sums) return held ?? null;
-    const gone = this.#gone.get(shard);
-    return gone ? { ...sums, ...Object.fromEntries(COUNTED.map((name) => [name, sums[name] + gone[name]])) } : sums;
+    return this.#held.get(shard) ?? this.#of[shard]?.sums ?? null;
+  }
+  /** By session, what a thread says or one before it had heard. */
+  *#countedOf({ sums: { counted } }: RemoteReport): Generator<[session: number, Counted]> {
+    for (let at = 0; at < counted.length; at += 4) {
+      const [session, steps, episodes, waits] = counted.subarray(at, at + 4) as unknown as [
+        number,
+        number,
+        number,
+        number,
+      ];
+      const { steps: s, episodes: e, waits: w } = this.#heard.get(session) ?? NOTHING;
+      yield [session, { steps: Math.max(steps, s), episodes: Math.max(episodes, e), waits: Math.max(waits, w) }];
+    }
+  }
+  #counted(): Counted {
+    const hosts = new Map(this.#heard);
+    for (const report of this.#all())
+      for (const [session, counted] of this.#countedOf(report)) hosts.set(session, counted);
+    const sum = { ...NOTHING };
+    for (const name of ['steps', 'episodes', 'waits'] as const)
+      for (const host of hosts.values()) sum[name] += host[name];
+    return sum;
   }
   #all(): RemoteReport[] {
     return this.#of.filter((report) => report !== null);

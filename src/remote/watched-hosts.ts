@@ -103,13 +103,14 @@ export class WatchedHosts {
     return last.map(([id, { why, atMs }]) => ({ id, since: atMs, why }));
   }
 
-  /** Sums of what hosts say, those that have gone since included. `looked`: they are of every host that is there. */
+  /**
+   * Sums of what hosts say, those that have gone since included. `looked`: they are of every host that is there. `counted` is what
+   * only grows, by hosts: session, steps, episodes, waits, and the next one's.
+   */
   sums() {
     const now = performance.now();
+    const counted: number[] = [];
     const sum = {
-      episodes: 0,
-      steps: 0,
-      waits: 0,
       recent: 0,
       returns: 0,
       version: Number.POSITIVE_INFINITY,
@@ -120,9 +121,7 @@ export class WatchedHosts {
     for (const session of this.#ingest.sessions.values()) {
       const stat = this.#known.get(session.id)?.stat;
       if (!stat) continue;
-      sum.steps += stat.steps;
-      sum.episodes += stat.episodes;
-      sum.waits += stat.waits;
+      counted.push(session.id, stat.steps, stat.episodes, stat.waits);
       sum.recent += stat.recent;
       sum.returns += stat.recent * (stat.meanReturn ?? 0);
       if (this.#stateOf(session, now) !== 'live') continue;
@@ -131,7 +130,8 @@ export class WatchedHosts {
       sum.underWay += stat.underWay;
       live++;
     }
-    return { ...sum, full: live > 0 ? Math.min(1, sum.full / live) : 0, looked: this.#looked };
+    const full = live > 0 ? Math.min(1, sum.full / live) : 0;
+    return { ...sum, full, counted: Float64Array.from(counted), looked: this.#looked };
   }
 
   #heard({ id, heardMs }: Session): number {

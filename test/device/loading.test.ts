@@ -1,5 +1,10 @@
 /** An addon that cannot begin in one thread is not taken from another place there: handles of the first core mean nothing to a second. */
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
@@ -36,5 +41,31 @@ describe('device/loading', () => {
     );
     expect(then).to.equal('host:0');
     await thread.terminate();
+  });
+
+  it('is so as well where the path of the binary is not of ASCII alone', function () {
+    if (process.versions.bun) this.skip();
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
+    try {
+      copyFileSync(
+        fileURLToPath(new URL('../../../build/Release/device.node', import.meta.url)),
+        `${folder}/device.node`,
+      );
+      const source = `
+        import { Worker } from 'node:worker_threads';
+        import { openDevice } from ${JSON.stringify(new URL('../../src/index.js', import.meta.url).href)};
+        openDevice('host:0');
+        const thread = new Worker(${JSON.stringify(program)}, { eval: true, execArgv: [] });
+        thread.on('message', ([refused]) => console.log(refused.message));`;
+      const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], {
+        env: { ...process.env, HOTSLOT_ADDONS: folder },
+        encoding: 'utf8',
+      });
+      expect(stdout, stderr).to.match(
+        /^Hotslot's native addon 'device', which .*größe.*, could not begin in this thread: /,
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

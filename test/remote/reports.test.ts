@@ -5,39 +5,61 @@ import { Reports } from '../../src/remote/reports.ts';
 
 const counts = { messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 };
 
-function report(steps: number, { looked = true, rows = 0, recent = 0 } = {}): RemoteReport {
-  const none = { waits: 0, version: 3, full: 0, underWay: 0 };
+/** `steps` by sessions. */
+function report(steps: Record<number, number>, { looked = true, rows = 0, recent = 0 } = {}): RemoteReport {
+  const none = { version: 3, full: 0, underWay: 0 };
+  const counted = Object.entries(steps).flatMap(([session, some]) => [Number(session), some, some / 10, 2 * some]);
   return {
     ...{ counts: { ...counts, rows }, gatedMs: 0, connected: true, hosts: [] },
     ...{ lags: new Float64Array(), behind: new Float64Array() },
-    sums: { ...none, looked, steps, episodes: steps / 10, recent, returns: 5 * recent },
+    sums: { ...none, looked, counted: Float64Array.from(counted), recent, returns: 5 * recent },
   };
 }
 
 describe('remote/reports', () => {
-  it('go on from what the thread before knew of hosts that have gone', () => {
-    const reports = new Reports(2, () => 0);
+  const watched = (shards: number) => {
+    const reports = new Reports(shards, () => 0);
     const told = () => {
-      const { steps, episodes, rows, meanReturn } = reports.statistics();
-      return { steps, episodes, rows, meanReturn };
+      const { steps, episodes, waits, rows, meanReturn } = reports.statistics();
+      expect([episodes, waits]).to.deep.equal([steps / 10, 2 * steps]);
+      return { steps, rows, meanReturn };
     };
-    reports.take(1, report(1000, { rows: 7, recent: 1 }));
-    reports.take(0, report(500, { rows: 5, recent: 1 }));
-    expect(told()).to.deep.equal({ steps: 1500, episodes: 150, rows: 12, meanReturn: 5 });
-    // 300 of the 500 are of hosts that have gone. Between the threads, and until the next one has asked all hosts, that holds.
+    return { reports, told };
+  };
+
+  it('go on from what the thread before knew of hosts that have gone', () => {
+    const { reports, told } = watched(2);
+    reports.take(1, report({ 7: 1000 }, { rows: 7, recent: 1 }));
+    reports.take(0, report({ 1: 300, 2: 200 }, { rows: 5, recent: 1 }));
+    expect(told()).to.deep.equal({ steps: 1500, rows: 12, meanReturn: 5 });
+    // The 300 are of a host that has gone. Between the threads, and until the next one has asked all hosts, that holds.
     for (let replaced = 1; replaced <= 2; replaced++) {
       const before = told();
       reports.ended(0);
       expect(told()).to.deep.equal(before);
-      reports.take(0, report(0, { looked: false }));
+      reports.take(0, report({}, { looked: false }));
       expect(told()).to.deep.equal(before);
       reports.ended(0);
       expect(told()).to.deep.equal(before);
-      reports.take(0, report(200, { rows: 0, recent: 1 }));
+      reports.take(0, report({ 2: 200 }, { rows: 0, recent: 1 }));
       expect(told()).to.deep.equal(before);
     }
-    reports.take(0, report(260, { rows: 3, recent: 1 }));
-    expect(told()).to.deep.equal({ steps: 1560, episodes: 156, rows: 15, meanReturn: 5 });
+    reports.take(0, report({ 2: 260 }, { rows: 3, recent: 1 }));
+    expect(told()).to.deep.equal({ steps: 1560, rows: 15, meanReturn: 5 });
+    reports.close();
+  });
+
+  it('count a host once that the thread in its place could not hear at first, and what went on meanwhile', () => {
+    const { reports, told } = watched(1);
+    // One has gone, one goes on, one cannot be reached.
+    reports.take(0, report({ 1: 300, 2: 1000, 3: 500 }, { recent: 1 }));
+    reports.ended(0);
+    reports.take(0, report({ 2: 1500 }, { recent: 1 }));
+    expect(told().steps).to.equal(2300);
+    reports.take(0, report({ 2: 1500, 3: 520 }, { recent: 1 }));
+    expect(told().steps).to.equal(2320);
+    reports.ended(0);
+    expect(told().steps).to.equal(2320);
     reports.close();
   });
 });
