@@ -7,9 +7,9 @@ export function shown(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (typeof value !== 'object' || value === null) return String(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
-  const { constructor: made, length } = value as { constructor?: { name?: string }; length?: unknown };
-  const name = made?.name ?? 'Object';
-  if (ArrayBuffer.isView(value)) return `a ${name} of ${typeof length === 'number' ? length : value.byteLength}`;
+  const name = (value as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
+  // Of what only inherits from a typed array the engine would say that it has no length.
+  if (ArrayBuffer.isView(value)) return `a ${name} of ${'length' in value ? value.length : value.byteLength}`;
   return name === 'Object' ? 'an object' : `a ${name}`;
 }
 

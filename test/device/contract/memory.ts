@@ -132,6 +132,8 @@ export function memoryContract(device: () => Device): void {
     for (const pin of [true, false])
       expect(refusal(() => device().registerHost(view, { pin })).message).to.include('SharedArrayBuffer');
     expect(refusal(() => device().registerHost([1] as never)).message).to.include('takes a typed array');
+    const none = Object.create(Float32Array.prototype);
+    expect(refusal(() => device().registerHost(none)).message).to.include('takes a typed array');
     // What a view says of itself is not asked for; and no number is known for elements of a type that came later.
     const forged = Object.defineProperty(new Uint8Array(8), 'buffer', { value: new SharedArrayBuffer(8) });
     expect(refusal(() => device().registerHost(forged)).message).to.include('SharedArrayBuffer');
