@@ -44,7 +44,7 @@ describe('device/loading', () => {
   });
 
   it('is so as well where the path of the binary is not of ASCII alone', function () {
-    if (process.versions.bun) this.skip();
+    if (process.versions.bun) this.skip(); // as above
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
     try {
       copyFileSync(
