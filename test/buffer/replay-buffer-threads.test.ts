@@ -10,14 +10,17 @@ type Reading = { checked: number; wrong: string | null };
 
 /** Threads on one buffer that start together. */
 class RowThreads {
-  readonly control = new SharedArrayBuffer(8);
+  readonly control = new SharedArrayBuffer(12);
   readonly buffer: ReplayBuffer;
   readonly together: number;
+  /** of the reader, before a writer ends: a busy machine may not run a thread while the others do all their work */
+  readonly turns: number;
   #writers = 0;
 
-  constructor(buffer: ReplayBuffer, together: number) {
+  constructor(buffer: ReplayBuffer, together: number, turns = 0) {
     this.buffer = buffer;
     this.together = together;
+    this.turns = turns;
   }
 
   send(role: RowWork['role'], adds = 0, rowsPerAdd = 1, together = this.together): TestThread<RowWork> {
@@ -32,6 +35,7 @@ class RowThreads {
       writer,
       adds,
       rowsPerAdd,
+      turns: this.turns,
     });
   }
 }
@@ -54,7 +58,7 @@ describe('replay buffer in many threads', function () {
   ] as const) {
     it(`no row is torn or lost: 2 writers of ${rowsPerAdd}, 1 reader, capacity ${capacity}`, async () => {
       using buffer = ReplayBuffer.create({ capacity, fields });
-      const threads = new RowThreads(buffer, 3);
+      const threads = new RowThreads(buffer, 3, 20);
       const adds = Math.ceil(24_000 / rowsPerAdd);
       const writers = [threads.send('write', adds, rowsPerAdd), threads.send('write', adds, rowsPerAdd)];
       const reader = threads.send('read');
@@ -65,7 +69,8 @@ describe('replay buffer in many threads', function () {
       ]);
       expect(reading.wrong).to.equal(null);
       expect(reading.checked, 'the reader had its turns').to.be.greaterThan(0);
-      expect([first, second, buffer.ptr]).to.deep.equal([adds * rowsPerAdd, adds * rowsPerAdd, 2 * adds * rowsPerAdd]);
+      expect(Math.min(first, second)).to.be.at.least(adds * rowsPerAdd);
+      expect(buffer.ptr).to.equal(first + second);
       checkAll(buffer);
     });
   }

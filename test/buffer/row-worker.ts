@@ -5,15 +5,17 @@ import { checkedRows, fault, WORDS } from './checked-rows.ts';
 
 export interface RowWork {
   shared: SharedReplayBuffer;
-  /** threads that are ready; writers that still write */
+  /** threads that are ready; writers that still write; turns of the reader */
   control: SharedArrayBuffer;
   role: 'write' | 'write for ever' | 'read';
   /** threads that start together; a thread that joins later says 0 */
   together: number;
   /** writers count from 1 */
   writer: number;
+  /** at the least: a writer goes on until the reader has had `turns` */
   adds: number;
   rowsPerAdd: number;
+  turns: number;
 }
 
 const work = givenTask<RowWork>();
@@ -23,6 +25,7 @@ const control = new Int32Array(work.control);
 const ROWS = 16;
 const READY = 0;
 const WRITING = 1;
+const TURNS = 2;
 
 function startTogether(): void {
   if (work.together === 0) return;
@@ -39,7 +42,8 @@ function write(adds: number): number {
     checkedRows(work.writer, i * work.rowsPerAdd + 1, work.rowsPerAdd),
   );
   let rows = 0;
-  for (let i = 0; i < adds; i++) rows += buffer.add(batches[i % batches.length]!);
+  for (let i = 0; i < adds || Atomics.load(control, TURNS) < work.turns; i++)
+    rows += buffer.add(batches[i % batches.length]!);
   Atomics.sub(control, WRITING, 1);
   return rows;
 }
@@ -60,11 +64,21 @@ function read(): { checked: number; wrong: string | null } {
     const wrong = fault(buffer.gather(indices, out)) ?? fault(buffer.sample({ seed, count: ROWS }, out).rows);
     if (wrong !== null) return { checked, wrong };
     checked += 2 * ROWS;
+    Atomics.add(control, TURNS, 1);
   }
   return { checked, wrong: null };
 }
 
+/** A reader that ended, for whatever reason, keeps no writer waiting for its turns. */
+function readAndRelease(): ReturnType<typeof read> {
+  try {
+    return read();
+  } finally {
+    Atomics.store(control, TURNS, 2 ** 30);
+  }
+}
+
 startTogether();
 await perform(() =>
-  work.role === 'read' ? read() : write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY),
+  work.role === 'read' ? readAndRelease() : write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY),
 );
