@@ -10,7 +10,7 @@ import { endAt, fault, type fields, LANES, misplaced, rewardAt, tell } from './t
 
 export interface LaneWork {
   shared: SharedTrajectoryBuffer<ReturnType<typeof fields>>;
-  /** threads that are ready; readers that still read */
+  /** threads that are ready; readers that still read; writers that have not had their turns yet */
   control: SharedArrayBuffer;
   together: number;
   words: number;
@@ -18,7 +18,7 @@ export interface LaneWork {
   /** lanes of a writer */
   firstLane: number;
   lanes: number;
-  /** samples of a reader, and rows of each */
+  /** samples of a reader at the least, who goes on until every writer has had its turns; and rows of each */
   samples: number;
   rows: number;
 }
@@ -35,6 +35,9 @@ const buffer = TrajectoryBuffer.attach(work.shared);
 const control = new Int32Array(work.control);
 const READY = 0;
 const READING = 1;
+const WITHOUT_TURNS = 2;
+/** rounds of a writer: a busy machine may not run one while the others do all their work */
+const TURNS = 5;
 
 function startTogether(): void {
   Atomics.add(control, READY, 1);
@@ -73,12 +76,18 @@ function write(): number {
       steps[i] = ended ? 0 : steps[i]! + 1;
       written++;
     }
+    if (round + 1 === TURNS) Atomics.sub(control, WITHOUT_TURNS, 1);
   }
   return written;
 }
 
+/** Whether a reader goes on, of `least` samples. */
+function goesOn({ samples, wrong }: Told, least = work.samples): boolean {
+  return wrong === null && (samples < least || Atomics.load(control, WITHOUT_TURNS) > 0);
+}
+
 function read(): Told {
-  const { role, words, rows, samples } = work;
+  const { role, words, rows } = work;
   const windows = role.startsWith('windows');
   const view = windows
     ? buffer.windows({ length: 3, burnIn: 2, edges: 'anchor' })
@@ -86,7 +95,7 @@ function read(): Told {
   const sampler: PrioritizedSampler | undefined = role.endsWith('by priority') ? prioritized({ alpha: 1 }) : undefined;
   const checked = (sample: object) => fault(sample, words, 3, windows ? 5 : 0);
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
-  for (let seed = 0; result.samples < samples && result.wrong === null; seed++) {
+  for (let seed = 0; goesOn(result); seed++) {
     const begin = performance.now();
     try {
       const sample = buffer.sample({ view, seed, count: rows, ...(sampler ? { sampler } : {}) });
@@ -119,7 +128,7 @@ function read(): Told {
 function readPlaces(): Told {
   const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
-  while (result.samples < work.samples * work.rows * 4 && result.wrong === null) {
+  while (goesOn(result, work.samples * work.rows * 4)) {
     for (const id of buffer.drawableIds(view).slice(0, 3)) {
       try {
         result.wrong ??= misplaced(buffer.read([id]), work.words, id);
@@ -138,7 +147,7 @@ function clear(): Told {
   const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
   const newest = new Array<number>(LANES).fill(-1);
-  for (; result.samples < work.samples && result.wrong === null; result.samples++) {
+  for (; goesOn(result); result.samples++) {
     const ids = buffer.drawableIds(view);
     for (const id of ids) {
       const back = id <= newest[id % LANES]!;
@@ -153,11 +162,13 @@ function clear(): Told {
 
 startTogether();
 await perform(() => {
-  if (work.role === 'write') return write();
   try {
+    if (work.role === 'write') return write();
     if (work.role === 'clear') return clear();
     return work.role === 'places' ? readPlaces() : read();
   } finally {
-    Atomics.sub(control, READING, 1);
+    // Who ended, for whatever reason, keeps nobody waiting.
+    if (work.role === 'write') Atomics.store(control, WITHOUT_TURNS, 0);
+    else Atomics.sub(control, READING, 1);
   }
 });

@@ -224,7 +224,7 @@ describe('outgoing steps', function () {
       using outbox = TrajectoryBuffer.create({ ...shape, limiter });
       using buffer = TrajectoryBuffer.create(shape);
       using writer = buffer.writer();
-      const control = new SharedArrayBuffer(8);
+      const control = new SharedArrayBuffer(12);
       new Int32Array(control)[1] = roles.length;
       const task = { control, together: roles.length + 1, words };
       const readers = roles.map(

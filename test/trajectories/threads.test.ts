@@ -21,8 +21,8 @@ describe('trajectories in many threads', function () {
       `${writers} writers of ${words * 8} bytes, lanes of ${perLane}: ${roles.join(', ')}`,
       async () => {
         using buffer = TrajectoryBuffer.create({ capacity: perLane * LANES, lanes: LANES, fields: fields(words) });
-        const control = new SharedArrayBuffer(8);
-        new Int32Array(control)[1] = roles.length;
+        const control = new SharedArrayBuffer(12);
+        new Int32Array(control).set([0, roles.length, writers]);
         const start = (role: LaneWork['role'], firstLane = 0, lanes = 0) =>
           new TestThread<LaneWork>(new URL('./lane-worker.js', import.meta.url), {
             ...{
