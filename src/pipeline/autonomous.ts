@@ -6,7 +6,7 @@ import { stateError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import type { PipelineParts } from './parts.ts';
 import type { Hold } from './standstill.ts';
-import { Statistics, type Summary } from './summary.ts';
+import type { Statistics, Summary } from './summary.ts';
 
 export interface RunOptions {
   /** ticks to run; until the signal when left out */
@@ -37,7 +37,8 @@ type Tell = (statistics: Statistics | null) => { error: unknown } | null;
 interface RunPlan extends RunOptions {
   firstTick: number;
   rows: number;
-  scalarNames: readonly string[];
+  /** begun anew */
+  statistics: Statistics;
   /** what the next batch waits for, in words */
   waitingFor: () => string;
   /** the same, in words that change only when something moves */
@@ -99,7 +100,7 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   await tailOver(parts, first, signal);
   // What is told so far belongs to manual ticks.
   let thrown = tell(null);
-  const statistics = new Statistics(plan.scalarNames);
+  const { statistics } = plan;
   const impatient = patience(plan, () => ring.finished);
   const look = () => {
     thrown ??= tell(statistics);

@@ -9,7 +9,7 @@ import type { Ring } from '../ring/ring.ts';
 import { Field, type Role } from '../ring/slot.ts';
 import type { Recorded } from '../trace/recorder.ts';
 import { channels } from './channels.ts';
-import type { Statistics } from './summary.ts';
+import { Statistics } from './summary.ts';
 
 /** A finished tick. */
 export interface Tick<S extends string = string> {
@@ -65,6 +65,8 @@ export class History {
   /** null without a trace */
   readonly #trace: Recorded | null;
   #scalarNames: readonly string[] = [];
+  /** undefined before the first run */
+  #statistics: Statistics | undefined;
   /** what was told lately, oldest first */
   readonly said: Said[] = [];
   readonly #oddTold = { scalars: false, weights: false };
@@ -116,6 +118,12 @@ export class History {
     if (failed) this.warning(`the trace is incomplete: ${failed.message}`);
     // A listener that throws must not make closing fail.
     queueMicrotask(() => this.#emitter.emit('close'));
+  }
+
+  /** Those of a run that begins; no two runs of a pipeline are at once. */
+  statistics(): Statistics {
+    this.#statistics ??= new Statistics();
+    return this.#statistics.begin(this.#scalarNames);
   }
 
   /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */

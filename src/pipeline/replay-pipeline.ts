@@ -195,7 +195,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const firstTick = this.#manual.lastTick + 1;
     const first = ring.next;
     const plan = {
-      ...{ ...options, firstTick, rows: this.#options.sampleCount, scalarNames: this.#history.scalarNames },
+      ...{ ...options, firstTick, rows: this.#options.sampleCount, statistics: this.#history.statistics() },
       standsFor: () => standsFor(ring.header.gate, this.#options, this.#parts.slots.deviceRows),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
       hold: this.#standstill.hold,
