@@ -24,6 +24,7 @@ bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
 class Packer final {
  public:
   static constexpr const char* name = "Packer";
+  static constexpr const char* called = "this packer";
   // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
   // Float64Array(4))
   explicit Packer(Info info) {
@@ -98,6 +99,7 @@ class Packer final {
 class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
+  static constexpr const char* called = "this packer";
   // new ViewPacker(lanes' bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
   // Float64Array(8), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
   // slot, depth, mirror?, where what it brings lies in a batch, places that a batch can bring)

@@ -22,6 +22,7 @@ constexpr uint64_t longest_wait_ns = 50'000'000;
 class Poller final {
  public:
   static constexpr const char* name = "Poller";
+  static constexpr const char* called = "this poller";
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array,
   // sleepNs, spinNs}) With a bell the calling thread may attend, from back() until away(): completions ring it, and it
   // promises to come and help.
@@ -43,7 +44,7 @@ class Poller final {
       bell_ = reinterpret_cast<Bell*>(bytes_of(options.Get("bell"), "bell").data);
     }
   }
-  ~Poller() { leave(); }
+  ~Poller() { dismiss(); }
 
   static void define(Napi::Env env, Napi::Object exports) {
     add_class<Poller>(env, exports,
@@ -51,13 +52,12 @@ class Poller final {
                        {"wait", call_method<Poller, &Poller::wait>},
                        {"away", call_method<Poller, &Poller::away>},
                        {"back", call_method<Poller, &Poller::back>},
-                       {"close", call_method<Poller, &Poller::close>}});
+                       {"close", close_object<Poller>}});
   }
 
  private:
   // check(ns): how many watched events became done, after helping the device for at most ns.
   Napi::Value check(Info info) {
-    if (closed_) throw_js(info.Env(), closed("this poller"));
     int found = look(info.Env());
     const uint64_t ns = whole(info, 0);
     if (found == 0 && ns > 0 && pins_.api().help(device_, ns)) found = look(info.Env());
@@ -66,7 +66,7 @@ class Poller final {
 
   // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
   Napi::Value wait(Info info) {
-    if (!bell_) throw_js(info.Env(), closed("this poller has no bell to sleep on, or"));
+    if (!bell_) throw_js(info.Env(), argument("this poller has no bell to sleep on"));
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
     const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), longest_wait_ns);
     const uint64_t deadline = now_ns() + ns;
@@ -113,14 +113,6 @@ class Poller final {
     if (attending_) pins_.api().dismiss(device_, bell_);
     attending_ = false;
   }
-  void leave() {
-    dismiss();
-    closed_ = true;
-    bell_ = nullptr;
-    events_.clear();
-    pins_.drop();
-  }
-  void close(Info) { leave(); }
 
   Pins pins_;
   void* device_ = nullptr;
@@ -129,7 +121,7 @@ class Poller final {
   double* times_ = nullptr;
   uint64_t sleep_ns_ = 0, spin_ns_ = 0;
   Bell* bell_ = nullptr;
-  bool attending_ = false, closed_ = false;
+  bool attending_ = false;
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 

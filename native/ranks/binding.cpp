@@ -34,6 +34,7 @@ struct Halos {
 class Ranks final {
  public:
   static constexpr const char* name = "Ranks";
+  static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
     // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and brk while this

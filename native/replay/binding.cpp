@@ -11,6 +11,7 @@ namespace {
 class Replayer final {
  public:
   static constexpr const char* name = "Replayer";
+  static constexpr const char* called = "this replayer";
   // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?,
   // weightsOffset?, weightsBytes?, mailbox?})
   explicit Replayer(Info info) : pins_(info.Env()) {
@@ -37,14 +38,13 @@ class Replayer final {
                         {{"launch", call_method<Replayer, &Replayer::launch>},
                          {"mark", call_method<Replayer, &Replayer::mark>},
                          {"drained", call_method<Replayer, &Replayer::drained>},
-                         {"close", call_method<Replayer, &Replayer::close>}});
+                         {"close", close_object<Replayer>}});
   }
 
  private:
   // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered()
   // in src/addon.ts for when it was not.
   Napi::Value launch(Info info) {
-    check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
     checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
@@ -55,7 +55,6 @@ class Replayer final {
   // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor
   // died.
   Napi::Value mark(Info info) {
-    check_open(info);
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
     finish(info, slot);
@@ -77,17 +76,7 @@ class Replayer final {
 
   // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
   Napi::Value drained(Info info) {
-    check_open(info);
     return Napi::Boolean::New(info.Env(), checked(info.Env(), pins_.api().stream_query(stream_)) == 1);
-  }
-
-  void check_open(Info info) {
-    if (closed_) throw_js(info.Env(), closed("this replayer"));
-  }
-
-  void close(Info) {
-    closed_ = true;
-    pins_.drop();
   }
 
   Pins pins_;
@@ -97,7 +86,6 @@ class Replayer final {
   void* mailbox_ = nullptr;
   uint64_t weights_offset_ = 0, weights_bytes_ = 0;
   double* times_ = nullptr;
-  bool closed_ = false;
   Napi::Reference<Napi::TypedArray> view_;
 };
 

@@ -11,6 +11,7 @@ namespace {
 class Submitter final {
  public:
   static constexpr const char* name = "Submitter";
+  static constexpr const char* called = "this submitter";
   // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots:
   // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already, and
   // nobody waits for an event)
@@ -34,13 +35,13 @@ class Submitter final {
     add_class<Submitter>(env, exports,
                          {{"submit", call_method<Submitter, &Submitter::submit>},
                           {"waitReady", call_method<Submitter, &Submitter::wait_ready>},
-                          {"close", call_method<Submitter, &Submitter::close>}});
+                          {"close", close_object<Submitter>}});
   }
 
  private:
   // submit(slot, bytes): the host seconds it took.
   Napi::Value submit(Info info) {
-    const size_t slot = open_slot(info, 0);
+    const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = whole(info, 1);
     const uint64_t begin = now_ns();
     if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
@@ -52,7 +53,7 @@ class Submitter final {
   // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred
   // copy on it now and records the slot's event behind it. The host seconds it took.
   Napi::Value wait_ready(Info info) {
-    const size_t slot = open_slot(info, 1);
+    const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);
     void* stream = pins_.api().pin(handle, HOTSLOT_STREAM);
     if (!stream) throw_js(info.Env(), stale("stream"));
@@ -74,22 +75,11 @@ class Submitter final {
     return pins_.api().copy(stream, devices_[slot], 0, hosts_[slot], offsets_[slot], bytes);
   }
 
-  size_t open_slot(Info info, size_t argument) {
-    if (closed_) throw_js(info.Env(), closed("this submitter"));
-    return slot_of(info, argument, copied_.size());
-  }
-
-  void close(Info) {
-    closed_ = true;
-    pins_.drop();
-  }
-
   Pins pins_;
   void* stream_ = nullptr;
   std::vector<void*> copied_, begins_, hosts_, devices_;
   std::vector<uint64_t> offsets_;
   int mode_ = 0;
-  bool closed_ = false;
 };
 
 }  // namespace

@@ -145,19 +145,43 @@ napi_value construct(napi_env env, napi_callback_info raw) {
   });
 }
 
+// The T of an object, until that was closed.
+template <class T>
+T& object_of(napi_env env, const Napi::Value& self) {
+  void* object = nullptr;
+  const napi_status status = napi_unwrap(env, self, &object);
+  if (status == napi_invalid_arg) throw_js(env, closed(T::called));
+  check(env, status);
+  return *static_cast<T*>(object);
+}
+
+// The method `close`: the T is gone at once, not when its object is collected. A finalizer waits for a turn of the
+// thread's event loop, and an actor's thread takes none. Twice is fine.
+template <class T>
+napi_value close_object(napi_env env, napi_callback_info raw) {
+  return enter(env, "close", [&]() -> napi_value {
+    const Napi::CallbackInfo info(env, raw);
+    void* object = nullptr;
+    const napi_status status = napi_remove_wrap(env, info.This(), &object);
+    if (status == napi_invalid_arg) return nullptr;
+    check(env, status);
+    delete static_cast<T*>(object);
+    return nullptr;
+  });
+}
+
 template <class T, auto M>
 napi_value call_method(napi_env env, napi_callback_info raw) {
   void* data = nullptr;
   if (napi_get_cb_info(env, raw, nullptr, nullptr, nullptr, &data) != napi_ok) return nullptr;
   return enter(env, static_cast<const char*>(data), [&]() -> napi_value {
     const Napi::CallbackInfo info(env, raw);
-    void* object = nullptr;
-    check(env, napi_unwrap(env, info.This(), &object));
-    if constexpr (std::is_void_v<decltype((static_cast<T*>(object)->*M)(info))>) {
-      (static_cast<T*>(object)->*M)(info);
+    T& object = object_of<T>(env, info.This());
+    if constexpr (std::is_void_v<decltype((object.*M)(info))>) {
+      (object.*M)(info);
       return nullptr;
     } else {
-      return (static_cast<T*>(object)->*M)(info);
+      return (object.*M)(info);
     }
   });
 }

@@ -1,4 +1,5 @@
-// What an actor's native half holds: pins on the handles it borrows, taken once at set-up and dropped when it leaves.
+// What an actor's native half holds: pins on the handles it borrows, taken once at set-up, and given back when it is
+// closed.
 #pragma once
 #include <vector>
 
@@ -11,7 +12,9 @@ class Pins {
   explicit Pins(Napi::Env env) : env_(env), api_(environment(env).api) {
     if (!api_) throw_js(env, wrong_addon("load this addon through Hotslot: it is not linked to device.node"));
   }
-  ~Pins() { drop(); }
+  ~Pins() {
+    for (double handle : held_) api_->unpin(handle);
+  }
   Pins(const Pins&) = delete;
 
   const hotslot_api& api() const { return *api_; }
@@ -29,11 +32,6 @@ class Pins {
     std::vector<void*> out;
     for (uint32_t i = 0; i < list.Length(); ++i) out.push_back(pin(list.Get(i), kind, what));
     return out;
-  }
-
-  void drop() {
-    for (double handle : held_) api_->unpin(handle);
-    held_.clear();
   }
 
  private:
