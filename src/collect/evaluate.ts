@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { typeError } from '../errors.ts';
 import { Random } from '../random.ts';
-import { checkSignal } from '../wait/wait.ts';
+import { checkSignal, orAborted } from '../wait/wait.ts';
 import type { AnyEnvironment } from './environment.ts';
 import type { EnvironmentSet, SteppedSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
@@ -62,7 +62,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const lengths = new Float64Array(episodes);
   const playing = new Int32Array(set.count);
   let next = 0;
-  const abort = abortOf(signal);
+  signal?.throwIfAborted();
   const vector = set.play({
     name,
     nextSeed(i) {
@@ -75,12 +75,8 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       lengths[playing[i] as number] = length;
     },
   });
-  try {
-    await abort.or(vector.begin());
-    await play(vector, new Seen(vector, stack), policy, abort);
-  } finally {
-    abort.forget();
-  }
+  await orAborted(Promise.resolve(vector.begin()), signal);
+  await play(vector, new Seen(vector, stack), policy, signal);
   const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
   const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
@@ -98,32 +94,16 @@ function setOf(
   return new MadeSet(environments.slice(0, episodes), name);
 }
 
-async function play(vector: SteppedSet, seen: Seen, policy: Policy, abort: ReturnType<typeof abortOf>): Promise<void> {
+async function play(vector: SteppedSet, seen: Seen, policy: Policy, signal: AbortSignal | undefined): Promise<void> {
   seen.begin();
   let since = performance.now();
   while (vector.going > 0) {
     const promised = vector.step(policy.act(seen.obs, vector.count));
-    if (promised) await abort.or(promised);
+    // What never answers keeps nobody.
+    if (promised) await orAborted(promised, signal);
     seen.look();
     if (performance.now() - since < SLICE_MS) continue;
-    await abort.or(turn());
+    await orAborted(turn(), signal);
     since = performance.now();
   }
-}
-
-/** Waits for something, or rejects with the signal's reason: what never answers keeps nobody. Throws it at once if it is there. */
-function abortOf(signal: AbortSignal | undefined) {
-  signal?.throwIfAborted();
-  let end = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    end = () => reject(signal?.reason);
-  });
-  aborted.catch(() => {});
-  signal?.addEventListener('abort', end);
-  return {
-    or: async (promised: void | Promise<void>) => {
-      await (signal ? Promise.race([promised, aborted]) : promised);
-    },
-    forget: () => signal?.removeEventListener('abort', end),
-  };
 }

@@ -203,13 +203,14 @@ export class CollectorPool implements AsyncDisposable {
     this.#stop();
     // `done` tells of failures; close() itself always succeeds.
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, STOP_MS, 'late');
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, STOP_MS);
     });
-    const how = await Promise.race([this.#settled, late]);
+    await Promise.race([this.#settled, late]);
     clearTimeout(timer);
     clearInterval(this.#watch);
-    await Promise.all(this.#pools.map((pool) => (how === 'late' ? pool.destroy() : pool.close())));
+    // Not close(): its timer holds the pool for 30 s more.
+    await Promise.all(this.#pools.map((pool) => pool.destroy()));
     this.#release();
   }
 

@@ -94,7 +94,8 @@ export class Standstill {
   use<T>(work: () => Promise<T>, options: StandstillOptions): Promise<T> {
     const before = this.#turn;
     const mine = orAborted(before, options.patient ?? undefined).then(() => this.#use(work, options));
-    this.#turn = Promise.allSettled([before, mine]);
+    // Without what came of it: each would hold all those before, and the whole of what each has saved.
+    this.#turn = Promise.allSettled([before, mine]).then(() => {});
     return mine;
   }
 

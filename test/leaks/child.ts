@@ -1,0 +1,47 @@
+/**
+ * A process that does operations again and again: `child.js LIBRARY TIMES NAMES…` prints, of each, how many bytes more it holds per
+ * time, in the C library's memory of all threads and in this thread's heap.
+ */
+import { operations } from './operations.ts';
+
+export interface Held {
+  operation: string;
+  /** bytes per time, over each of three equal parts of all times */
+  native: number[];
+  heap: number[];
+  ms: number;
+}
+
+const [library, times, ...names] = process.argv.slice(2) as [string, string, ...string[]];
+const module = { exports: {} as { inUse(): string } };
+process.dlopen(module, library);
+
+const PARTS = 3;
+
+/** What is held, once what nobody holds any more has gone. */
+async function held(): Promise<[native: number, heap: number]> {
+  for (let i = 0; i < 3; i++) {
+    globalThis.gc?.();
+    // Finalizers of addons run in a turn of their own.
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  return [Number(module.exports.inUse()), process.memoryUsage().heapUsed];
+}
+
+for (const operation of names) {
+  const { weight, open } = operations[operation]!;
+  const count = Math.max(4, Math.round(Number(times) / weight));
+  const { once, close } = await open();
+  const begin = performance.now();
+  // The first times make what is kept: caches, compiled code, threads of a pool.
+  for (let i = 0; i < count; i++) await once(i);
+  const looks = [await held()];
+  for (let part = 1; part <= PARTS; part++) {
+    for (let i = 0; i < count; i++) await once(part * count + i);
+    looks.push(await held());
+  }
+  await close();
+  const per = (of: 0 | 1) => looks.slice(1).map((look, i) => Math.round((look[of] - looks[i]![of]) / count));
+  const said: Held = { operation, native: per(0), heap: per(1), ms: Math.round(performance.now() - begin) };
+  console.log(JSON.stringify(said));
+}

@@ -1,0 +1,199 @@
+/** What somebody does again and again in one process: on parts that stay open, or on parts of its own, which it closes. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  Checkpoint,
+  CollectorPool,
+  openDevice,
+  type Placement,
+  ReplayBuffer,
+  type ReplayPipeline,
+  WeightMailbox,
+} from '../../src/index.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
+import { change, make } from '../checkpoint/rig.ts';
+import { Closing } from '../faults/closing.ts';
+import { parts } from '../faults/parts.ts';
+import { counting, endAll, raw, served } from '../monitor/serving.ts';
+import { counter, pipeline, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+export interface Opened {
+  once(i: number): unknown;
+  close(): unknown;
+}
+export interface Operation {
+  /** how many of the quickest take as long */
+  weight: number;
+  open(): Opened | Promise<Opened>;
+}
+type Options = NonNullable<Parameters<typeof pipeline>[0]>;
+
+/** With a pipeline that stays open. */
+const onOne = (options: Options, once: (made: ReplayPipeline, i: number) => unknown, weight = 1): Operation => ({
+  weight,
+  async open() {
+    const made = await pipeline(options);
+    const count = counter(made);
+    return {
+      once: (i) => once(made, i),
+      async close() {
+        await made.close();
+        count.close();
+      },
+    };
+  },
+});
+const run = (made: ReplayPipeline) => made.run({ ticks: 2 });
+const manual = async (made: ReplayPipeline, tick: number) => {
+  await made.sampleLargeBatch(tick, SAMPLE);
+  made.afterTick();
+};
+const capture = async (made: ReplayPipeline) => {
+  counter(made).close();
+  await made.run({ ticks: 1 });
+};
+const waitInVain = (made: ReplayPipeline) =>
+  made.sampleLargeBatch(1e9, SAMPLE, { signal: AbortSignal.abort() }).catch(() => {});
+
+/** Runs that publish what the learner has, to somebody who reads it. */
+async function published(): Promise<Opened> {
+  const mailbox = WeightMailbox.create({ length: 1 });
+  const made = await pipeline({ mailbox, placement: 'auto' });
+  const weights = openDevice(TESTED).allocate({ shape: [1] });
+  made.capture((_, { stream }) => stream.fill(weights, 1), { weights });
+  const read = new Float32Array(1);
+  return {
+    async once() {
+      await made.run({ ticks: 2, publishEvery: 1 });
+      mailbox.read(read);
+    },
+    async close() {
+      await made.close();
+      weights.close();
+    },
+  };
+}
+
+/** Runs whose ticks somebody hears, in both ways. */
+async function heard(): Promise<Opened> {
+  const made = await pipeline({ placement: 'auto' });
+  const count = counter(made);
+  made.on('tick', () => {});
+  return {
+    async once() {
+      const ticks = made.ticks();
+      await made.run({ ticks: 2 });
+      await ticks.next();
+      await ticks.return?.();
+    },
+    async close() {
+      await made.close();
+      count.close();
+    },
+  };
+}
+
+/** Two learners that keep their parameters equal. */
+async function averaged(): Promise<Opened> {
+  const shared = shareLearnerGroup({ ranks: 2, parameters: 100 });
+  const groups = await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })));
+  return {
+    once: () => Promise.all(groups.map((group) => group.average(new Float32Array(100)))),
+    close: () => groups.forEach((group) => void group.close()),
+  };
+}
+
+/** Saves of a training that goes on. */
+async function saved(kind: 'rows' | 'steps'): Promise<Opened> {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-leaks-'));
+  const training = await make(kind);
+  const checkpoint = await Checkpoint.open(folder, training.parts);
+  return {
+    async once(i) {
+      await change(training, i + 1);
+      await checkpoint.save();
+    },
+    async close() {
+      await checkpoint.close();
+      await training.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+async function asked(path: string): Promise<Opened> {
+  const { port } = await served({ pipeline: await counting() });
+  const text = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\n\r\n`;
+  return { once: () => raw(port, text), close: endAll };
+}
+
+const pools: Opened = {
+  async once() {
+    const buffer = ReplayBuffer.create({ capacity: 4096, fields: { value: { shape: [2] } } });
+    const entry = new URL('../collectors/plain-collector.js', import.meta.url);
+    const pool = await CollectorPool.open({ entry, buffer, options: { calm: true }, workers: 2 });
+    await pool.close();
+  },
+  close() {},
+};
+
+function tensors(): Opened {
+  const device = openDevice(TESTED);
+  return {
+    async once() {
+      const made = device.allocate({ shape: [100] });
+      made.write(new Float32Array(100));
+      await made.toArray();
+      made.close();
+    },
+    close: () => device.close(),
+  };
+}
+
+const placements: Readonly<Record<string, Placement>> = {
+  auto: 'auto',
+  inline: 'inline',
+  spread: SPREAD as unknown as Placement,
+};
+const keptRows = { rows: 'device', transfer: undefined, placement: 'auto' } as unknown as Options;
+
+export const operations: Record<string, Operation> = {
+  ...Object.fromEntries(
+    Object.entries(placements).flatMap(([name, placement]) => [
+      [`run ${name}`, onOne({ placement }, run)],
+      [`tick ${name}`, onOne({ placement }, manual)],
+      [`capture ${name}`, onOne({ placement }, capture, 2)],
+    ]),
+  ),
+  'run of rows on the device': onOne(keptRows, run),
+  'tick of rows on the device': onOne(keptRows, manual),
+  'a wait that is aborted': onOne({ placement: 'auto' }, waitInVain),
+  'a run that publishes': { weight: 1, open: published },
+  'a run that is heard': { weight: 1, open: heard },
+  'a mean': { weight: 1, open: averaged },
+  'a save of rows': { weight: 10, open: () => saved('rows') },
+  'a save of steps': { weight: 10, open: () => saved('steps') },
+  'metrics asked for': { weight: 2, open: () => asked('/metrics') },
+  'a page asked for': { weight: 2, open: () => asked('/') },
+  'a tensor': { weight: 1, open: tensors },
+  'a pool': { weight: 50, open: () => pools },
+};
+
+/** Whole parts of trainings, each opened and closed. */
+for (const [name, part] of Object.entries(parts)) {
+  const weight = name.endsWith('Threads') ? 100 : name === 'largeBatch' ? 20 : 5;
+  const open = () => {
+    const folder = mkdtempSync(join(tmpdir(), 'hotslot-leaks-'));
+    return {
+      async once() {
+        const closing = new Closing();
+        await part(closing, mkdtempSync(join(folder, 'one-')));
+        await closing.all();
+      },
+      close: () => rmSync(folder, { recursive: true }),
+    };
+  };
+  operations[`part ${name}`] = { weight, open };
+}
