@@ -9,12 +9,18 @@ export interface Held {
   /** bytes per time, over each of three equal parts of all times */
   native: number[];
   heap: number[];
+  /** times in each part */
+  count: number;
+  /** bytes of native memory that lay about behind a part until they were collected, at most */
+  garbage: number;
   ms: number;
 }
 
 const [library, times, ...names] = process.argv.slice(2) as [string, string, ...string[]];
 const module = { exports: {} as { inUse(): string } };
 process.dlopen(module, library);
+
+const inUse = () => Number(module.exports.inUse());
 
 const PARTS = 3;
 
@@ -25,7 +31,7 @@ async function held(): Promise<[native: number, heap: number]> {
     // Finalizers of addons run in a turn of their own.
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
-  return [Number(module.exports.inUse()), process.memoryUsage().heapUsed];
+  return [inUse(), process.memoryUsage().heapUsed];
 }
 
 for (const operation of names) {
@@ -36,12 +42,17 @@ for (const operation of names) {
   // The first times make what is kept: caches, compiled code, threads of a pool.
   for (let i = 0; i < count; i++) await once(i);
   const looks = [await held()];
+  let garbage = 0;
   for (let part = 1; part <= PARTS; part++) {
     for (let i = 0; i < count; i++) await once(part * count + i);
-    looks.push(await held());
+    const before = inUse();
+    const look = await held();
+    garbage = Math.max(garbage, before - look[0]);
+    looks.push(look);
   }
   await close();
   const per = (of: 0 | 1) => looks.slice(1).map((look, i) => Math.round((look[of] - looks[i]![of]) / count));
-  const said: Held = { operation, native: per(0), heap: per(1), ms: Math.round(performance.now() - begin) };
+  const ms = Math.round(performance.now() - begin);
+  const said: Held = { operation, native: per(0), heap: per(1), count, garbage, ms };
   console.log(JSON.stringify(said));
 }

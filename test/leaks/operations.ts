@@ -1,7 +1,10 @@
 /** What somebody does again and again in one process: on parts that stay open, or on parts of its own, which it closes. */
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { train } from '../../src/collect/index.ts';
 import {
   Checkpoint,
   CollectorPool,
@@ -18,6 +21,7 @@ import { parts } from '../faults/parts.ts';
 import { counting, endAll, raw, served } from '../monitor/serving.ts';
 import { counter, pipeline, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { comeAndGo, messages } from './remote.ts';
 
 export interface Opened {
   once(i: number): unknown;
@@ -26,13 +30,21 @@ export interface Opened {
 export interface Operation {
   /** how many of the quickest take as long */
   weight: number;
+  /** whether each time opens and closes all that it needs */
+  opens?: true;
+  /** the shortest setting that has it; 'all' when left out */
+  when?: 'short' | 'long';
   open(): Opened | Promise<Opened>;
 }
 type Options = NonNullable<Parameters<typeof pipeline>[0]>;
 
 /** With a pipeline that stays open. */
-const onOne = (options: Options, once: (made: ReplayPipeline, i: number) => unknown, weight = 1): Operation => ({
-  weight,
+const onOne = (
+  options: Options,
+  once: (made: ReplayPipeline, i: number) => unknown,
+  more: Partial<Operation> = {},
+): Operation => ({
+  ...{ weight: 1, ...more },
   async open() {
     const made = await pipeline(options);
     const count = counter(made);
@@ -53,6 +65,13 @@ const manual = async (made: ReplayPipeline, tick: number) => {
 const capture = async (made: ReplayPipeline) => {
   counter(made).close();
   await made.run({ ticks: 1 });
+};
+/** With a signal that outlives all that it is given to. */
+const lasting = new AbortController();
+const signalled = async (made: ReplayPipeline, tick: number) => {
+  await made.sampleLargeBatch(tick, SAMPLE, { signal: lasting.signal });
+  made.afterTick();
+  await made.run({ ticks: 1, signal: lasting.signal });
 };
 const waitInVain = (made: ReplayPipeline) =>
   made.sampleLargeBatch(1e9, SAMPLE, { signal: AbortSignal.abort() }).catch(() => {});
@@ -139,6 +158,31 @@ const pools: Opened = {
   close() {},
 };
 
+const trainings: Opened = {
+  once: () =>
+    train({
+      environment: new URL('../collect/target.js', import.meta.url),
+      ...{ learner: { algorithm: 'dqn', hidden: [8], batchSize: 8 }, device: TESTED, environments: 2 },
+      ...{ environmentOptions: { discrete: true }, steps: 300, warmUp: 100, evaluation: { every: 100, episodes: 2 } },
+    }),
+  close() {},
+};
+
+/** Somebody looks at the page for a moment. */
+async function watched(): Promise<Opened> {
+  const { port } = await served({ pipeline: await counting() });
+  return {
+    async once() {
+      const socket = connect(port, '127.0.0.1');
+      socket.write(`GET /events HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+      while (!String((await once(socket, 'data'))[0]).includes('data: ')) {}
+      socket.destroy();
+      await once(socket, 'close');
+    },
+    close: endAll,
+  };
+}
+
 function tensors(): Opened {
   const device = openDevice(TESTED);
   return {
@@ -162,28 +206,33 @@ const keptRows = { rows: 'device', transfer: undefined, placement: 'auto' } as u
 export const operations: Record<string, Operation> = {
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
-      [`run ${name}`, onOne({ placement }, run)],
-      [`tick ${name}`, onOne({ placement }, manual)],
-      [`capture ${name}`, onOne({ placement }, capture, 2)],
+      [`run ${name}`, onOne({ placement }, run, name === 'auto' ? { when: 'short' } : {})],
+      [`tick ${name}`, onOne({ placement }, manual, name === 'spread' ? { when: 'short' } : {})],
+      [`capture ${name}`, onOne({ placement }, capture, { weight: 2 })],
     ]),
   ),
   'run of rows on the device': onOne(keptRows, run),
   'tick of rows on the device': onOne(keptRows, manual),
+  'ticks with a signal': onOne({ placement: 'auto' }, (made, i) => signalled(made, 2 * i)),
   'a wait that is aborted': onOne({ placement: 'auto' }, waitInVain),
   'a run that publishes': { weight: 1, open: published },
   'a run that is heard': { weight: 1, open: heard },
   'a mean': { weight: 1, open: averaged },
   'a save of rows': { weight: 10, open: () => saved('rows') },
-  'a save of steps': { weight: 10, open: () => saved('steps') },
+  'a save of steps': { weight: 10, when: 'short', open: () => saved('steps') },
   'metrics asked for': { weight: 2, open: () => asked('/metrics') },
   'a page asked for': { weight: 2, open: () => asked('/') },
-  'a tensor': { weight: 1, open: tensors },
-  'a pool': { weight: 50, open: () => pools },
+  'a page looked at': { weight: 5, open: watched },
+  'a tensor': { weight: 1, when: 'short', open: tensors },
+  'messages of a host': { weight: 10, open: messages },
+  'a host that comes and goes': { weight: 50, opens: true, open: comeAndGo },
+  'a training': { weight: 100, opens: true, when: 'long', open: () => trainings },
+  'a pool': { weight: 50, opens: true, open: () => pools },
 };
 
-/** Whole parts of trainings, each opened and closed. */
+/** Whole parts of trainings. What each leaves is also counted where each of its calls fails. */
 for (const [name, part] of Object.entries(parts)) {
-  const weight = name.endsWith('Threads') ? 100 : name === 'largeBatch' ? 20 : 5;
+  const weight = name.endsWith('Threads') ? 100 : name.endsWith('Saved') || name === 'largeBatch' ? 20 : 5;
   const open = () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-leaks-'));
     return {
@@ -195,5 +244,5 @@ for (const [name, part] of Object.entries(parts)) {
       close: () => rmSync(folder, { recursive: true }),
     };
   };
-  operations[`part ${name}`] = { weight, open };
+  operations[`part ${name}`] = { weight, opens: true, when: 'long', open };
 }

@@ -1,0 +1,66 @@
+/** What is done again and again: no time of it leaves anything behind, in the C library's memory or in the heap. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { buildLibrary } from '../drivers/build.ts';
+import { NO_SERVER } from '../remote/server.ts';
+import { itLonger, setting } from '../rig/setting.ts';
+import type { Held } from './child.ts';
+import { operations } from './operations.ts';
+
+const CHILD = fileURLToPath(new URL('./child.js', import.meta.url));
+/** Bytes per time that are no leak: compiled code and its feedback, which come to an end. */
+const LIGHT = 300;
+/** Of what opens all that it needs: Node keeps some 170 of each thread that has ended, and loads modules in it. */
+const HEAVY = 4096;
+/** Bytes by which one look may differ from the next. */
+const NOISE = 128 * 1024;
+/** Bytes that lie about until they are collected, of what keeps all open: what the collector of garbage does not know of can be gigabytes. */
+const GARBAGE = 64 * 2 ** 20;
+
+const [few, most]: [string[], string[]] = [[], []];
+for (const [name, { when }] of Object.entries(operations)) {
+  if (when === 'short') few.push(name);
+  if (when !== 'long') most.push(name);
+}
+const names = setting({ short: few, all: most, long: Object.keys(operations) });
+const TIMES = setting({ short: 400, all: 1000, long: 20_000 });
+
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
+/** In words; null where nothing is. */
+function wrongWith(held: Held): string | null {
+  const { operation, native, heap, count, garbage } = held;
+  const { opens } = operations[operation]!;
+  const most = (opens ? HEAVY : LIGHT) + NOISE / count;
+  if (!opens && garbage > GARBAGE) return `${operation}: ${garbage} bytes of garbage lay about`;
+  if (median(native) > most) return `${operation}: ${native.join(', ')} bytes of native memory are held by each time`;
+  if (median(heap) > most) return `${operation}: ${heap.join(', ')} bytes of the heap are held by each time`;
+  return null;
+}
+
+describe('leaks', function () {
+  this.timeout(setting({ short: 60_000, all: 240_000, long: 7_200_000 }));
+  const measured = (operation: string, times: number): Held => {
+    const library = buildLibrary('libin_use.so', [{ source: 'test/leaks/in_use.cpp', defines: [] }], '');
+    const args = ['--expose-gc', '--no-warnings', CHILD, library, String(times), operation];
+    const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(status, stderr).to.equal(0);
+    return JSON.parse(stdout) as Held;
+  };
+  before(function () {
+    const { glibcVersionRuntime } = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header;
+    // What is in use is asked of glibc.
+    if (!glibcVersionRuntime) this.skip();
+  });
+
+  for (const operation of names)
+    itLonger(
+      `${operation}, ${TIMES / operations[operation]!.weight} times and more: holds no more than before`,
+      function () {
+        if (/host/.test(operation) && NO_SERVER !== null) this.skip();
+        const first = wrongWith(measured(operation, TIMES));
+        // What grows by every time does so again, and for longer; what was slow to settle does not.
+        if (first !== null) expect(wrongWith(measured(operation, 4 * TIMES)), first).to.equal(null);
+      },
+    );
+});
