@@ -13,6 +13,8 @@ export interface Held {
   count: number;
   /** bytes of native memory that lay about behind a part until they were collected, at most */
   garbage: number;
+  /** bytes that are resident behind all parts, and were not before them */
+  resident: number;
   ms: number;
 }
 
@@ -43,6 +45,7 @@ for (const operation of names) {
   for (let i = 0; i < count; i++) await once(i);
   const looks = [await held()];
   let garbage = 0;
+  const { rss } = process.memoryUsage();
   for (let part = 1; part <= PARTS; part++) {
     for (let i = 0; i < count; i++) await once(part * count + i);
     const before = inUse();
@@ -50,9 +53,10 @@ for (const operation of names) {
     garbage = Math.max(garbage, before - look[0]);
     looks.push(look);
   }
+  const resident = process.memoryUsage().rss - rss;
   await close();
   const per = (of: 0 | 1) => looks.slice(1).map((look, i) => Math.round((look[of] - looks[i]![of]) / count));
   const ms = Math.round(performance.now() - begin);
-  const said: Held = { operation, native: per(0), heap: per(1), count, garbage, ms };
+  const said: Held = { operation, native: per(0), heap: per(1), count, garbage, resident, ms };
   console.log(JSON.stringify(said));
 }

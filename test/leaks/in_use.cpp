@@ -1,5 +1,6 @@
-// What all of a process's threads hold of the C library's memory, for JavaScript: process.dlopen() of this library gives
-// { inUse(): the bytes, as text }. What was freed and is kept for later does not count, unlike in what the system sees.
+// What all of a process's threads hold of the C library's memory, for JavaScript: process.dlopen() of this library
+// gives { inUse(): the bytes, as text }. What was freed and is kept for later does not count, unlike in what the system
+// sees.
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

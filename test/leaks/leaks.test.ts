@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { buildLibrary } from '../drivers/build.ts';
 import { NO_SERVER } from '../remote/server.ts';
+import { residentEnvironment, residentFlags } from '../rig/resident.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import type { Held } from './child.ts';
 import { operations } from './operations.ts';
@@ -17,6 +18,8 @@ const HEAVY = 4096;
 const NOISE = 128 * 1024;
 /** Bytes that lie about until they are collected, of what keeps all open: what the collector of garbage does not know of can be gigabytes. */
 const GARBAGE = 64 * 2 ** 20;
+/** Bytes of all memory, also of the heaps of other threads, that all times together may add: compiled code, pages that are not full. */
+const RESIDENT = 8 * 2 ** 20;
 
 const [few, most]: [string[], string[]] = [[], []];
 for (const [name, { when }] of Object.entries(operations)) {
@@ -29,10 +32,11 @@ const TIMES = setting({ short: 400, all: 1000, long: 20_000 });
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 /** In words; null where nothing is. */
 function wrongWith(held: Held): string | null {
-  const { operation, native, heap, count, garbage } = held;
+  const { operation, native, heap, count, garbage, resident } = held;
   const { opens } = operations[operation]!;
   const most = (opens ? HEAVY : LIGHT) + NOISE / count;
   if (!opens && garbage > GARBAGE) return `${operation}: ${garbage} bytes of garbage lay about`;
+  if (!opens && resident > RESIDENT) return `${operation}: ${resident} bytes more are resident than before`;
   if (median(native) > most) return `${operation}: ${native.join(', ')} bytes of native memory are held by each time`;
   if (median(heap) > most) return `${operation}: ${heap.join(', ')} bytes of the heap are held by each time`;
   return null;
@@ -42,8 +46,11 @@ describe('leaks', function () {
   this.timeout(setting({ short: 60_000, all: 240_000, long: 7_200_000 }));
   const measured = (operation: string, times: number): Held => {
     const library = buildLibrary('libin_use.so', [{ source: 'test/leaks/in_use.cpp', defines: [] }], '');
-    const args = ['--expose-gc', '--no-warnings', CHILD, library, String(times), operation];
-    const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    const args = [...residentFlags, '--no-warnings', CHILD, library, String(times), operation];
+    const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+      env: residentEnvironment(),
+      encoding: 'utf8',
+    });
     expect(status, stderr).to.equal(0);
     return JSON.parse(stdout) as Held;
   };

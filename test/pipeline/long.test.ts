@@ -2,18 +2,13 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { residentEnvironment, residentFlags } from '../rig/resident.ts';
 import { itAll, setting } from '../rig/setting.ts';
 
 /** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
 const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [4, 125_000], long: [10, 10_000_000] });
 /** Of the memory behind the second round; a short round is not over all that a process grows by at first. */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
-/**
- * What is resident is what is held: V8 doubles its space for new objects whenever it likes, by 4 MiB at a time, unless it is told its
- * size; and glibc keeps what was freed, a few hundred KiB of each thread that compiles, unless it is told to give it back.
- */
-const FLAGS = ['--min-semi-space-size=2', '--max-semi-space-size=2'];
-const GIVEN_BACK = { MALLOC_TRIM_THRESHOLD_: '65536', MALLOC_TOP_PAD_: '0' };
 
 describe('a pipeline for long', () => {
   itAll(
@@ -21,9 +16,11 @@ describe('a pipeline for long', () => {
     function () {
       this.timeout(7_200_000);
       const program = fileURLToPath(new URL('./long-run.js', import.meta.url));
-      const args = ['--expose-gc', ...FLAGS, program, String(ROUNDS), String(TICKS)];
-      const env = { ...process.env, ...GIVEN_BACK };
-      const { stdout, stderr, status } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+      const args = [...residentFlags, program, String(ROUNDS), String(TICKS)];
+      const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+        env: residentEnvironment(),
+        encoding: 'utf8',
+      });
       expect(status, stderr).to.equal(0);
       const rounds = stdout
         .trim()
