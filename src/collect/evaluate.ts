@@ -100,7 +100,7 @@ async function play(vector: SteppedSet, seen: Seen, policy: Policy, signal: Abor
   while (vector.going > 0) {
     const promised = vector.step(policy.act(seen.obs, vector.count));
     // What never answers keeps nobody.
-    if (promised) await orAborted(promised, signal);
+    if (promised) await orAborted(Promise.resolve(promised), signal);
     seen.look();
     if (performance.now() - since < SLICE_MS) continue;
     await orAborted(turn(), signal);

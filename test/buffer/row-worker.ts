@@ -42,9 +42,13 @@ function write(adds: number): number {
     checkedRows(work.writer, i * work.rowsPerAdd + 1, work.rowsPerAdd),
   );
   let rows = 0;
-  for (let i = 0; i < adds || Atomics.load(control, TURNS) < work.turns; i++)
-    rows += buffer.add(batches[i % batches.length]!);
-  Atomics.sub(control, WRITING, 1);
+  try {
+    for (let i = 0; i < adds || Atomics.load(control, TURNS) < work.turns; i++)
+      rows += buffer.add(batches[i % batches.length]!);
+  } finally {
+    // Also where it threw: the reader waits for no writer that has ended. One that writes for ever is not among them.
+    if (work.role === 'write') Atomics.sub(control, WRITING, 1);
+  }
   return rows;
 }
 

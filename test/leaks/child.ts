@@ -22,7 +22,11 @@ const [library, times, ...names] = process.argv.slice(2) as [string, string, ...
 const module = { exports: {} as { inUse(): string } };
 process.dlopen(module, library);
 
-const inUse = () => Number(module.exports.inUse());
+const inUse = () => {
+  const bytes = Number(module.exports.inUse());
+  if (!(bytes > 0)) throw new Error(`the C library says that ${bytes} bytes are in use`);
+  return bytes;
+};
 
 const PARTS = 3;
 

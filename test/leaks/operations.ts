@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train } from '../../src/collect/index.ts';
 import {
@@ -15,11 +14,12 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
-import { change, make } from '../checkpoint/rig.ts';
+import { change, make, manualTick } from '../checkpoint/rig.ts';
 import { Closing } from '../faults/closing.ts';
 import { parts } from '../faults/parts.ts';
 import { counting, endAll, raw, served } from '../monitor/serving.ts';
 import { counter, pipeline, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
+import { fastFolder } from '../rig/fast-folder.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { comeAndGo, messages } from './remote.ts';
 
@@ -32,6 +32,8 @@ export interface Operation {
   weight: number;
   /** whether each time opens and closes all that it needs */
   opens?: true;
+  /** whether it is there to be found */
+  keeps?: true;
   /** the shortest setting that has it; 'all' when left out */
   when?: 'short' | 'long';
   open(): Opened | Promise<Opened>;
@@ -73,8 +75,14 @@ const signalled = async (made: ReplayPipeline, tick: number) => {
   made.afterTick();
   await made.run({ ticks: 1, signal: lasting.signal });
 };
-const waitInVain = (made: ReplayPipeline) =>
-  made.sampleLargeBatch(1e9, SAMPLE, { signal: AbortSignal.abort() }).catch(() => {});
+/** For a batch that cannot come, until somebody has enough of it. */
+const inVain = async (made: ReplayPipeline) => {
+  made.startPrepare(0, SAMPLE, 1e9);
+  const enough = new AbortController();
+  setImmediate(() => enough.abort());
+  const ended = await made.waitUntilReady(0, SAMPLE, { signal: enough.signal }).catch(({ name }: Error) => name);
+  if (ended !== 'AbortError') throw new Error(`the wait ended with ${ended}`);
+};
 
 /** Runs that publish what the learner has, to somebody who reads it. */
 async function published(): Promise<Opened> {
@@ -126,12 +134,16 @@ async function averaged(): Promise<Opened> {
 
 /** Saves of a training that goes on. */
 async function saved(kind: 'rows' | 'steps'): Promise<Opened> {
-  const folder = mkdtempSync(join(tmpdir(), 'hotslot-leaks-'));
+  const folder = mkdtempSync(join(fastFolder(), 'hotslot-leaks-'));
   const training = await make(kind);
   const checkpoint = await Checkpoint.open(folder, training.parts);
   return {
     async once(i) {
-      await change(training, i + 1);
+      if (kind === 'rows') {
+        training.add(10);
+        training.learner.update();
+        await manualTick(training, i);
+      } else await change(training, 1 + (i % 4));
       await checkpoint.save();
     },
     async close() {
@@ -203,7 +215,15 @@ const placements: Readonly<Record<string, Placement>> = {
 };
 const keptRows = { rows: 'device', transfer: undefined, placement: 'auto' } as unknown as Options;
 
+/** What the others must not do: a kilobyte of native memory and one of the heap stay each time. */
+const kept: Float64Array[] = [];
+const keeping: Opened = {
+  once: () => kept.push(new Float64Array(128), Float64Array.from({ length: 8 }, Math.random)),
+  close: () => kept.splice(0),
+};
+
 export const operations: Record<string, Operation> = {
+  'what keeps a kilobyte': { weight: 1, when: 'short', keeps: true, open: () => keeping },
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
       [`run ${name}`, onOne({ placement }, run, name === 'auto' ? { when: 'short' } : {})],
@@ -214,7 +234,7 @@ export const operations: Record<string, Operation> = {
   'run of rows on the device': onOne(keptRows, run),
   'tick of rows on the device': onOne(keptRows, manual),
   'ticks with a signal': onOne({ placement: 'auto' }, (made, i) => signalled(made, 2 * i)),
-  'a wait that is aborted': onOne({ placement: 'auto' }, waitInVain),
+  'a wait that is aborted': onOne({ placement: 'auto' }, inVain),
   'a run that publishes': { weight: 1, open: published },
   'a run that is heard': { weight: 1, open: heard },
   'a mean': { weight: 1, open: averaged },
@@ -234,7 +254,7 @@ export const operations: Record<string, Operation> = {
 for (const [name, part] of Object.entries(parts)) {
   const weight = name.endsWith('Threads') ? 100 : name.endsWith('Saved') || name === 'largeBatch' ? 20 : 5;
   const open = () => {
-    const folder = mkdtempSync(join(tmpdir(), 'hotslot-leaks-'));
+    const folder = mkdtempSync(join(fastFolder(), 'hotslot-leaks-'));
     return {
       async once() {
         const closing = new Closing();

@@ -18,8 +18,7 @@ describe('a pipeline for long', () => {
       const program = fileURLToPath(new URL('./long-run.js', import.meta.url));
       const args = [...residentFlags, program, String(ROUNDS), String(TICKS)];
       const { stdout, stderr, status } = spawnSync(process.execPath, args, {
-        env: residentEnvironment(),
-        encoding: 'utf8',
+        ...{ env: residentEnvironment(), encoding: 'utf8', timeout: 7_000_000, killSignal: 'SIGKILL' },
       });
       expect(status, stderr).to.equal(0);
       const rounds = stdout

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 const MEMORY = '/dev/shm';
 const ENOUGH = 2 ** 28;
 
-function base(): string {
+/** Where such folders are made. */
+export function fastFolder(): string {
   try {
     const { bavail, bsize } = statfsSync(MEMORY);
     return bavail * bsize >= ENOUGH ? MEMORY : tmpdir();
@@ -17,7 +18,7 @@ function base(): string {
 
 /** Goes again, whatever `use` does. */
 export async function withFastFolder<T>(use: (folder: string) => Promise<T> | T): Promise<T> {
-  const folder = mkdtempSync(join(base(), 'hotslot-checkpoint-'));
+  const folder = mkdtempSync(join(fastFolder(), 'hotslot-checkpoint-'));
   try {
     return await use(folder);
   } finally {
