@@ -27,7 +27,7 @@ for (const [name, { when }] of Object.entries(operations)) {
   if (when !== 'long') most.push(name);
 }
 const names = setting({ short: few, all: most, long: Object.keys(operations) });
-const TIMES = setting({ short: 400, all: 1000, long: 20_000 });
+const TIMES = setting({ short: 400, all: 500, long: 20_000 });
 
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 /** In words; null where nothing is. */
