@@ -32,8 +32,10 @@ export interface Operation {
   weight: number;
   /** whether each time opens and closes all that it needs */
   opens?: true;
-  /** whether it is there to be found */
-  keeps?: true;
+  /** where it leaves what it must not: it is there to be found */
+  keeps?: 'native memory' | 'the heap';
+  /** whether it needs a Redis or Valkey server */
+  server?: true;
   /** the shortest setting that has it; 'all' when left out */
   when?: 'short' | 'long';
   open(): Opened | Promise<Opened>;
@@ -215,15 +217,17 @@ const placements: Readonly<Record<string, Placement>> = {
 };
 const keptRows = { rows: 'device', transfer: undefined, placement: 'auto' } as unknown as Options;
 
-/** What the others must not do: a kilobyte of native memory and one of the heap stay each time. */
-const kept: Float64Array[] = [];
-const keeping: Opened = {
-  once: () => kept.push(new Float64Array(128), Float64Array.from({ length: 8 }, Math.random)),
-  close: () => kept.splice(0),
-};
+/** What the others must not do: a kilobyte stays each time. */
+function keeping(make: () => ArrayLike<number>): Opened {
+  const kept: ArrayLike<number>[] = [];
+  return { once: () => kept.push(make()), close: () => kept.splice(0) };
+}
+const outside = () => new Float64Array(128);
+const inside = () => Array.from({ length: 128 }, Math.random);
 
 export const operations: Record<string, Operation> = {
-  'what keeps a kilobyte': { weight: 1, when: 'short', keeps: true, open: () => keeping },
+  'what keeps native memory': { weight: 1, when: 'short', keeps: 'native memory', open: () => keeping(outside) },
+  'what keeps objects': { weight: 1, when: 'short', keeps: 'the heap', open: () => keeping(inside) },
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
       [`run ${name}`, onOne({ placement }, run, name === 'auto' ? { when: 'short' } : {})],
@@ -244,8 +248,8 @@ export const operations: Record<string, Operation> = {
   'a page asked for': { weight: 2, open: () => asked('/') },
   'a page looked at': { weight: 5, open: watched },
   'a tensor': { weight: 1, when: 'short', open: tensors },
-  'messages of a host': { weight: 10, open: messages },
-  'a host that comes and goes': { weight: 50, opens: true, open: comeAndGo },
+  'messages of a host': { weight: 10, server: true, open: messages },
+  'a host that comes and goes': { weight: 50, opens: true, server: true, open: comeAndGo },
   'a training': { weight: 100, opens: true, when: 'long', open: () => trainings },
   'a pool': { weight: 50, opens: true, open: () => pools },
 };
