@@ -8,9 +8,13 @@ import type { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { native } from '../src/device/native.ts';
 import { LOOK_ELSEWHERE_MS } from '../src/halo/exchange-words.ts';
 import type { SharedAveraging } from '../src/pipeline/averaging.ts';
-import { GroupRank, Purpose } from '../src/ranks/group-rank.ts';
+import { GroupRank } from '../src/ranks/group-rank.ts';
+import { Purpose } from '../src/ranks/letter.ts';
+import type { Ended } from '../src/ranks/verdict.ts';
+import { Pause } from '../src/ring/header.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field } from '../src/ring/slot.ts';
+import { Ending } from '../src/wait/ending.ts';
 
 /** How long a thread looks for what is nearly there, and how long it sleeps between two looks then: an eighth of what it has waited. */
 const LOOK_MS = 0.05;
@@ -26,8 +30,12 @@ export class Averager {
   readonly #stream: number;
   readonly #mailbox: WeightVersions | null;
   #values: Float32Array | null = null;
+  /** this rank's part was sent */
+  #started = false;
   /** the mean is on its way to the device */
   #written = false;
+  /** who ends the run with the mean */
+  #ended: Ended | null = null;
   #begin = 0;
 
   constructor(ring: Ring, shared: SharedAveraging, device: number, stream: number, mailbox: WeightVersions | null) {
@@ -46,35 +54,86 @@ export class Averager {
     return this.#values !== null;
   }
 
-  /** Whether there is nothing (more) to be averaged behind this update, which is over. */
+  /** Whether there is nothing (more) to be averaged after this update, which is over. */
   isDone(sequence: number): boolean {
-    const { run } = this.#ring;
-    return !run.averages(sequence) || run.averaged > sequence;
+    const { run, header } = this.#ring;
+    return !run.averages(sequence) || header.isAveraged(sequence);
   }
 
-  /** Tells, or looks what has been told. True: the mean is on its way to the device, and `spent` was recorded behind it. */
+  /** Sends, or looks what has been sent. True: the mean is on its way to the device, and `spent` was recorded behind it. */
   advance(slot: number, sequence: number, spent: number): boolean {
+    const rank = this.#rank;
     if (this.#values === null) {
       this.#values = this.#brought();
       this.#begin = performance.now();
-      this.#rank.start(Purpose.average, this.#values, this.#ring.run.averageEvery);
     }
-    const values = this.#values;
+    if (!this.#started) {
+      const settled = this.#settle();
+      if (settled === false) return false;
+      if (settled !== true) return this.#endWithout(sequence, settled);
+      rank.start(Purpose.average, this.#values, this.#ring.run.averageEvery, this.#endsAt(sequence));
+      this.#started = true;
+    }
     if (!this.#written) {
-      if (!this.#rank.look()) return false;
-      this.#rank.average(values);
+      if (!rank.look()) return false;
+      const outcome = rank.outcome();
+      if (!outcome.averages) return this.#endWithout(sequence, outcome.ended as Ended);
+      rank.average(this.#values);
       // What goes wrong from here on is the end of the group: the others have this rank's part, and it would not have theirs.
-      this.#rank.failing(() => this.#write(slot, spent));
+      rank.failing(() => this.#write(slot, spent));
       this.#written = true;
+      this.#ended = outcome.ended;
     }
     // Now and then it is what the device has of it that is compared.
-    if (this.#rank.isCompared && !this.#rank.failing(() => this.#readBack(spent))) return false;
-    this.#ring.run.setAveraged(sequence + 1);
-    this.#values = null;
-    this.#written = false;
-    this.#rank.finish();
+    if (rank.isCompared && !rank.failing(() => this.#readBack(spent))) return false;
+    if (this.#ended) this.#end(sequence, this.#ended);
+    this.#pass(sequence);
+    rank.finish();
     this.#ring.bells.of('replay').ring();
     return true;
+  }
+
+  /** Parts of an exchange that this rank left come before the next one: true, none are missing; or how the run ends without them. */
+  #settle(): boolean | Ended {
+    const rank = this.#rank;
+    const { header } = this.#ring;
+    if (rank.hasLeft) return { rank: rank.rank, why: Ending.stopped };
+    const settled = rank.settle(true);
+    if (settled !== false || !header.alone) return settled;
+    return { rank: rank.rank, why: header.ending };
+  }
+
+  /** Why this rank's run ends with this tick, which its letter says. */
+  #endsAt(sequence: number): Ending {
+    const { run, header } = this.#ring;
+    if (run.isLast(sequence)) return Ending.ticks;
+    if (!header.isPaused(Pause.end)) return Ending.none;
+    // I9: what has no slot by now gets none any more.
+    return this.#ring.isLast(sequence) ? header.ending : Ending.none;
+  }
+
+  /** There is no mean: the parameters stay this learner's own, and the run ends with this tick. `spent` is done already. */
+  #endWithout(sequence: number, ended: Ended): true {
+    this.#end(sequence, ended);
+    this.#pass(sequence);
+    this.#rank.leave();
+    this.#ring.bells.of('replay').ring();
+    return true;
+  }
+
+  /** Sequences after this one are given back. Stored before `averaged`: replay reads it after that. */
+  #end(sequence: number, { rank, why }: Ended): void {
+    const { run, header } = this.#ring;
+    run.endAt(sequence + 1, rank, why);
+    header.end(why);
+    this.#ring.bells.client.ring();
+  }
+  #pass(sequence: number): void {
+    this.#ring.header.setAveraged(sequence + 1);
+    this.#values = null;
+    this.#started = false;
+    this.#written = false;
+    this.#ended = null;
   }
 
   /** Looks for a moment whether all is there; else how long the thread may sleep. */

@@ -9,6 +9,7 @@ import { type Packer, Packing } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
+import { Seat } from '../src/ring/seat.ts';
 import { Field, PACKED, Param, SlotState } from '../src/ring/slot.ts';
 import type { Actor } from './actor.ts';
 import type { Ingest } from './ingest.ts';
@@ -16,7 +17,7 @@ import { Requester } from './requester.ts';
 
 export class PackActor implements Actor {
   readonly role = 'pack';
-  slot: number;
+  readonly #seat: Seat;
   readonly #ring: Ring;
   readonly #requester: Requester;
   readonly #packer: Packer;
@@ -35,14 +36,18 @@ export class PackActor implements Actor {
     this.#requester = new Requester(ring, packer);
     this.#packer = packer;
     this.#halves = halves;
-    this.slot = ring.seatOf(SlotState.Requested);
+    this.#seat = new Seat(ring, SlotState.Requested);
+  }
+
+  get slot(): number {
+    return this.#seat.slot;
   }
 
   work(): number {
     const made = (this.#ingest?.work() ?? 0) + this.#requester.work();
     const ring = this.#ring;
-    const { slot } = this;
-    if (ring.state(slot) !== SlotState.Requested) return made;
+    if (!this.#seat.waits) return made;
+    const { slot } = this.#seat;
     const record = ring.record(slot);
     if (record[Field.leastPtr] === PACKED && !this.#packer.packsAgain) return made + this.#packedBefore(slot, record);
     const packing = this.#packer.pack(slot, record);
@@ -76,7 +81,7 @@ export class PackActor implements Actor {
 
   #pass(slot: number): void {
     this.#ring.handOver(slot, SlotState.Packed, 'submit');
-    this.slot = (slot + 1) % this.#ring.depth;
+    this.#seat.next();
   }
 
   close(): void {}

@@ -13,6 +13,7 @@ import type { SharedSlots } from '../src/pipeline/slots.ts';
 import { Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
+import { Seat } from '../src/ring/seat.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
@@ -57,7 +58,7 @@ export class PollActor implements Actor {
   /** the slot becomes Ready without a look at its copy */
   readonly #unseen: boolean[] = [];
   /** next slot to become Ready, and next to become Free */
-  #ready: number;
+  readonly #ready: Seat;
   #free: number;
 
   constructor(setup: PollSetup) {
@@ -78,12 +79,12 @@ export class PollActor implements Actor {
     });
     this.#uncopied = slots.backend.mode !== TransferMode.immediate;
     this.#passOn = setup.passOn;
-    this.#ready = ring.seatOf(SlotState.Submitted);
+    this.#ready = new Seat(ring, SlotState.Submitted);
     this.#free = ring.seatOf(SlotState.Replaying);
   }
 
   get slot(): number {
-    return this.#ring.state(this.#free) === SlotState.Replaying ? this.#free : this.#ready;
+    return this.#ring.state(this.#free) === SlotState.Replaying ? this.#free : this.#ready.slot;
   }
 
   /** Events are watched that the device has not reached, or learners that do not ring: the thread must sleep natively. */
@@ -158,15 +159,15 @@ export class PollActor implements Actor {
     const ring = this.#ring;
     const { backend } = this.#setup.slots;
     let passed = 0;
-    while (this.#watch[this.#ready] === Watch.done) {
-      const slot = this.#ready;
+    while (this.#ready.waits && this.#watch[this.#ready.slot] === Watch.done) {
+      const { slot } = this.#ready;
       this.#watch[slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.readyAt] = this.#times[slot] as number;
       record[Field.copyMs] = this.#unseen[slot] ? UNMEASURED : this.#elapsed(backend.begins, backend.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
       if (ring.header.mode !== Mode.autonomous) ring.bells.client.ring();
-      this.#ready = (slot + 1) % ring.depth;
+      this.#ready.next();
       passed++;
     }
     return passed;

@@ -49,7 +49,7 @@ export class ReplayActor implements Actor {
   work(): number {
     const ring = this.#ring;
     const { mode } = ring.header;
-    if (mode === Mode.manual || (mode === Mode.paused && ring.idle)) {
+    if (mode === Mode.manual || (mode === Mode.paused && ring.settled)) {
       // Graphs may be captured anew before the next run, and the caller passes slots meanwhile.
       this.#drop();
       this.#astray = true;
@@ -60,7 +60,9 @@ export class ReplayActor implements Actor {
     this.#astray = false;
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
-      if (this.#averages(ring.sequence(this.slot) - 1)) return launched;
+      const sequence = ring.sequence(this.slot);
+      // In this order: poll stores the end before it stores that the tick is averaged.
+      if (this.#averages(sequence - 1) || sequence >= ring.run.endsAt) return launched;
       this.#replayer ??= this.#make();
       if (this.#unsure && !this.#replayer.drained()) return launched;
       if (!this.#launch(this.#replayer, mode)) return launched;
@@ -71,8 +73,8 @@ export class ReplayActor implements Actor {
 
   /** The parameters behind this tick of the run are being averaged: poll rings when the mean is on its way to the device. */
   #averages(sequence: number): boolean {
-    const { run } = this.#ring;
-    return run.averageEvery > 0 && run.nthOf(sequence) >= 0 && run.averages(sequence) && run.averaged <= sequence;
+    const { run, header } = this.#ring;
+    return run.averages(sequence) && !header.isAveraged(sequence);
   }
 
   /** False when the slot must stay Ready until poll has published a version. */

@@ -8,31 +8,41 @@ import { nowMs } from '../src/clock.ts';
 import type { Packer } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { Ring } from '../src/ring/ring.ts';
+import { Seat } from '../src/ring/seat.ts';
 import { Field, SEQUENCE_MASK, SlotState } from '../src/ring/slot.ts';
 
 export class Requester {
   readonly #ring: Ring;
   readonly #source: Pick<Packer, 'filled' | 'limiter' | 'bells'>;
-  #slot: number;
+  readonly #seat: Seat;
 
   constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter' | 'bells'>) {
     this.#ring = ring;
     this.#source = source;
-    this.#slot = ring.seatOf(SlotState.Free);
+    this.#seat = new Seat(ring, SlotState.Free);
   }
 
   work(): number {
     const ring = this.#ring;
     let made = 0;
-    while (ring.state(this.#slot) === SlotState.Free) {
-      const sequence = ring.sequence(this.#slot);
+    while (this.#seat.waits) {
+      const { slot } = this.#seat;
+      const sequence = ring.sequence(slot);
+      const { mode } = ring.header;
       // Asked for is a bound on the sequence, not a message: looking twice, or again after a death, asks for nothing new.
-      const gate = this.#gate(sequence);
+      const gate = this.#gate(sequence, mode);
       ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
-      this.#request(sequence);
-      ring.handOver(this.#slot, SlotState.Requested, 'pack');
-      this.#slot = (this.#slot + 1) % ring.depth;
+      // Of a run that began after the ring was rewound, the seat that was looked at before is another one.
+      if (!this.#seat.waits || this.#seat.slot !== slot) continue;
+      this.#request(slot, sequence, mode);
+      ring.handOver(slot, SlotState.Requested, 'pack');
+      this.#seat.next();
+      // I9: read after the request was stored.
+      if (!ring.header.mayRequest(mode) || ring.failure.set) {
+        this.takeBack(slot);
+        continue;
+      }
       made++;
     }
     if (made === 0) {
@@ -51,9 +61,9 @@ export class Requester {
     const { limiter, bells } = this.#source;
     let taken = 0;
     for (let last = -1; last !== slot; taken++) {
-      last = (this.#slot + ring.depth - 1) % ring.depth;
+      this.#seat.back();
+      last = this.#seat.slot;
       ring.takeBack(last);
-      this.#slot = last;
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
     // It is room for other pipelines that sample, and writers, which have less of it now, may not come to ring them (S5).
@@ -61,10 +71,9 @@ export class Requester {
     return taken;
   }
 
-  #gate(sequence: number): Gate {
+  /** The mode was read before the run fields that it publishes. */
+  #gate(sequence: number, mode: Mode): Gate {
     const { header, run } = this.#ring;
-    // The mode is read before the run fields it publishes.
-    const { mode } = header;
     if (mode === Mode.paused) {
       // What one that died counted and did not request. All batches of a pipeline are of one size.
       if (this.#giveBack(sequence, run.runRows || run.rows)) this.#source.bells.ringAll();
@@ -96,10 +105,10 @@ export class Requester {
     return true;
   }
 
-  #request(sequence: number): void {
-    const { header, run } = this.#ring;
-    const record = this.#ring.record(this.#slot);
-    const manual = header.mode === Mode.manual;
+  #request(slot: number, sequence: number, mode: Mode): void {
+    const { run } = this.#ring;
+    const record = this.#ring.record(slot);
+    const manual = mode === Mode.manual;
     const tick = manual ? run.tick : run.tickOf(sequence);
     record[Field.sequence] = sequence;
     record[Field.tick] = tick;

@@ -3,13 +3,14 @@
 import { nowMs } from '../src/clock.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
+import { Seat } from '../src/ring/seat.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { Actor } from './actor.ts';
 
 export class SubmitActor implements Actor {
   readonly role = 'submit';
-  slot: number;
+  readonly #seat: Seat;
   readonly #ring: Ring;
   readonly #backend: AttachedTransferBackend;
   readonly #halves: HostHalves;
@@ -18,14 +19,18 @@ export class SubmitActor implements Actor {
     this.#ring = ring;
     this.#backend = backend;
     this.#halves = halves;
-    this.slot = ring.seatOf(SlotState.Packed);
+    this.#seat = new Seat(ring, SlotState.Packed);
+  }
+
+  get slot(): number {
+    return this.#seat.slot;
   }
 
   work(): number {
     const ring = this.#ring;
     let submitted = 0;
-    while (ring.state(this.slot) === SlotState.Packed) {
-      const { slot } = this;
+    while (this.#seat.waits) {
+      const { slot } = this.#seat;
       const record = ring.record(slot);
       record[Field.submitBegin] = nowMs();
       const bytes = this.#halves.moves(slot);
@@ -34,7 +39,7 @@ export class SubmitActor implements Actor {
       this.#backend.submitSlot(slot, bytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');
-      this.slot = (slot + 1) % ring.depth;
+      this.#seat.next();
       submitted++;
     }
     return submitted;

@@ -7,6 +7,7 @@ import { answered, ThreadEnding } from '../src/addon.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
 import { bellsOf } from '../src/pipeline/source.ts';
+import { GroupRank } from '../src/ranks/group-rank.ts';
 import { ThreadState } from '../src/ring/header.ts';
 import { Ring } from '../src/ring/ring.ts';
 import type { Role } from '../src/ring/slot.ts';
@@ -94,7 +95,12 @@ export class ActorThread {
       if (error instanceof ThreadEnding) return ThreadState.dead;
       const failure = ring.failureAt(working?.role ?? (setup.roles[0] as Role), working?.slot ?? -1, error);
       if (setup.restartable) ring.thrown.write(failure);
-      else ring.fail(failure);
+      else {
+        ring.fail(failure);
+        // The other learners end too, whatever the opener is busy with.
+        const { averaging } = setup;
+        if (averaging) new GroupRank(averaging.group, averaging.rank).fail(ring.failure.read() ?? error);
+      }
       return ThreadState.threw;
     }
   }

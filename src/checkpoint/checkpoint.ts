@@ -196,6 +196,9 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       return this.#next.promise;
     }
     const before = this.#saving;
+    const { pipeline } = this.#known;
+    // Before this returns: a run makes no more requests once its save was called for. One that queues lets the run go on until its turn.
+    const release = pipeline && !before ? insideOf(pipeline).standstill.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
@@ -203,9 +206,10 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
         // Another may be queued behind this one already.
         if (this.#next === next) this.#next = null;
         if (next.patient) this.#checkOpen();
-        return this.#save(next.patient);
+        return this.#save(next.patient, release);
       })
       .finally(() => {
+        release();
         if (this.#saving === mine) this.#saving = null;
       });
     const next = Object.assign(asked, { promise: mine });
@@ -214,13 +218,13 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     return mine;
   }
 
-  async #save(patient: boolean): Promise<SavedCheckpoint> {
+  async #save(patient: boolean, release: () => void): Promise<SavedCheckpoint> {
     const begin = nowMs();
     const save = this.#saves + 1;
     const before = this.#lineage;
     let taken: Taken | null = null;
     try {
-      const still = await this.#still(save, patient);
+      const still = await this.#still(save, patient).finally(release);
       ({ taken } = still);
       const { stillSeconds } = still;
       const written = { run: this.#run, save, taken, before };

@@ -3,7 +3,12 @@ import { checkCount, checkKeys } from '../checks.ts';
 import { nowMs } from '../clock.ts';
 import { failed } from '../device/stream.ts';
 import { stateError } from '../errors.ts';
+import { Pause } from '../ring/header.ts';
+import { Ending, endingName } from '../wait/ending.ts';
 import { checkSignal } from '../wait/wait.ts';
+import type { Averaging } from './averaging.ts';
+import { giveBack } from './give-back.ts';
+import { endWithOthers } from './group-end.ts';
 import type { PipelineParts } from './parts.ts';
 import type { Hold } from './standstill.ts';
 import type { Statistics, Summary } from './summary.ts';
@@ -70,16 +75,49 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
   };
 }
 
+/**
+ * A run that ends by its signal, or by a listener, waits for learners of its group that have not come to the exchange: for so long where
+ * they run, and where they do not, or are in another process.
+ */
+const COMING_MS = 10_000;
+const GRACE_MS = 1000;
+
+/** How long a run that ends waits for the others, in each exchange. */
+class Grace {
+  readonly #none: boolean;
+  #exchange = -1;
+  #since = 0;
+
+  /** `none`: the run was aborted before it began, and waits for nobody. */
+  constructor(none: boolean) {
+    this.#none = none;
+  }
+
+  isOver(averaging: Averaging): boolean {
+    const { waits } = averaging;
+    if (waits === null) return false;
+    if (waits.exchange !== this.#exchange) this.#since = nowMs();
+    this.#exchange = waits.exchange;
+    return this.#none || nowMs() - this.#since >= (waits.comes ? COMING_MS : GRACE_MS);
+  }
+}
+
 /** Resolves once every tick of the run is over and both roles that start work have paused. Throws what a listener threw. */
 export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
   const { signal } = plan;
-  // The signal ends the run and rejects no wait of it.
-  const wake = () => parts.ring.bells.client.ring();
-  signal?.addEventListener('abort', wake);
+  const { ring } = parts;
+  // The signal ends the run and rejects no wait of it. I9: stored here, whatever this thread does after abort() returns.
+  const end = () => {
+    ring.header.end(Ending.aborted);
+    ring.bells.client.ring();
+  };
+  if (signal?.aborted) end();
+  signal?.addEventListener('abort', end);
   try {
     return await toTheEnd(parts, plan, tell);
   } finally {
-    signal?.removeEventListener('abort', wake);
+    signal?.removeEventListener('abort', end);
+    ring.endRun();
   }
 }
 
@@ -92,9 +130,10 @@ function followCurrent({ compute, device, last }: PipelineParts['slots']): void 
 }
 
 async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
-  const { ring } = parts;
+  const { ring, averaging } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
+  averaging?.begin();
   // At once: after the first await another stream may be the current one.
   followCurrent(parts.slots);
   await tailOver(parts, first, signal);
@@ -111,66 +150,81 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
     }
   };
   const begin = nowMs();
-  const firstSequence = first;
-  ring.startRun({ firstSequence, firstTick: plan.firstTick, ticks: signal?.aborted ? 0 : ticks, rows, publishEvery });
-  let aborted = false;
-  let pausing = false;
-  /** requests are paused because somebody wants it to stand still */
-  let standing = false;
-  const { hold } = plan;
-  const stand = () => {
-    standing = true;
-    ring.header.pause();
-    parts.step();
-  };
-  const goOn = () => {
-    standing = false;
-    ring.resume(first + ticks);
-  };
-  // Ends in three steps: the ticks are through (or the signal or a listener ends it), requester and replay have paused,
-  // every slot is Free.
-  const over = () => {
-    aborted ||= signal?.aborted ?? false;
-    if (hold.held) return false;
-    if (standing && !hold.wanted) goOn();
-    if (!pausing && !standing && (aborted || thrown !== null || ring.finished - first >= ticks)) {
-      pausing = true;
-      ring.header.pause();
-      parts.step();
+  const run = { firstSequence: first, firstTick: plan.firstTick, ticks, rows, publishEvery };
+  ring.startRun({ ...run, carried: averaging?.carried ?? 0 });
+  const grace = new Grace(ring.header.isPaused(Pause.end));
+  await parts.until(still(parts, { first, ticks, hold: plan.hold, grace, failed: () => thrown !== null }), { look });
+  await giveBack(parts);
+  const done = ring.finished - first;
+  const reason = done >= ticks ? Ending.ticks : ring.header.ending;
+  let by = ring.run.endedBy ?? { rank: -1, why: reason };
+  if (averaging) {
+    averaging.ran(done);
+    if (ring.run.endedBy === null) {
+      by = await endWithOthers(parts, averaging, reason, () => {
+        look();
+        return (reason === Ending.ticks && signal?.aborted !== true) || !grace.isOver(averaging);
+      });
     }
-    if (!pausing && !standing && hold.wanted) stand();
-    if (!pausing && !standing) return false;
-    // Poll rings when the last of what was requested is over.
-    if (standing) ring.header.setGoal(ring.next);
-    // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
-    const answered = ring.header.paused;
-    if (!ring.idle) return false;
-    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
-    const still = answered && ring.header.paused;
-    // Replay answers once nothing is under way; only the client reads the answer.
-    if (!still) ring.bells.of('replay').ring();
-    if (!still || pausing) return still;
-    hold.tell(true);
-    return false;
-  };
-  try {
-    await parts.until(over, { look });
-  } finally {
-    ring.endRun();
+    averaging.over();
+    if (by.rank === averaging.group.rank.rank) by = { rank: -1, why: reason === Ending.none ? by.why : reason };
   }
   const seconds = (nowMs() - begin) / 1000;
   look();
   if (thrown !== null) throw (thrown as { error: unknown }).error;
-  const done = ring.finished - first;
+  const why = endingName(by.why as Ending);
   return {
     ticks: done,
     seconds,
     ticksPerSecond: done / seconds,
     rows: done * rows,
-    aborted,
+    aborted: by.rank < 0 && by.why === Ending.aborted,
+    ended: by.rank < 0 ? why : { rank: by.rank, why },
     sampled: statistics.sampled,
     stages: statistics.stages(),
     scalars: statistics.scalars(),
+  };
+}
+
+/** Whether the run is over: its end is stored, requester and replay have paused, and every slot is Free or holds what is given back. */
+function still(
+  parts: PipelineParts,
+  run: { first: number; ticks: number; hold: Hold; grace: Grace; failed: () => boolean },
+): () => boolean {
+  const { ring, averaging } = parts;
+  const { header } = ring;
+  const { first, ticks, hold, grace } = run;
+  let held = false;
+  return () => {
+    if (hold.held) return false;
+    if (!header.isPaused(Pause.end)) {
+      if (ring.finished - first >= ticks) header.end(Ending.ticks);
+      else if (run.failed()) header.end(Ending.stopped);
+      parts.step();
+    }
+    const ends = header.isPaused(Pause.end);
+    if (!ends && !header.isPaused(Pause.hold)) {
+      // A save is over, and the run goes on.
+      if (held) ring.aimAt(first + ticks);
+      held = false;
+      return false;
+    }
+    if (ends && averaging && grace.isOver(averaging)) {
+      header.leaveOthers();
+      averaging.endWait(header.ending);
+    }
+    // Poll rings when the last of what was requested is over.
+    held = !ends;
+    header.setGoal(ring.next);
+    // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
+    const answered = header.paused;
+    if (!ring.settled) return false;
+    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
+    const quiet = answered && header.paused;
+    // Replay answers once nothing is under way; only the client reads the answer.
+    if (!quiet) ring.bells.of('replay').ring();
+    if (quiet && !ends && hold.wanted) hold.tell(true);
+    return quiet && ends;
   };
 }
 

@@ -1,17 +1,22 @@
 /**
- * Parameters on their way to a learner group and back: a graph's last copy brings them to the host, poll's actor tells them to the
- * group and writes the mean over them (actors/averager.ts). The opener's side: what is checked at the door, and the host memory.
+ * Parameters on their way to a learner group and back: a graph's last copy brings them to the host, poll's actor sends them to the
+ * group and writes the mean over them (actors/averager.ts). The opener's side: what is checked on entry, the host memory, and the end
+ * of a run that does not come with a tick's mean.
  */
+import { answered } from '../addon.ts';
 import { checkCount, shown } from '../checks.ts';
 import { type Device, type HostMemory, type Stream, Tensor } from '../device/device.ts';
 import { homeFor, lendHost } from '../device/lend.ts';
+import { native } from '../device/native.ts';
 import type { Parts } from '../device/owner.ts';
 import type { PinnedHost } from '../device/storage.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
-import { type LearnerGroup, sharedOf } from '../ranks/group.ts';
+import { type InsideGroup, insideOfGroup, type LearnerGroup, sharedOf } from '../ranks/group.ts';
 import type { SharedLearnerGroup } from '../ranks/group-shared.ts';
+import { Purpose } from '../ranks/letter.ts';
 import { type Averages, MOST_AVERAGED } from '../ring/run-fields.ts';
 import { allocateShared, PAGE, type Place, roundUp } from '../shared-memory.ts';
+import { Ending } from '../wait/ending.ts';
 
 /** What poll's actor has of it. */
 export interface SharedAveraging {
@@ -26,13 +31,13 @@ export interface SharedAveraging {
 
 export interface AveragingOptions {
   /**
-   * 'parameters': behind every `every`-th tick of run() the parameters become the mean of all learners of the pipeline's group.
+   * 'parameters': after every `every`-th tick of run() the parameters become the mean of all learners of the pipeline's group.
    * Needs a pipeline that was opened with one.
    */
   sync?: 'parameters';
   /** what is averaged, in the same order everywhere: 1 to 8 contiguous float32 tensors on the pipeline's device */
   parameters?: readonly Tensor<'float32'>[];
-  /** ticks from one mean to the next, the same everywhere; 1 by default */
+  /** ticks of runs from one mean to the next, the same everywhere; manual ticks do not count. Default 1. */
   every?: number;
 }
 
@@ -73,8 +78,17 @@ export function checkAveraging(
   return { parameters, every };
 }
 
+/** What capture() is given to average. */
+export interface Averaged {
+  readonly parameters: readonly Tensor<'float32'>[];
+  readonly every: number;
+}
+
 export class Averaging {
+  /** ticks of runs since the latest mean */
+  carried = 0;
   readonly #group: LearnerGroup;
+  #averaged: Averaged | null = null;
   readonly #place: Place;
   readonly #values: HostMemory;
   readonly #home: PinnedHost | null;
@@ -118,10 +132,96 @@ export class Averaging {
     }
   }
 
-  /** What poll has to know of a capture. */
-  static of(checked: { parameters: readonly Tensor<'float32'>[]; every: number }, firstSequence: number): Averages {
-    const { parameters, every } = checked;
-    const tensors = parameters.map(({ handle, byteOffset, bytes }) => ({ handle, byteOffset, bytes }));
-    return { every, firstSequence, tensors };
+  /** What is captured from here on, as poll has to know it. */
+  captured(averaged: Averaged): Averages {
+    this.#averaged = averaged;
+    this.carried = 0;
+    const tensors = averaged.parameters.map(({ handle, byteOffset, bytes }) => ({ handle, byteOffset, bytes }));
+    return { every: averaged.every, tensors };
+  }
+
+  /** The run is over, and nobody waits for this rank any more. */
+  over(): void {
+    this.group.rank.setRuns(false);
+  }
+  /** Ticks of a run that were applied. */
+  ran(ticks: number): void {
+    this.carried = (this.carried + ticks) % this.every;
+  }
+
+  get group(): InsideGroup {
+    return insideOfGroup(this.#group);
+  }
+  get every(): number {
+    return this.#averaged?.every ?? 1;
+  }
+  /** A run begins: the others may wait for this rank. Throws when the group has failed, or a rank has left it. */
+  begin(): void {
+    const { rank } = this.group;
+    rank.checkWhole();
+    rank.setRuns(true);
+  }
+  /** What poll waits for: an exchange, and whether all that are missing run. Null where it waits for nobody. */
+  get waits(): { readonly exchange: number; readonly comes: boolean } | null {
+    const { rank, isRunning } = this.group;
+    const missing = rank.missing();
+    return missing.length === 0 ? null : { exchange: rank.exchange, comes: missing.every(isRunning) };
+  }
+  /** Ends the exchange that poll waits for: the run ends, and the others did not come. */
+  endWait(why: Ending): void {
+    this.group.endWait(why);
+  }
+
+  /**
+   * The pipeline closes while its run goes on, and its actors have stopped: the others learn it, and nobody waits. `whole`: no thread was
+   * ended in the middle of something.
+   */
+  abandon(whole: boolean): void {
+    const { rank } = this.group;
+    if (!rank.runs || rank.hasLeft || rank.words.failed) return;
+    rank.setRuns(false);
+    if (!whole) {
+      rank.fail(stateError('CLOSED', 'its pipeline was closed in the middle of an exchange'));
+      return;
+    }
+    if (rank.underWay) {
+      this.endWait(Ending.stopped);
+      const { isEnded } = rank;
+      rank.leave();
+      if (isEnded) return;
+    }
+    // Those whose parts are missing find what ended the exchange when they come to it.
+    if (rank.settle(true) === true) {
+      const { parameters, every } = this.#averaged as Averaged;
+      rank.start(Purpose.leave, this.#hostValues(parameters), every, Ending.stopped);
+    }
+    rank.leave();
+  }
+
+  /** The parameters as the device has them now. */
+  async read(stream: Stream): Promise<Float32Array> {
+    const { parameters } = this.#averaged as Averaged;
+    this.bring(parameters, stream);
+    await stream.synchronize();
+    const values = this.#hostValues(parameters);
+    if (this.#home)
+      answered(
+        native().copyOut(this.#home.handle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)),
+      );
+    return values;
+  }
+  #hostValues(parameters: readonly Tensor<'float32'>[]): Float32Array {
+    const size = parameters.reduce((sum, each) => sum + each.size, 0);
+    return new Float32Array(this.#place.memory, this.#place.offset, size);
+  }
+  /** What read() gave, changed, goes back to the device. */
+  async write(stream: Stream): Promise<void> {
+    let at = 0;
+    for (const tensor of (this.#averaged as Averaged).parameters) {
+      const from = this.#values.tensor({ shape: [tensor.size], dtype: 'float32' as const, byteOffset: at });
+      stream.copy(tensor.view({ shape: [tensor.size] }), from);
+      at += tensor.bytes;
+    }
+    await stream.synchronize();
   }
 }

@@ -246,13 +246,13 @@ export class PipelineParts {
   }
 
   /**
-   * Stops the actors, drains the device and frees everything, `more` included. Where something is still in use (BUSY), the next
-   * call goes on with that.
+   * Stops the actors, drains the device and frees everything, `more` included. Where something is in use (BUSY), the next call goes on.
    */
   async close(more: () => void): Promise<void> {
     this.closing = true;
     this.ring.header.stop();
     await this.threads?.stop();
+    this.averaging?.abandon(!this.#threadsAre((state) => state !== ThreadState.stopped));
     this.#used.close();
     this.#free(await drained(this.slots, this.ring, DRAIN_MS), more);
   }
@@ -262,13 +262,13 @@ export class PipelineParts {
     this.closing = true;
     const { ring } = this;
     ring.header.stop();
-    const running = () =>
-      this.#options.placement.threads.some((_, i) => ring.header.threadState(i) === ThreadState.running);
+    const running = () => this.#threadsAre((state) => state === ThreadState.running);
     const stopped = waitForSync(ring.bells.client, () => !running(), {
       timeoutMs: DRAIN_MS,
       instead: 'close()',
       longestMs: LOOK_MS,
     });
+    this.averaging?.abandon(!this.#threadsAre((state) => state !== ThreadState.stopped));
     this.threads?.abandon();
     this.#used.close();
     const { device, compute, last } = this.slots;
@@ -277,6 +277,11 @@ export class PipelineParts {
       return waitEventSync(device, last, DRAIN_MS);
     });
     this.#free(drained && stopped, more);
+  }
+
+  /** Whether one is in such a state. */
+  #threadsAre(so: (state: ThreadState) => boolean): boolean {
+    return this.#options.placement.threads.some((_, i) => so(this.ring.header.threadState(i)));
   }
 
   #free(drained: boolean, more: () => void): void {

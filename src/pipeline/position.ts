@@ -3,6 +3,7 @@
  * priorities that came home and wait for the draw, depth sequences later, that takes them up.
  */
 import { rangeError, stateError } from '../errors.ts';
+import { Pause } from '../ring/header.ts';
 import type { ManualTicks } from './manual.ts';
 import type { CheckedOptions } from './options.ts';
 import type { PipelineParts } from './parts.ts';
@@ -112,7 +113,7 @@ export class Positions {
     const { source } = this.#options;
     this.checkFresh();
     // The requester looks at no sequence while requests are paused.
-    ring.header.pause();
+    ring.header.pause(Pause.hold);
     try {
       await this.#parts.until(() => {
         if (!ring.header.paused) ring.bells.of('replay').ring();

@@ -15,7 +15,7 @@ import type { StepFields } from '../trajectories/schema.ts';
 import type { View } from '../trajectories/views.ts';
 import { checkSignal, type WaitOptions } from '../wait/wait.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
-import { Averaging, checkAveraging } from './averaging.ts';
+import { checkAveraging } from './averaging.ts';
 import type { Batch } from './batches.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
@@ -173,15 +173,16 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     );
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
-    const averages = averaged && averaging ? Averaging.of(averaged, ring.next) : null;
+    const averages = averaged && averaging ? averaging.captured(averaged) : null;
     ring.run.setLearner(learnerOf(graphs, options, mailbox, averages));
     this.#history.captured(options.scalars ?? [], graphs.length);
     return this as unknown as ReplayPipeline<F, N>;
   }
 
   /**
-   * Runs ticks by itself: request, pack, copy, replay, until `ticks` are through or the signal says stop; then resolves with
-   * what happened. Tick ids go on from the last one. Rejects with PipelineError when an actor fails.
+   * Runs ticks: request, pack, copy, replay, until `ticks` are through or the signal is aborted; then resolves with what happened.
+   * Tick ids continue from the last one. With a learner group every rank calls it, and all end at one exchange: `ended` says who ended
+   * it, and why. Rejects with PipelineError when an actor fails, or another rank does.
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);

@@ -3,6 +3,7 @@
  * Ticks that were begun are ended first; a manual tick whose batch is ready and not yet taken stays as it is.
  */
 import { stateError } from '../errors.ts';
+import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';
 import { orAborted, type WaitOptions } from '../wait/wait.ts';
 import type { ManualTicks } from './manual.ts';
@@ -47,6 +48,8 @@ export class Standstill {
   /** those who want it, one after the other */
   #turn: Promise<unknown> = Promise.resolve();
   #standing = false;
+  /** saves that asked the run to stand still and have not said that it may go on */
+  #asking = 0;
 
   constructor(parts: PipelineParts, manual: ManualTicks) {
     this.#parts = parts;
@@ -87,13 +90,35 @@ export class Standstill {
   }
 
   /**
+   * Pauses the run's requests before it returns (I9); the function that it returns lets them go on, unless somebody else asked too.
+   * Twice is fine.
+   */
+  ask(): () => void {
+    this.#asking++;
+    this.#pause();
+    let asks = true;
+    return () => {
+      if (!asks) return;
+      asks = false;
+      if (--this.#asking === 0) this.#parts.ring.header.release();
+    };
+  }
+  #pause(): void {
+    const { header } = this.#parts.ring;
+    if (this.#running && !header.isPaused(Pause.hold)) header.pause(Pause.hold);
+  }
+
+  /**
    * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for its afterTick(), until the signal
    * ends the wait with its reason; otherwise it throws as checkCold() does.
    * `others` stops those that add rows: not before a tick that waits for some has them, and no other begins behind it.
    */
   use<T>(work: () => Promise<T>, options: StandstillOptions): Promise<T> {
     const before = this.#turn;
-    const mine = orAborted(before, options.patient ?? undefined).then(() => this.#use(work, options));
+    const release = this.ask();
+    const mine = orAborted(before, options.patient ?? undefined)
+      .then(() => this.#use(work, options))
+      .finally(release);
     // Without what came of it: each would hold all those before, and the whole of what each has saved.
     this.#turn = Promise.allSettled([before, mine]).then(() => {});
     return mine;
@@ -125,6 +150,8 @@ export class Standstill {
     for (;;) {
       this.#parts.checkRunning();
       if (this.#running) {
+        // A run that began after this was asked for.
+        this.#pause();
         if (
           await orAborted(
             this.hold.reach(() => this.#wake()),

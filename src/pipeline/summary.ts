@@ -2,6 +2,7 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
+import type { EndingName } from '../wait/ending.ts';
 
 /** A stage is the time between two fields of the record. */
 export const stages = {
@@ -37,6 +38,11 @@ export interface Summary<S extends string = string> {
   rows: number;
   /** true when the signal ended the run before its ticks were through */
   aborted: boolean;
+  /**
+   * Why the run ended: its ticks are through, its signal was aborted, this learner left its group; or another rank of the group ended
+   * it, and why that one did.
+   */
+  ended: EndingName | { rank: number; why: EndingName };
   /** ticks whose times are in `stages`; fewer than `ticks` when the journal went by faster than it was read */
   sampled: number;
   stages: Record<StageName, StageTimes>;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { typeError } from '../errors.ts';
 
 /** Rises with whatever processes send each other. */
-const PROTOCOL = 1;
+const PROTOCOL = 2;
 /** bytes that each process gives; equally many, for they are gathered */
 const RECORD = 256;
 

@@ -4,9 +4,18 @@ import { rangeError } from '../errors.ts';
 import { type ExchangeWords, RankState, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, wordsOf } from '../halo/shared-exchange.ts';
 import type { Place } from '../shared-memory.ts';
-import { groupWords, LETTER_BYTES, layOutGroup, routeOf, type SharedLearnerGroup, strideOf } from './group-shared.ts';
-import { read, written } from './letters.ts';
+import {
+  groupWords,
+  LETTER_BYTES,
+  layOutGroup,
+  routeOf,
+  type SharedLearnerGroup,
+  strideOf,
+  verdictOf,
+} from './group-shared.ts';
+import { type Letter, read, written } from './letters.ts';
 import type { HaloJob, Ranks } from './native.ts';
+import { putQuestions, Questions } from './questions.ts';
 
 /** MPI counts a message's bytes by an int. */
 export const MOST_BYTES = 2 ** 31 - 1;
@@ -92,15 +101,30 @@ export function groupElsewhere(
       const byteOffset = 2 * stride * routeOf(processes, reader, sender);
       return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
     });
+  const words = groupWords(shared);
   const laid = {
     what: 'a learner group',
     user: 'LearnerGroup',
     ranks: processes,
-    words: groupWords(shared),
+    words,
     data: shared.data,
     elsewhere,
   };
-  return { shared, exchange: new ExchangeElsewhere({ ...laid, buffers, facts: { parameters } }) };
+  const exchange = new ExchangeElsewhere({ ...laid, buffers, facts: { parameters } });
+  const questions = new Questions({
+    here,
+    ranks: processes,
+    verdict: verdictOf(shared),
+    send: (letter) => exchange.send(letter),
+    ring: () => words.bell(here).ring(),
+    fail: (error) => {
+      words.fail({ rank: here, exchange: 0, error });
+      words.leave(here, RankState.failed);
+    },
+  });
+  exchange.answers(questions);
+  putQuestions(shared, questions);
+  return { shared, exchange };
 }
 
 export class ExchangeElsewhere {
@@ -109,6 +133,9 @@ export class ExchangeElsewhere {
   readonly facts: unknown;
   readonly #laid: Laid;
   readonly #words: ExchangeWords;
+  /** of a learner group */
+  #questions: Questions | null = null;
+  #send: (letter: Letter) => void = () => {};
   /** the first failure came from another process, or was sent there */
   #noted = false;
 
@@ -119,6 +146,17 @@ export class ExchangeElsewhere {
     this.facts = laid.facts;
     this.#words = laid.words;
     for (let rank = 0; rank < laid.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
+  }
+
+  /** Letters go this way from here on. */
+  begin(native: Ranks, job: number): void {
+    this.#send = (letter) => native.send(job, written(letter));
+  }
+  send(letter: Letter): void {
+    this.#send(letter);
+  }
+  answers(questions: Questions): void {
+    this.#questions = questions;
   }
 
   /** Ranks of this process that are open. */
@@ -157,6 +195,10 @@ export class ExchangeElsewhere {
     const letter = read(bytes);
     if (letter.kind === 'left') {
       native.left(job, letter.rank, letter.state, letter.exchange);
+      return;
+    }
+    if (letter.kind !== 'note') {
+      this.#questions?.hear(letter);
       return;
     }
     this.#noted = true;

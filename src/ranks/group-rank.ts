@@ -1,17 +1,22 @@
 /**
- * One rank of a learner group, in whichever thread of its process works for it: it tells its vector to all others, and takes theirs
- * once they are there. It waits for nothing. H1 to H6 of src/halo/exchange-words.ts hold; beside them:
+ * One rank of a learner group, in whichever thread of its process works for it: it sends its vector to all others, and takes theirs
+ * once they are there. It waits for nothing. H1 to H6 of src/halo/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
  *
  * G1 Every rank sums the same vectors in the order of ranks, its own among them, in float64, and rounds once: all get the same bits.
- * G2 `begun` is stored before anything of an exchange is told, `over` when the caller has put its outcome away. A thread that finds
- *    them unequal comes after one that ended in between, and fails the group: what that one told cannot be told again.
+ * G2 `begun` is stored before anything of an exchange is sent, `over` when the caller has put its outcome away. If they are unequal and
+ *    the rank did not leave that exchange, the thread that worked for it died in between: the exchange cannot be replayed, and the
+ *    group fails.
  * G3 The letter before a vector says what it is. A rank that does something else than this one fails the group, and is named.
+ * G6 A rank whose run ends says so in a letter. Every rank has the same letters, so all runs end at that exchange. If one of them was
+ *    due for a mean, all take it, in the middle between two means or not.
  */
-import { loadAddon, ThreadEnding } from '../addon.ts';
-import { type CodedError, type ErrorCode, stateError, typeError, unavailableError } from '../errors.ts';
-import { type ExchangeWords, lookElsewhere, RankState } from '../halo/exchange-words.ts';
-import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
+import { loadAddon } from '../addon.ts';
+import { stateError } from '../errors.ts';
+import { lookElsewhere, RankState } from '../halo/exchange-words.ts';
+import { Ending } from '../wait/ending.ts';
+import { GroupMember } from './group-member.ts';
 import {
+  Count,
   checkGroup,
   countsOf,
   groupWords,
@@ -19,12 +24,13 @@ import {
   routeOf,
   type SharedLearnerGroup,
   strideOf,
+  verdictOf,
 } from './group-shared.ts';
+import { checkLetters, checksum, Letter, Purpose } from './letter.ts';
 
-/** What an exchange is for, in words of errors. */
-export const Purpose = { average: 1, broadcast: 2 } as const;
-export type Purpose = (typeof Purpose)[keyof typeof Purpose];
-const inWords = ['nothing', 'averages', 'broadcasts'];
+export { Purpose };
+
+import type { Ended, Outcome, Verdict } from './verdict.ts';
 
 /** How often learners make sure that they still are alike, in exchanges. */
 const CHECKED_EVERY = 1000;
@@ -44,31 +50,31 @@ interface Route {
 }
 
 interface Half {
-  /** purpose, length, ticks between two averages, checksum of what was averaged before (NaN: not now) */
   readonly letter: Float64Array;
   readonly vector: Float32Array;
 }
 
-export class GroupRank {
-  readonly rank: number;
-  readonly ranks: number;
-  readonly words: ExchangeWords;
+export class GroupRank extends GroupMember {
   readonly #elsewhere: boolean;
-  readonly #counts: Int32Array;
+  readonly #counts: BigInt64Array;
+  readonly #verdict: Verdict;
   readonly #routes: readonly Route[];
   #vector: Float32Array | null = null;
-  #letter = [0, 0, 0, Number.NaN];
-  #checksum = Number.NaN;
-  #reasonUntil: Deadline | null = null;
+  readonly #letter = new Float64Array(Letter.count);
+  /** of what was averaged in that exchange */
+  #checksum = { exchange: 0, sum: Number.NaN };
+  /** what ended the exchange that was looked at last, before its parts were there */
+  #ended: Ended | null = null;
+  /** the exchange that this object waits for because the rank left it */
+  #settling = 0;
 
   constructor(shared: SharedLearnerGroup, rank: number) {
     checkGroup('LearnerGroup', shared);
     const { ranks, parameters, data } = shared;
-    this.rank = rank;
-    this.ranks = ranks;
-    this.words = groupWords(shared);
+    super(groupWords(shared), rank);
     this.#elsewhere = shared.elsewhere !== null;
     this.#counts = countsOf(shared, rank);
+    this.#verdict = verdictOf(shared);
     const stride = strideOf(parameters);
     const halves = (route: number) =>
       [0, 1].map((half) => {
@@ -85,27 +91,61 @@ export class GroupRank {
     });
   }
 
-  /** of the latest exchange that was begun; they count from 1 */
+  /** of the latest exchange that was begun; they count from 1, below 2^51 */
   get exchange(): number {
-    return Atomics.load(this.#counts, 0);
+    return this.#count(Count.begun);
   }
-  /** an exchange was begun, and is not over; by whichever thread */
+  /** an exchange was begun, is not over, and was not left; by whichever thread */
   get underWay(): boolean {
-    return this.exchange !== Atomics.load(this.#counts, 1);
+    return this.exchange !== this.#count(Count.over) && !this.#isLeft;
   }
-  /** Tells everybody. `vector` is this rank's own until finish(). */
-  start(purpose: Purpose, vector: Float32Array, every: number): void {
+  get #isLeft(): boolean {
+    return this.exchange !== this.#count(Count.over) && this.exchange === this.#count(Count.left);
+  }
+  #count(which: number): number {
+    return Number(Atomics.load(this.#counts, which));
+  }
+
+  /**
+   * G5: what must come before start(). True when nothing is open any more; what ended the run when a rank has left the group; false
+   * while parts of an exchange that this rank left are missing.
+   */
+  settle(inRun: boolean): boolean | Ended {
+    this.check();
+    if (this.#isLeft) {
+      this.#settling = this.exchange;
+      Atomics.store(this.#counts, Count.left, 0n);
+    }
+    if (!this.underWay || this.#settling !== this.exchange) return true;
+    return this.failing(() => {
+      for (const route of this.#routes) {
+        const state = this.words.state(route.rank);
+        if (this.words.holds(route.incoming, this.exchange)) continue;
+        if (state === RankState.closed && inRun) return { rank: route.rank, why: Ending.stopped };
+        if (state > RankState.open && !this.mayExplain(state)) throw this.missed(route.rank, state);
+        if (this.words.failed) throw this.failure();
+        return false;
+      }
+      this.finish();
+      return true;
+    });
+  }
+
+  /** Sends this rank's part to everybody. `vector` is this rank's own until finish(). `ends`: this rank's run ends with this exchange. */
+  start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.check();
     const before = this.exchange;
-    if (this.underWay)
+    if (before !== this.#count(Count.over))
       this.failing(() => {
         throw stateError('BUSY', `exchange ${before} of rank ${this.rank} is under way, or its thread ended in it`);
       });
     const exchange = before + 1;
     const half = exchange % 2;
     this.#vector = vector;
-    this.#letter = [purpose, vector.length, every, exchange % CHECKED_EVERY === 0 ? this.#checksum : Number.NaN];
-    Atomics.store(this.#counts, 0, exchange);
+    const known = exchange % CHECKED_EVERY === 0 && this.#checksum.exchange === before;
+    const sum = known ? this.#checksum.sum : Number.NaN;
+    this.#letter.set([purpose, vector.length, every, sum, ends]);
+    Atomics.store(this.#counts, Count.begun, BigInt(exchange));
     for (const { out } of this.#routes) {
       (out[half] as Half).letter.set(this.#letter);
       (out[half] as Half).vector.set(vector);
@@ -117,7 +157,7 @@ export class GroupRank {
     for (const { rank } of this.#routes) this.words.bell(rank).ring();
   }
 
-  /** Ranks whose part is not there, of the exchange under way. */
+  /** Ranks whose part is not there, of the exchange that this rank waits for. */
   missing(): number[] {
     if (!this.underWay) return [];
     const { exchange } = this;
@@ -131,27 +171,85 @@ export class GroupRank {
     return this.#elsewhere ? lookElsewhere(bell, seen, elsewhereMs) : bell.look(seen, ms);
   }
 
-  /** H4, H5: one look. True when all parts are there; throws what the group failed of when one will not come. */
+  /**
+   * H4, H5: one look. True once it is decided what the exchange came to: see outcome(). False while parts are missing or other processes
+   * decide. Throws what the group failed of when a part will not come.
+   */
   look(): boolean {
-    const { failed } = this.words;
     return this.failing(() => {
       const { exchange } = this;
+      this.#ended = null;
       let whole = true;
       for (const route of this.#routes) {
         // H5: the state first.
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
-        if (state > RankState.open && !this.#mayExplain(state)) throw this.#missed(route.rank, state);
+        if (state === RankState.closed && this.#inRun) return this.#end({ rank: route.rank, why: Ending.stopped });
+        if (state > RankState.open && !this.mayExplain(state)) throw this.missed(route.rank, state);
       }
-      if (!whole && failed) throw this.failure();
-      return whole;
+      if (whole) {
+        const ended = this.#verdict.take(exchange);
+        if (ended === 'asked') return false;
+        if (ended !== null && !this.#inRun)
+          throw stateError('CLOSED', `rank ${ended.rank} of the learner group ended a run here`);
+        this.#ended = ended;
+        return true;
+      }
+      if (this.words.failed) throw this.failure();
+      if (this.hasLeft && this.#inRun) return this.#end({ rank: this.rank, why: Ending.stopped });
+      this.#ended = this.#verdict.endedBy(exchange);
+      return this.#ended !== null;
     });
+  }
+  get #inRun(): boolean {
+    return this.#letter[Letter.every] !== 0;
+  }
+  /** G4: false where a rank took the exchange, whose parts are then all on their way. */
+  #end(by: Ended): boolean {
+    const ends = this.#verdict.end(this.exchange, by);
+    if (ends) this.#ended = this.#verdict.endedBy(this.exchange);
+    return ends;
+  }
+
+  /** G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that does something else (G3). */
+  outcome(): Outcome {
+    if (this.#ended !== null) return { averages: false, ended: this.#ended };
+    const letters = this.failing(() => this.#letters());
+    const own = this.#letter[Letter.ends] as Ending;
+    const first = letters.findIndex((letter) => letter[Letter.ends] !== Ending.none);
+    const by = own === Ending.none ? first : this.rank;
+    const some = (purpose: Purpose) => letters.some((letter) => letter[Letter.purpose] === purpose);
+    return {
+      averages: some(Purpose.average) && !some(Purpose.leave),
+      ended: by < 0 ? null : { rank: by, why: (letters[by] as Float64Array)[Letter.ends] as Ending },
+    };
+  }
+
+  /**
+   * Ends the exchange under way for every rank, unless one of them has taken it: then false, and its outcome comes soon. In the process
+   * of all ranks; between processes exchange.ts asks first.
+   */
+  endExchange(exchange: number, why: Ending): boolean {
+    const ended = this.#verdict.end(exchange, { rank: this.rank, why });
+    if (ended) this.words.ringAll();
+    return ended;
+  }
+
+  /** The exchange under way was ended for every rank. */
+  get isEnded(): boolean {
+    return this.#verdict.endedBy(this.exchange) !== null;
+  }
+
+  /** Leaves the exchange under way without an outcome: the parts that are missing are waited for before the next one (G5). */
+  leave(): void {
+    this.#vector = null;
+    Atomics.store(this.#counts, Count.left, BigInt(this.exchange));
   }
 
   /** G1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
-    this.#checkLetters();
+    this.failing(() => this.#letters());
     const vectors = Array.from({ length: this.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
     loadAddon<Means>('rows').mean(to, vectors);
     if (this.isCompared) this.compare(to);
@@ -163,54 +261,27 @@ export class GroupRank {
   }
   /** What this rank has of it. */
   compare(values: Float32Array): void {
-    this.#checksum = checksum(values);
+    this.#checksum = { exchange: this.exchange, sum: checksum(values) };
   }
 
   /** The vector of one rank. */
   take(rank: number, to: Float32Array): void {
-    this.#checkLetters();
+    this.failing(() => this.#letters());
     to.set(this.#vectorOf(rank).subarray(0, to.length));
   }
 
   /** What came of it is put away (G2). */
   finish(): void {
     this.#vector = null;
-    Atomics.store(this.#counts, 1, this.exchange);
+    Atomics.store(this.#counts, Count.over, BigInt(this.exchange));
   }
 
-  /** This rank cannot go on; everybody learns why. */
-  fail(error: unknown): void {
-    this.words.fail({ rank: this.rank, exchange: this.exchange, error });
-    this.words.leave(this.rank, RankState.failed);
+  /** A rank's run goes on: it is to come to the next exchange. Of other processes this is not known. */
+  get runs(): boolean {
+    return this.#count(Count.runs) === 1;
   }
-
-  /** What `fn` throws is the end of the group for every rank. */
-  failing<T>(fn: () => T): T {
-    try {
-      return fn();
-    } catch (error) {
-      // A thread that is being terminated is lost, which is found out without it.
-      if (!(error instanceof ThreadEnding)) this.fail(error);
-      throw error;
-    }
-  }
-
-  /** Throws when the group has failed, or this rank has left it. */
-  check(): void {
-    if (this.words.failed) throw this.failure();
-    if (this.words.state(this.rank) !== RankState.open)
-      throw stateError('CLOSED', `rank ${this.rank} has left the learner group`);
-  }
-
-  failure(): CodedError {
-    const { rank, exchange, error } = this.words.failure as NonNullable<ExchangeWords['failure']>;
-    const { code } = error as { code?: unknown };
-    const who =
-      rank < 0
-        ? 'the learner group was ended from outside'
-        : `rank ${rank} of the learner group failed ${exchange === 0 ? 'before its first exchange' : `in exchange ${exchange}`}`;
-    const ours = typeof code === 'string' && code.startsWith('ERR_HOTSLOT_');
-    return unavailableError(`${who}: ${error.message}`, ours ? (code as ErrorCode) : 'ERR_HOTSLOT_STATE_CLOSED', error);
+  setRuns(runs: boolean): void {
+    Atomics.store(this.#counts, Count.runs, runs ? 1n : 0n);
   }
 
   #vectorOf(rank: number): Float32Array {
@@ -219,55 +290,11 @@ export class GroupRank {
     return (route.in[this.exchange % 2] as Half).vector;
   }
 
-  /** G3, and every so often that what was averaged before is the same everywhere. */
-  #checkLetters(): void {
-    const { exchange } = this;
-    this.failing(() => {
-      const [purpose, length, every, sum] = this.#letter as [number, number, number, number];
-      for (const { rank, in: halves } of this.#routes) {
-        const { letter } = halves[exchange % 2] as Half;
-        const said = (of: ArrayLike<number>) => `${inWords[of[0] as number]} ${of[1]} parameters every ${of[2]} ticks`;
-        if (letter[0] !== purpose || letter[1] !== length || letter[2] !== every)
-          throw typeError(
-            `rank ${rank} ${said(letter)} where rank ${this.rank} ${said(this.#letter)}: learners of a group do the same, in one order`,
-          );
-        const there = letter[3] as number;
-        if (!Number.isNaN(there) && !Number.isNaN(sum) && there !== sum)
-          throw stateError(
-            'CLOSED',
-            `the mean before exchange ${exchange} was not the same for rank ${rank} as for rank ${this.rank}: what one of them was told, or has on its device, changed on the way`,
-          );
-      }
-    });
+  /** G3: the letters of all ranks, in their order. */
+  #letters(): Float64Array[] {
+    const letters: Float64Array[] = Array.from({ length: this.ranks }, () => this.#letter);
+    for (const { rank, in: halves } of this.#routes) letters[rank] = (halves[this.exchange % 2] as Half).letter;
+    checkLetters(letters, this.rank, this.exchange);
+    return letters;
   }
-
-  /** H6: another thread is just writing down why a rank has failed. */
-  #mayExplain(state: RankState): boolean {
-    if (state !== RankState.failed || this.words.failed) return false;
-    this.#reasonUntil ??= new Deadline(LONGEST_PARK_MS);
-    return this.#reasonUntil.left > 0;
-  }
-
-  #missed(rank: number, state: RankState): Error {
-    if (this.words.failed) return this.failure();
-    const what = `what exchange ${this.exchange} of rank ${this.rank} waits for`;
-    const next = 'close every rank, and join a new group from a checkpoint or from what rank 0 has';
-    if (state !== RankState.lost)
-      return stateError('CLOSED', `rank ${rank} of the learner group left before it told ${what}: ${next}`);
-    return unavailableError(
-      `the thread of rank ${rank} of the learner group ended before it told ${what}: ${next}`,
-      'ERR_HOTSLOT_THREAD_LOST',
-    );
-  }
-}
-
-/** Of all bits: two that differ in one differ. A whole number below 2^53. */
-function checksum(values: Float32Array): number {
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  let [low, high] = [1, 0];
-  for (let i = 0; i < bits.length; i++) {
-    low = (Math.imul(low, 31) + (bits[i] as number)) | 0;
-    high = (high + Math.imul(low, 0x9e3779b1)) | 0;
-  }
-  return (low >>> 0) + (high & 0x1fffff) * 2 ** 32;
 }

@@ -7,10 +7,11 @@ import { checkCount, checkKeys } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
+import { Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
-/** What comes before the vector: four float64, see group-rank.ts. */
-export const LETTER_BYTES = 32;
+/** What comes before the vector: float64 of a cache line, see group-rank.ts. */
+export const LETTER_BYTES = 64;
 /** float32 of a message between processes, whose bytes MPI counts by an int */
 export const MOST_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
 
@@ -43,19 +44,21 @@ export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGr
   return layOutGroup(options, null);
 }
 
+/** `before`: exchanges that count as over, which tests set near the wrap of a half's word. */
 export function layOutGroup(
   { ranks, parameters }: LearnerGroupOptions,
   elsewhere: RanksElsewhere | null,
+  before = 0,
 ): SharedLearnerGroup {
   checkCount('ranks', ranks, 1, 256);
   checkCount('parameters', parameters, 1);
   if (parameters > MOST_PARAMETERS)
     throw rangeError(`a group averages ${MOST_PARAMETERS} parameters at most, got ${parameters}`);
   const routes = ranks * (ranks - 1);
-  // Behind the exchange's words, a line per rank: exchanges that it began, and that are over.
-  const words = exchangeWordsBytes(ranks, routes) + ranks * LINE * 4;
-  return Object.freeze({
-    kind: KIND,
+  // Behind the exchange's words, a line for the verdict and one per rank, for its counts.
+  const words = exchangeWordsBytes(ranks, routes) + (1 + ranks) * LINE * 4;
+  const shared = Object.freeze({
+    kind: KIND as typeof KIND,
     id: randomUUID(),
     ranks,
     parameters,
@@ -65,6 +68,8 @@ export function layOutGroup(
     ),
     elsewhere,
   });
+  for (let rank = 0; rank < ranks; rank++) countsOf(shared, rank).fill(BigInt(before), Count.begun, Count.over + 1);
+  return shared;
 }
 
 /** Bytes from one half to the next. */
@@ -86,8 +91,24 @@ export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): Exc
   return new ExchangeWords(words, ranks, ranks * (ranks - 1), elsewhere);
 }
 
-/** Of one rank: exchanges that it began, and that are over. */
-export function countsOf({ words, ranks }: SharedLearnerGroup, rank: number): Int32Array {
-  const at = words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1)) + rank * LINE * 4;
-  return new Int32Array(words.memory, at, 2);
+/** Of one rank, int64 each. */
+export const Count = {
+  /** the latest exchange that it began; they count from 1 */
+  begun: 0,
+  /** the latest exchange whose outcome it has put away */
+  over: 1,
+  /** the latest exchange that it left without an outcome (G5) */
+  left: 2,
+  /** 1 while its pipeline runs */
+  runs: 3,
+} as const;
+
+export function countsOf(shared: SharedLearnerGroup, rank: number): BigInt64Array {
+  return new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
+}
+export function verdictOf(shared: SharedLearnerGroup): Verdict {
+  return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), 1));
+}
+function verdictAt({ words, ranks }: SharedLearnerGroup): number {
+  return words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1));
 }

@@ -4,10 +4,13 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import { checkFree, RankState } from '../halo/exchange-words.ts';
 import type { LearnerState, Saved } from '../learner/state.ts';
 import type { Bell } from '../wait/bell.ts';
+import type { Ending } from '../wait/ending.ts';
 import { checkSignal, LONGEST_PARK_MS, waitFor } from '../wait/wait.ts';
-import { GroupRank, Purpose } from './group-rank.ts';
-import { checkGroup, type SharedLearnerGroup } from './group-shared.ts';
+import { GroupRank } from './group-rank.ts';
+import { Count, checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
+import { Purpose } from './letter.ts';
 import type { MpiProcess } from './mpi.ts';
+import { askToEnd } from './questions.ts';
 
 const LOOK_MS = 0.05;
 
@@ -19,6 +22,18 @@ export type JoinOptions =
 
 /** For the pipeline, which hands it to its actors; not exported from the package. */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
+/** For the pipeline's opener, which ends runs with it; not exported from the package. */
+export let insideOfGroup: (group: LearnerGroup) => InsideGroup;
+
+export interface InsideGroup {
+  readonly rank: GroupRank;
+  /** A rank's run goes on; of one in another process this is not known, and false. */
+  isRunning(rank: number): boolean;
+  /** Sleeps on the rank's bell until `look` is true. */
+  waitUntil(look: () => boolean, options: { signal?: AbortSignal | undefined; longestMs?: number }): Promise<void>;
+  /** Ends the exchange that this rank waits for, with every rank that has not taken it. What it came to shows in the rank's look(). */
+  endWait(why: Ending): void;
+}
 
 /**
  * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters' }) average behind ticks: UniLab's
@@ -42,6 +57,12 @@ export class LearnerGroup implements Disposable {
 
   static {
     sharedOf = (group) => group.#shared;
+    insideOfGroup = (group) => ({
+      rank: group.#inside,
+      isRunning: (rank) => Atomics.load(countsOf(group.#shared, rank), Count.runs) === 1n,
+      waitUntil: (look, options) => group.#waitUntil(look, options),
+      endWait: (why) => group.#endWait(why),
+    });
   }
 
   /**
@@ -150,6 +171,30 @@ export class LearnerGroup implements Disposable {
     this.close();
   }
 
+  async #waitUntil(
+    look: () => boolean,
+    options: { signal?: AbortSignal | undefined; longestMs?: number },
+  ): Promise<void> {
+    const { signal, longestMs = LONGEST_PARK_MS } = options;
+    const park = async (seen: number, left: number) => {
+      // A wake by another process costs an event loop's turn: what is nearly there is looked for.
+      if (this.#shared.elsewhere !== null && this.#inside.lookFor(LOOK_MS)) return;
+      await this.#bell.parkAsync(seen, Math.min(left, longestMs));
+    };
+    await waitFor(this.#bell, look, { signal, park });
+  }
+
+  #endWait(why: Ending): void {
+    const inside = this.#inside;
+    if (!inside.underWay) return;
+    const { exchange } = inside;
+    if (this.#shared.elsewhere === null) inside.endExchange(exchange, why);
+    else if (!askToEnd(this.#shared, { exchange, rank: this.rank, why }))
+      inside.fail(
+        stateError('CLOSED', `a run ended while it waited in exchange ${exchange}, in a thread that did not open MPI`),
+      );
+  }
+
   async #exchange(
     purpose: Purpose,
     vector: Float32Array,
@@ -162,14 +207,17 @@ export class LearnerGroup implements Disposable {
     inside.check();
     if (inside.underWay)
       throw stateError('BUSY', `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`);
-    inside.start(purpose, vector, 0);
+    let sent = false;
     try {
-      const park = async (seen: number, left: number) => {
-        // A wake by another process costs an event loop's turn: what is nearly there is looked for.
-        if (this.#shared.elsewhere !== null && inside.lookFor(LOOK_MS)) return;
-        await this.#bell.parkAsync(seen, Math.min(left, LONGEST_PARK_MS));
-      };
-      await waitFor(this.#bell, () => inside.look(), { signal, park });
+      await this.#waitUntil(
+        () => {
+          if (!sent && inside.settle(false) !== true) return false;
+          if (!sent) inside.start(purpose, vector, 0);
+          sent = true;
+          return inside.look();
+        },
+        { signal },
+      );
       use();
     } catch (error) {
       // What was told cannot be taken back: without this rank the others cannot go on either.

@@ -162,6 +162,7 @@ class Inside {
     this.#inTurn(async () => {
       await this.#agree(exchange.what, exchange.facts);
       this.#native.halo(job, exchange.job());
+      exchange.begin(this.#native, job);
     }).catch((error: Error) => exchange.fail(error));
     return shared;
   }

@@ -3,6 +3,7 @@
  * Atomics; each word has the writer that is said beside it, and the thread that may wait for it is rung behind the store (I4).
  */
 import { LINE } from '../shared-memory.ts';
+import { Ending } from '../wait/ending.ts';
 import { MOST_THREADS, type RoleBells } from './role-bells.ts';
 import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
@@ -10,10 +11,19 @@ import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 const Word = {
   /** 1: everybody leaves; written by the opener, before it rings every bell (I6) */
   stop: 0 * LINE,
-  /** see Mode; written by the opener while no tick is under way */
+  /**
+   * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS and clears bits; whoever stops
+   * something adds a bit.
+   */
   mode: 1 * LINE,
-  /** pauses ever asked for; written by the client before the mode */
+  /** pauses ever asked for; added to by whoever pauses, before the mode */
   pauses: 1 * LINE + 1,
+  /** why the run ends (Ending), 0 while it goes on; the first to pause for an end says it, the client clears it */
+  ending: 1 * LINE + 3,
+  /** 1: the run's end waits for no other learner any more; written by the client */
+  alone: 1 * LINE + 4,
+  /** how often the client gave back requests behind a group's end: every role then looks for its seat again (Seat) */
+  rewinds: 1 * LINE + 2,
   /** the client wants its bell when every sequence before this is over (wrapped), −1 for none; written by the client */
   goal: 2 * LINE,
   /** what the requester waits for (Gate); written by the requester */
@@ -24,6 +34,8 @@ const Word = {
   counted: 3 * LINE + 4,
   /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
   asked: 4 * LINE,
+  /** parameters of every sequence before this (wrapped) are averaged or need not be; poll's in a run, the client's before it */
+  averaged: 4 * LINE + 2,
   /** which of two places holds the exponent of importance weights; written by the client, after that place */
   beta: 4 * LINE + 1,
   /** ThreadState per thread */
@@ -39,6 +51,10 @@ type Pausing = (typeof pausing)[number];
 
 export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
 export type Mode = (typeof Mode)[keyof typeof Mode];
+const AUTONOMOUS = 1;
+/** Why no more requests are made: a save waits for the run to stand still, and releases it; or the run ends, which nothing takes back. */
+export const Pause = { hold: 2, end: 4 } as const;
+export type Pause = (typeof Pause)[keyof typeof Pause];
 /** What keeps the requester from making the next request. */
 export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
 export type Gate = (typeof Gate)[keyof typeof Gate];
@@ -88,23 +104,71 @@ export class Header {
   }
 
   get mode(): Mode {
-    return Atomics.load(this.#words, Word.mode) as Mode;
+    const word = Atomics.load(this.#words, Word.mode);
+    if (word === 0) return Mode.manual;
+    return word === AUTONOMOUS ? Mode.autonomous : Mode.paused;
   }
-  /** Client: publishes the run fields it wrote. */
-  setMode(mode: Mode): void {
-    Atomics.store(this.#words, Word.mode, mode);
+  /** Client: publishes the run fields it wrote. A pause that was asked for before stays. */
+  beginRun(): void {
+    Atomics.or(this.#words, Word.mode, AUTONOMOUS);
+  }
+  /** Client, when nothing is under way: manual ticks from here on, and no pause. */
+  endRun(): void {
+    Atomics.store(this.#words, Word.ending, Ending.none);
+    Atomics.store(this.#words, Word.alone, 0);
+    Atomics.store(this.#words, Word.mode, 0);
   }
 
   /**
-   * Client: no more requests. Numbered, so that an answer to an earlier pause is not taken for this one. Once `paused`, the
-   * requester is not on its way to a request and replay has let go of its graphs: run fields and graphs may change.
+   * Any thread: no more requests, from this store on (I9); bells behind it. Numbered, so that an answer to an earlier pause is not
+   * taken for this one. Once `paused`, the requester is not on its way to a request and replay has let go of its graphs: run fields
+   * and graphs may change.
    */
-  pause(): void {
+  pause(why: Pause = Pause.end): void {
     Atomics.add(this.#words, Word.pauses, 1);
-    this.setMode(Mode.paused);
+    Atomics.or(this.#words, Word.mode, why);
     this.#bells.of('pack').ring();
     this.#bells.of('replay').ring();
   }
+  /** Any thread: the run ends. Nothing takes that back; the first reason stays. */
+  end(why: Ending): void {
+    Atomics.compareExchange(this.#words, Word.ending, Ending.none, why);
+    this.pause(Pause.end);
+  }
+  /** Client: poll waits for no other learner of the group any more. */
+  leaveOthers(): void {
+    Atomics.store(this.#words, Word.alone, 1);
+  }
+  get alone(): boolean {
+    return Atomics.load(this.#words, Word.alone) === 1;
+  }
+  get ending(): Ending {
+    return Atomics.load(this.#words, Word.ending) as Ending;
+  }
+  isPaused(why: Pause): boolean {
+    return (Atomics.load(this.#words, Word.mode) & why) !== 0;
+  }
+  /** Client: the save that held the run is over. */
+  release(): void {
+    Atomics.and(this.#words, Word.mode, ~Pause.hold);
+    this.#bells.ringAll();
+  }
+  /**
+   * Requester, behind the store of a request that it made in this mode: false when that store came after a stop's, and the request
+   * must be taken back (I9).
+   */
+  mayRequest(mode: Mode): boolean {
+    return this.mode === mode && !this.stopping;
+  }
+
+  get rewinds(): number {
+    return Atomics.load(this.#words, Word.rewinds);
+  }
+  /** Client, when every slot is Free and requests are paused. */
+  rewind(): void {
+    Atomics.add(this.#words, Word.rewinds, 1);
+  }
+
   get paused(): boolean {
     const pauses = Atomics.load(this.#words, Word.pauses);
     return pausing.every((_, i) => Atomics.load(this.#words, Word.pauseSeen + i) === pauses);
@@ -139,6 +203,13 @@ export class Header {
   /** How many sequences from this one on the limiter counts already: what a requester that died counted and did not request. */
   countedFrom(sequence: number): number {
     return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
+  }
+
+  isAveraged(sequence: number): boolean {
+    return sequenceDistance(Atomics.load(this.#words, Word.averaged), sequence & SEQUENCE_MASK) > 0;
+  }
+  setAveraged(before: number): void {
+    Atomics.store(this.#words, Word.averaged, before & SEQUENCE_MASK);
   }
 
   get betaPlace(): number {

@@ -6,7 +6,7 @@
 
 import { allocateShared, LINE, type Place } from '../shared-memory.ts';
 import { type Failure, FailureNote } from './failure.ts';
-import { HEADER_WORDS, Header, hostsOf, Mode } from './header.ts';
+import { HEADER_WORDS, Header, hostsOf } from './header.ts';
 import { Journal, type JournalShare } from './journal.ts';
 import { BELLS_WORDS, RoleBells } from './role-bells.ts';
 import { RunFields, type RunRequest, type TickRequest } from './run-fields.ts';
@@ -199,6 +199,23 @@ export class Ring {
     }
   }
 
+  /** Every slot is Free, or holds a batch behind the group's end, which nobody applies (I9). */
+  get settled(): boolean {
+    for (let slot = 0; slot < this.depth; slot++)
+      if (this.state(slot) !== SlotState.Free && !this.isBehindEnd(slot)) return false;
+    return true;
+  }
+  isBehindEnd(slot: number): boolean {
+    return this.state(slot) === SlotState.Ready && this.sequence(slot) >= this.run.endsAt;
+  }
+
+  /** No slot holds a later tick. */
+  isLast(sequence: number): boolean {
+    for (let slot = 0; slot < this.depth; slot++)
+      if (this.state(slot) !== SlotState.Free && this.sequence(slot) > sequence) return false;
+    return true;
+  }
+
   /** Every slot is Free. */
   get idle(): boolean {
     for (let slot = 0; slot < this.depth; slot++) if (this.state(slot) !== SlotState.Free) return false;
@@ -227,19 +244,20 @@ export class Ring {
 
   startRun(run: RunRequest): void {
     this.run.setRun(run);
-    this.resume(run.firstSequence + run.ticks);
-  }
-  /** A run that was paused and not ended goes on, to the sequence `end`. */
-  resume(end: number): void {
-    this.header.setGoal(end - this.finished < FARTHEST_GOAL ? end : null);
-    this.header.setMode(Mode.autonomous);
+    this.header.setAveraged(run.firstSequence);
+    this.aimAt(run.firstSequence + run.ticks);
+    this.header.beginRun();
     this.bells.ringAll();
+  }
+  /** Poll rings the client when every sequence before `end` is over. */
+  aimAt(end: number): void {
+    this.header.setGoal(end - this.finished < FARTHEST_GOAL ? end : null);
   }
   /** Manual ticks from here on; every sequence that was requested counts as asked for. */
   endRun(): void {
     this.header.setGoal(null);
     this.header.ask(this.next);
-    this.header.setMode(Mode.manual);
+    this.header.endRun();
     this.bells.ringAll();
   }
 

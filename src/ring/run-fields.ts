@@ -36,16 +36,22 @@ const Field = {
   /** exponent of importance weights, two places: the header says which */
   beta: 19,
   /**
-   * Averages with a learner group: ticks from one to the next (0: none), the first sequence that counts, 1 + the latest sequence that
-   * was averaged (poll's), how many tensors, and of each its handle, byte offset and bytes.
+   * Means with a learner group: ticks of runs from one to the next (0: none), ticks of earlier runs since the latest one, how many
+   * tensors, and of each its handle, byte offset and bytes.
    */
   averageEvery: 21,
-  averageFirst: 22,
-  averaged: 23,
-  averagedTensors: 24,
-  tensors: 25,
+  averageCarried: 22,
+  averagedTensors: 23,
+  tensors: 24,
+  /**
+   * Where a group's run ended: 1 + the first sequence that is not applied (0: it goes on), which rank ended it, and why (Ending). Poll
+   * writes them before it pauses the run, the client clears them.
+   */
+  endsAt: 48,
+  endedBy: 49,
+  endedWhy: 50,
   /** one graph per slot from here on */
-  graphs: 49,
+  graphs: 51,
 } as const;
 /** Tensors of a learner that can be averaged. */
 export const MOST_AVERAGED = 8;
@@ -68,6 +74,8 @@ export interface RunRequest {
   rows: number;
   /** publish the weights behind every n-th tick; 0: never */
   publishEvery: number;
+  /** ticks of earlier runs since the latest mean with a learner group */
+  carried?: number;
 }
 
 /** What the learner captured, as handles. */
@@ -87,7 +95,6 @@ export interface Learner {
 /** What is averaged with a learner group, and when. */
 export interface Averages {
   every: number;
-  firstSequence: number;
   tensors: readonly { handle: number; byteOffset: number; bytes: number }[];
 }
 
@@ -117,12 +124,14 @@ export class RunFields {
     this.#fields[Field.rows] = rows;
     this.#fields[Field.leastPtr] = leastPtr;
   }
-  setRun({ firstSequence, firstTick, ticks, rows, publishEvery }: RunRequest): void {
+  setRun({ firstSequence, firstTick, ticks, rows, publishEvery, carried = 0 }: RunRequest): void {
     this.#fields[Field.firstSequence] = firstSequence;
     this.#fields[Field.firstTick] = firstTick;
     this.#fields[Field.ticks] = ticks;
     this.#fields[Field.runRows] = rows;
     this.#fields[Field.publishEvery] = publishEvery;
+    this.#fields[Field.averageCarried] = carried;
+    this.#fields[Field.endsAt] = 0;
   }
   setLearner({ graphs, scalars, published, nonFinite, averages }: Learner): void {
     this.#fields[Field.scalars] = scalars;
@@ -134,7 +143,6 @@ export class RunFields {
     this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
     this.#fields[Field.mailbox] = published?.mailbox ?? 0;
     this.#fields[Field.averageEvery] = averages?.every ?? 0;
-    this.#fields[Field.averageFirst] = averages?.firstSequence ?? 0;
     this.#fields[Field.averagedTensors] = averages?.tensors.length ?? 0;
     for (const [i, { handle, byteOffset, bytes }] of (averages?.tensors ?? []).entries())
       this.#fields.set([handle, byteOffset, bytes], Field.tensors + 3 * i);
@@ -203,10 +211,11 @@ export class RunFields {
   get averageEvery(): number {
     return this.#at(Field.averageEvery);
   }
-  /** Whether the parameters are averaged behind this tick of a run. */
+  /** Whether this is a tick of the run after which the parameters are averaged. Ticks of runs count, manual ones do not. */
   averages(sequence: number): boolean {
     const every = this.averageEvery;
-    return every > 0 && (sequence - this.#at(Field.averageFirst) + 1) % every === 0;
+    const nth = this.nthOf(sequence);
+    return every > 0 && nth >= 0 && (this.#at(Field.averageCarried) + nth + 1) % every === 0;
   }
   get averagedTensors(): Pick<Averages, 'tensors'> {
     const tensors = Array.from({ length: this.#at(Field.averagedTensors) }, (_, i) => {
@@ -219,12 +228,20 @@ export class RunFields {
     });
     return { tensors };
   }
-  /** 1 + the latest sequence behind which all were averaged; poll's, stored once the mean is on its way to the device. */
-  get averaged(): number {
-    return this.#at(Field.averaged);
+  // ---- the end of a group's run ------------------------------------------------------------------------------------
+
+  /** Poll, before it pauses the run: sequences from `sequence` on are given back. */
+  endAt(sequence: number, rank: number, why: number): void {
+    this.#fields[Field.endedBy] = rank;
+    this.#fields[Field.endedWhy] = why;
+    this.#fields[Field.endsAt] = sequence + 1;
   }
-  setAveraged(next: number): void {
-    this.#fields[Field.averaged] = next;
+  get endsAt(): number {
+    return this.#at(Field.endsAt) === 0 ? Number.POSITIVE_INFINITY : this.#at(Field.endsAt) - 1;
+  }
+  /** Null where the group did not end the run. */
+  get endedBy(): { rank: number; why: number } | null {
+    return this.#at(Field.endsAt) === 0 ? null : { rank: this.#at(Field.endedBy), why: this.#at(Field.endedWhy) };
   }
 
   // ---- what poll has seen ------------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@
  * I8  an actor can die between any two stores and a new one carries on: it finds its place by looking at the words, and
  *     packing, submitting and polling repeat safely. The learner's graph ends by writing its sequence to the slot's
  *     mark, and a new replay actor launches only what the mark has not seen.
+ * I9  who stops something stores it (stop, pause, failure note) before it rings, and returns stopped: the requester stores a
+ *     request, then reads those words, and takes the request back when one is set. So no tick is applied that had no slot at the
+ *     stop's store: a request that stays came before it in the one order of all sequentially consistent accesses.
  */
 
 /** Who owns the slot now, in the order of its life. */

@@ -1,7 +1,7 @@
 /** Learners in threads of one process that keep their parameters equal: exchanges of their own, and pipelines that average. */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { openDevice, type ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
+import { openDevice, type ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import { GroupRank, Purpose } from '../../src/ranks/group-rank.ts';
 import { LETTER_BYTES, routeOf, strideOf } from '../../src/ranks/group-shared.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
@@ -10,25 +10,13 @@ import { workersOf } from '../pipeline/inside.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
-
-const groups: LearnerGroup[] = [];
-const PARAMETERS = 5;
-
-async function join(ranks: number, parameters = PARAMETERS): Promise<LearnerGroup[]> {
-  const shared = shareLearnerGroup({ ranks, parameters });
-  const made = await Promise.all(Array.from({ length: ranks }, (_, rank) => LearnerGroup.join({ shared, rank })));
-  groups.push(...made);
-  return made;
-}
-
-/** Exact in float32, each value another one. */
-const vector = (rank: number, length = PARAMETERS) => Float32Array.from({ length }, (_, i) => 64 * rank + i);
+import { closeGroups, expected, join, keep, learner, PARAMETERS, read, vector } from './learners.ts';
 
 describe('ranks/learner groups', function () {
   this.timeout(setting({ short: 60_000, all: 300_000 }));
   afterEach(async () => {
     await closeAll();
-    for (const group of groups.splice(0)) group.close();
+    closeGroups();
   });
 
   it('average what all have given, exchange after exchange', async () => {
@@ -73,39 +61,6 @@ describe('ranks/learner groups', function () {
   describe('in pipelines', () => {
     const device = () => openDevice(TESTED);
 
-    /** The update of rank r: half of the parameters, plus 8 r + 1. Exact for a few ticks. */
-    async function learner(group: LearnerGroup, every: number, more: Parameters<typeof pipeline>[0] = {}) {
-      const on = device();
-      const parameters = on.allocate({ shape: [PARAMETERS] }).write(vector(0));
-      const step = on.allocate({ shape: [PARAMETERS] }).write(new Float32Array(PARAMETERS).fill(8 * group.rank + 1));
-      await on.currentStream.synchronize();
-      const made = await pipeline({ group, ...more });
-      made.capture(
-        (_, { stream, out }) => {
-          stream.launch('axpby', { tensors: [parameters, step], wholes: [PARAMETERS], reals: [1, 0.5] });
-          stream.copy(out.view({ shape: [1] }), parameters.view({ shape: [1] }));
-        },
-        { sync: 'parameters', parameters: [parameters], every, ...(more?.mailbox ? { weights: parameters } : {}) },
-      );
-      return { made, parameters };
-    }
-
-    /** What every rank has after so many ticks, and what each had just before its latest average. */
-    function expected(ranks: number, ticks: number, every: number): Float32Array[] {
-      const all = Array.from({ length: ranks }, () => vector(0));
-      for (let tick = 1; tick <= ticks; tick++) {
-        for (const [rank, each] of all.entries())
-          for (let i = 0; i < PARAMETERS; i++) each[i] = each[i]! / 2 + 8 * rank + 1;
-        if (tick % every !== 0) continue;
-        const mean = all[0]!.map((_, i) => all.reduce((sum, each) => sum + each[i]!, 0) / ranks);
-        for (const each of all) each.set(mean);
-      }
-      return all;
-    }
-
-    const read = (learners: readonly { parameters: Tensor<'float32'> }[]) =>
-      Promise.all(learners.map(({ parameters }) => parameters.toArray()));
-
     for (const [name, placement] of Object.entries({
       auto: 'auto',
       'a thread per role': SPREAD,
@@ -148,11 +103,12 @@ describe('ranks/learner groups', function () {
     });
 
     it('hold for the one that has not come, and name it', async () => {
-      const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      const [first, second] = await join(2);
+      const [a, b] = await Promise.all([first!, second!].map((group) => learner(group, 1)));
       const running = a!.made.run({ ticks: 3 });
       while (a!.made.waitingFor() !== 'rank 1, which has not come to exchange 1 of the learner group')
         await new Promise(setImmediate);
-      expect(groups[1]!.waitingFor()).to.equal('');
+      expect(second!.waitingFor()).to.equal('');
       await Promise.all([running, b!.made.run({ ticks: 3 })]);
       expect(a!.made.waitingFor()).to.not.contain('group');
     });
@@ -173,24 +129,14 @@ describe('ranks/learner groups', function () {
 
     it('fail with the one that fails, whatever it was at', async () => {
       const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
+      await Promise.all([a!.made.run({ ticks: 3 }), b!.made.run({ ticks: 3 })]);
       const first = rejection(a!.made.run({ ticks: 1000 }));
-      const running = b!.made.run({ ticks: 3 });
-      await running;
-      groups[1]!.fail(new Error('out of eggs'));
+      while (!a!.made.waitingFor().includes('rank 1')) await new Promise(setImmediate);
+      b!.group.fail(new Error('out of eggs'));
       const error = await first;
       expect(error).to.include({ actor: 'poll' });
       expect(error.message).to.contain('rank 1 of the learner group failed in exchange 3: out of eggs');
       expect((await rejection(b!.made.run({ ticks: 1 }))).message).to.contain('out of eggs');
-    });
-
-    it('fail when one leaves before it told what others wait for', async () => {
-      const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
-      const first = rejection(a!.made.run({ ticks: 5 }));
-      await b!.made.run({ ticks: 2 });
-      groups[1]!.close();
-      expect((await first).message).to.contain(
-        'rank 1 of the learner group left before it told what exchange 3 of rank 0',
-      );
     });
 
     it('can be closed while they wait', async () => {
@@ -295,7 +241,9 @@ describe('ranks/learner groups', function () {
   describe('are told', () => {
     it('of a mean that was not the same bits for all, at the next thousandth exchange', async () => {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 2 });
-      for (const rank of [0, 1]) groups.push(await LearnerGroup.join({ shared, rank }));
+      const joined = await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })));
+      keep(...joined);
+      const second = joined[1];
       const ranks = [0, 1].map((rank) => new GroupRank(shared, rank));
       const values = ranks.map(({ rank }) => Float32Array.of(rank, 1));
       const exchange = (between: () => void) => {
@@ -320,15 +268,13 @@ describe('ranks/learner groups', function () {
       expect(refusal(() => first!.average(values[0]!)).message).to.contain(
         'the mean before exchange 1000 was not the same for rank 1',
       );
-      expect((await rejection(groups[1]!.average(values[1]!))).message).to.contain(
-        'rank 0 of the learner group failed',
-      );
+      expect((await rejection(second!.average(values[1]!))).message).to.contain('rank 0 of the learner group failed');
     });
 
     it('of a thread that ended', async () => {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 3 });
       const group = await LearnerGroup.join({ shared, rank: 0 });
-      groups.push(group);
+      keep(group);
       const door = new URL('../../src/ranks/index.js', import.meta.url).href;
       const worker = new Worker(
         `import { parentPort, workerData } from 'node:worker_threads';
@@ -385,7 +331,7 @@ describe('ranks/learner groups', function () {
       );
       const shared = shareLearnerGroup({ ranks: 2, parameters: 1 });
       const group = await LearnerGroup.join({ shared, rank: 0 });
-      groups.push(group);
+      keep(group);
       expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
       expect((await rejection(LearnerGroup.join({ shared, rank: 2 }))).message).to.contain('at most 1');
       expect((await rejection(LearnerGroup.join({ shared: {} as never, rank: 0 }))).message).to.contain(

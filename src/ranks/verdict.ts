@@ -1,0 +1,95 @@
+/**
+ * What became of a learner group's latest decided exchange: all took it, or it was ended. A rank that ends its wait cannot take back
+ * what it sent, and the last part may be arriving: one word decides for all ranks of a process.
+ *
+ * G4 Nobody uses what came of exchange n before the word says that n was taken, and nobody ends its wait for n before it says that n
+ *    was ended. The first change wins: a mean is used by every rank or by none.
+ * G5 Every rank sends its part of every exchange, also of one that was ended (H1 and H2 stand on it). A rank that left one (`left`)
+ *    has all parts of it before it starts the next.
+ */
+import { Ending } from '../wait/ending.ts';
+
+/** Which rank ended an exchange, and why. */
+export interface Ended {
+  readonly rank: number;
+  readonly why: Ending;
+}
+
+/** What an exchange came to, the same for every rank. */
+export interface Outcome {
+  /** the vectors of all ranks are averaged */
+  readonly averages: boolean;
+  /** the run ends here, and by whom: by this rank where it ends too, else by the first that does */
+  readonly ended: Ended | null;
+}
+
+const HOW_BITS = 4n;
+const RANK_BITS = 8n;
+/** In place of a reason: another process asked to end it, and says soon what all processes answered. */
+const ASKED = 15;
+
+export class Verdict {
+  /** exchange, rank and reason; a reason of 0 says that it was taken */
+  readonly #word: BigInt64Array;
+
+  constructor(word: BigInt64Array) {
+    this.#word = word;
+  }
+
+  /** All parts of the exchange are there: takes it. What ended it, 'asked' while other processes decide, null when it is taken. */
+  take(exchange: number): Ended | 'asked' | null {
+    for (;;) {
+      const now = this.#read();
+      if (now.exchange > exchange) return null;
+      if (now.exchange === exchange) return now.why === ASKED ? 'asked' : now.ended;
+      if (this.#move(now.word, exchange, 0, Ending.none)) return null;
+    }
+  }
+
+  /** Ends it for everybody, unless it was taken. True when it is ended, by whomever. */
+  end(exchange: number, { rank, why }: Ended): boolean {
+    for (;;) {
+      const now = this.#read();
+      if (now.exchange > exchange) return false;
+      if (now.exchange === exchange && now.why !== ASKED) return now.ended !== null;
+      if (this.#move(now.word, exchange, rank, why)) return true;
+    }
+  }
+
+  /** What ended this exchange; null while nothing did. */
+  endedBy(exchange: number): Ended | null {
+    const now = this.#read();
+    return now.exchange === exchange && now.why !== ASKED ? now.ended : null;
+  }
+
+  /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken, or another question is open. */
+  ask(exchange: number): boolean {
+    for (;;) {
+      const now = this.#read();
+      if (now.exchange > exchange || (now.exchange === exchange && now.why === Ending.none)) return false;
+      if (now.exchange === exchange) return true;
+      if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
+    }
+  }
+  isAsked(exchange: number): boolean {
+    const now = this.#read();
+    return now.exchange === exchange && now.why === ASKED;
+  }
+  /** All that was asked was answered: somebody had taken the exchange, so all take it. */
+  resume(exchange: number): void {
+    const now = this.#read();
+    if (now.exchange === exchange && now.why === ASKED) this.#move(now.word, exchange, 0, Ending.none);
+  }
+
+  #read(): { word: bigint; exchange: number; why: number; ended: Ended | null } {
+    const word = Atomics.load(this.#word, 0);
+    const why = Number(word & 15n);
+    const rank = Number((word >> HOW_BITS) & 255n);
+    const ended = why === Ending.none ? null : { rank, why: why as Ending };
+    return { word, exchange: Number(word >> (HOW_BITS + RANK_BITS)), why, ended };
+  }
+  #move(from: bigint, exchange: number, rank: number, why: Ending): boolean {
+    const to = (((BigInt(exchange) << RANK_BITS) | BigInt(rank)) << HOW_BITS) | BigInt(why);
+    return Atomics.compareExchange(this.#word, 0, from, to) === from;
+  }
+}

@@ -1,0 +1,175 @@
+/** Whoever stops a run has stopped it when the call returns (I9), however busy the opener's thread is afterwards. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { Checkpoint, type ReplayPipeline } from '../../src/index.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { rejection } from '../rig/refusal.ts';
+import { setting } from '../rig/setting.ts';
+import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
+import { bufferOf } from './inside.ts';
+
+/** Keeps the event loop busy until `done`, which only other threads can make so. */
+function busyUntil(what: string, done: () => boolean): void {
+  for (const end = performance.now() + 60_000; !done(); )
+    if (performance.now() > end) throw new Error(`the opener was busy for a minute, and ${what} did not come`);
+}
+const ringOf = (made: ReplayPipeline) => insideOf(made).parts.ring;
+
+/** Starts a run and leaves the event loop alone until some of its ticks are over. */
+async function running(made: ReplayPipeline, signal?: AbortSignal) {
+  const outcome = made.run({ ...(signal ? { signal } : {}) }).then(
+    (summary) => ({ summary, error: undefined }),
+    (error: unknown) => ({ summary: undefined, error }),
+  );
+  while (made.inspect().finished < 20) await new Promise(setImmediate);
+  return outcome;
+}
+
+for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per role': SPREAD } as const))
+  describe(`the stop of a run is stored before the call returns, ${name}`, function () {
+    this.timeout(120_000);
+    const rounds = setting({ short: 2, all: 20 });
+    afterEach(closeAll);
+
+    /** Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that had no slot are not applied. */
+    async function stop(made: ReplayPipeline, how: () => void): Promise<number> {
+      const ring = ringOf(made);
+      how();
+      const { next } = ring;
+      busyUntil('the end of the ticks that had slots', () => ring.idle);
+      expect(ring.finished).to.be.at.most(next);
+      return ring.finished;
+    }
+
+    it('an abort: at most the ticks that had slots are applied', async () => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      for (let round = 0, before = 0; round < rounds; round++) {
+        const abort = new AbortController();
+        const outcome = made.run({ signal: abort.signal });
+        while (made.inspect().finished < before + 20) await new Promise(setImmediate);
+        const after = await stop(made, () => abort.abort());
+        expect(await outcome).to.deep.include({ aborted: true, ended: 'aborted', ticks: after - before });
+        expect(await update.count.toArray()).to.deep.equal(Float32Array.of(after));
+        before = after;
+      }
+      update.close();
+    });
+
+    it('a save: requests pause when it is called for, and go on behind it', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-stops-'));
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const checkpoint = await Checkpoint.open(folder, { pipeline: made, buffer: bufferOf(made) });
+      const abort = new AbortController();
+      const outcome = running(made, abort.signal);
+      while (made.inspect().finished < 20) await new Promise(setImmediate);
+      let saved: Promise<unknown> = Promise.resolve();
+      const held = await stop(made, () => {
+        saved = checkpoint.save();
+      });
+      await saved;
+      while (made.inspect().finished < held + 20) await new Promise(setImmediate);
+      abort.abort();
+      expect((await outcome).summary).to.include({ aborted: true });
+      await checkpoint.close();
+      rmSync(folder, { recursive: true });
+      update.close();
+    });
+
+    it('an abort while a save holds the run: nothing goes on behind the save', async () => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const abort = new AbortController();
+      const outcome = running(made, abort.signal);
+      while (made.inspect().finished < 20) await new Promise(setImmediate);
+      let held = -1;
+      await insideOf(made).standstill.use(
+        async () => {
+          held = ringOf(made).next;
+          abort.abort();
+          abort.abort();
+        },
+        { patient: null },
+      );
+      expect((await outcome).summary).to.include({ aborted: true, ticks: held });
+      expect(ringOf(made).next).to.equal(held);
+      update.close();
+    });
+
+    it('a failure, and closing: at most the ticks that had slots are applied', async () => {
+      for (const how of ['fail', 'close'] as const) {
+        const made = await pipeline({ placement });
+        const update = counter(made);
+        const outcome = running(made);
+        while (made.inspect().finished < 20) await new Promise(setImmediate);
+        const ring = ringOf(made);
+        let closed: Promise<void> = Promise.resolve();
+        if (how === 'fail') ring.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
+        else closed = made.close();
+        const { next } = ring;
+        const threads = [0, 1, 2, 3];
+        busyUntil('the threads’ end', () => threads.every((thread) => ring.header.threadState(thread) !== 1));
+        expect(ring.next).to.be.at.most(next);
+        const { error } = await outcome;
+        expect(error).to.include({ code: how === 'fail' ? 'ERR_HOTSLOT_PIPELINE' : 'ERR_HOTSLOT_STATE_CLOSED' });
+        await closed;
+        await made.close();
+        update.close();
+      }
+    });
+  });
+
+describe('a run whose signal', () => {
+  afterEach(closeAll);
+
+  it('was aborted before the call applies nothing', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    expect(await made.run({ ticks: 5, signal: AbortSignal.abort() })).to.include({ ticks: 0, ended: 'aborted' });
+    expect(await made.run({ ticks: 5 })).to.include({ ticks: 5, ended: 'ticks', aborted: false });
+    expect(await update.count.toArray()).to.deep.equal(Float32Array.of(5));
+    update.close();
+  });
+
+  it('is aborted in a listener of its last tick has ended by its ticks', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    const abort = new AbortController();
+    made.on('tick', ({ tickId }) => tickId === 4 && abort.abort());
+    expect(await made.run({ ticks: 5, signal: abort.signal })).to.include({ ticks: 5, ended: 'ticks', aborted: false });
+    update.close();
+  });
+
+  it('is aborted while another pipeline is captured ends all the same', async () => {
+    const [made, other] = [await pipeline(), await pipeline()];
+    const update = counter(made);
+    const abort = new AbortController();
+    const outcome = running(made, abort.signal);
+    while (made.inspect().finished < 20) await new Promise(setImmediate);
+    other.capture(() => abort.abort());
+    expect((await outcome).summary).to.include({ aborted: true });
+    expect(await other.run({ ticks: 3 })).to.include({ ticks: 3, ended: 'ticks' });
+    update.close();
+  });
+
+  it('does not come ends when a listener throws, with what it threw', async () => {
+    const made = await pipeline();
+    const update = counter(made);
+    made.on('tick', () => {
+      throw null;
+    });
+    const error = await made.run().then(
+      () => 'resolved',
+      (thrown: unknown) => thrown,
+    );
+    expect(error).to.equal(null);
+    made.removeAllListeners();
+    expect(await made.run({ ticks: 1 })).to.include({ ticks: 1 });
+    await made.close();
+    expect(await rejection(() => made.run())).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+    update.close();
+  });
+});
