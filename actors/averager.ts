@@ -125,7 +125,9 @@ export class Averager {
   #end(sequence: number, { rank, why }: Ended): void {
     const { run, header } = this.#ring;
     run.endAt(sequence + 1, rank, why);
-    header.end(why);
+    // This rank's own reason, or none.
+    if (rank === this.#rank.rank) header.end(why);
+    else header.pause(Pause.end);
     this.#ring.bells.client.ring();
   }
   #pass(sequence: number): void {

@@ -41,7 +41,7 @@ export class Requester {
       // I9: read after the request was stored.
       if (!ring.header.mayRequest(mode) || ring.failure.set) {
         this.takeBack(slot);
-        continue;
+        return made;
       }
       made++;
     }

@@ -21,9 +21,11 @@ interface ThreadEvents {
 }
 
 export class ActorThreads {
-  readonly #ring: Ring;
-  readonly #threads: readonly (readonly Role[])[];
-  readonly #setup: ActorSetup;
+  readonly ring: Ring;
+  /** the roles of each thread */
+  readonly hosted: readonly (readonly Role[])[];
+  /** what each thread makes its actors of */
+  readonly setup: ActorSetup;
   readonly #events: ThreadEvents;
   readonly #controls: (Control<ActorThread> | null)[] = [];
   #restarts: number;
@@ -37,9 +39,9 @@ export class ActorThreads {
     restart: number;
     events: ThreadEvents;
   }) {
-    this.#ring = options.ring;
-    this.#threads = options.threads;
-    this.#setup = options.setup;
+    this.ring = options.ring;
+    this.hosted = options.threads;
+    this.setup = options.setup;
     this.#restarts = options.restart;
     this.#events = options.events;
   }
@@ -47,14 +49,14 @@ export class ActorThreads {
   /** All threads attach, then all start; a failure to attach stops those that did. */
   async start(entry: URL = ENTRY): Promise<void> {
     try {
-      await Promise.all(this.#threads.map((_, thread) => this.#attach(thread, entry)));
+      await Promise.all(this.hosted.map((_, thread) => this.#attach(thread, entry)));
     } catch (error) {
       // None of them runs yet: nothing to acknowledge.
       this.#stopping = true;
       await Promise.all(this.#controls.map((control) => control?.worker.terminate()));
       throw error;
     }
-    await Promise.all(this.#threads.map((_, thread) => this.#run(thread)));
+    await Promise.all(this.hosted.map((_, thread) => this.#run(thread)));
   }
 
   /** The worker of a thread, for tests that terminate it. */
@@ -72,12 +74,12 @@ export class ActorThreads {
     this.#stopping = true;
     await Promise.allSettled(this.#replacing);
     // One that was replaced at this very moment may not have seen the stop.
-    this.#ring.bells.ringAll();
+    this.ring.bells.ringAll();
     await Promise.all(
       this.#controls.map(async (control, thread) => {
         if (!control) return;
         control.worker.ref();
-        if (this.#ring.header.threadState(thread) === ThreadState.running) this.#ring.bells.ringAll();
+        if (this.ring.header.threadState(thread) === ThreadState.running) this.ring.bells.ringAll();
         const late = new Promise<'late'>((resolve) => {
           const timer = setTimeout(() => resolve('late'), STOP_MS);
           void control.ended.then(() => clearTimeout(timer));
@@ -89,11 +91,11 @@ export class ActorThreads {
   }
 
   async #attach(thread: number, entry: URL): Promise<void> {
-    const hosted = this.#threads[thread] as readonly Role[];
+    const hosted = this.hosted[thread] as readonly Role[];
     const worker = new Worker(entry, { name: `hotslot ${hosted.join(' ')}`, execArgv });
     const control = new Control<ActorThread>(worker);
     this.#controls[thread] = control;
-    const setup: ThreadSetup = { ...this.#setup, thread, roles: hosted, restartable: this.#restarts > 0 };
+    const setup: ThreadSetup = { ...this.setup, thread, roles: hosted, restartable: this.#restarts > 0 };
     await control.call('attach', setup);
   }
 
@@ -107,9 +109,9 @@ export class ActorThreads {
   /** A thread ended by itself: a throw, a kill, the end of a failed pipeline. */
   #lost(control: Control<ActorThread>, thread: number, reason: Error): void {
     if (this.#stopping || this.#controls[thread] !== control) return;
-    const ring = this.#ring;
+    const ring = this.ring;
     this.#controls[thread] = null;
-    const hosted = this.#threads[thread] as readonly Role[];
+    const hosted = this.hosted[thread] as readonly Role[];
     if (ring.failure.set) return void this.#events.failed();
     const thrown = ring.header.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
     const cause = thrown?.cause instanceof Error ? thrown.cause : reason;
@@ -144,7 +146,7 @@ export class ActorThreads {
   }
 
   #fail(hosted: readonly Role[], error: unknown): void {
-    const ring = this.#ring;
+    const ring = this.ring;
     const [role] = hosted as [Role];
     ring.fail(ring.failureAt(role, ring.slotOf(role), error), { takeOver: true });
     this.#events.failed();

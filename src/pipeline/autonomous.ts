@@ -3,6 +3,7 @@ import { checkCount, checkKeys } from '../checks.ts';
 import { nowMs } from '../clock.ts';
 import { failed } from '../device/stream.ts';
 import { stateError } from '../errors.ts';
+import type { Ended } from '../ranks/verdict.ts';
 import { Pause } from '../ring/header.ts';
 import { Ending, endingName } from '../wait/ending.ts';
 import { checkSignal } from '../wait/wait.ts';
@@ -156,30 +157,28 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   await parts.until(still(parts, { first, ticks, hold: plan.hold, grace, failed: () => thrown !== null }), { look });
   await giveBack(parts);
   const done = ring.finished - first;
+  // This rank's own reason comes first; without one another rank has ended the run.
   const reason = done >= ticks ? Ending.ticks : ring.header.ending;
-  let by = ring.run.endedBy ?? { rank: -1, why: reason };
+  let by: Ended = ring.run.endedBy ?? { rank: 0, why: reason };
   if (averaging) {
     averaging.ran(done);
-    if (ring.run.endedBy === null) {
+    if (ring.run.endedBy === null)
       by = await endWithOthers(parts, averaging, reason, () => {
         look();
         return (reason === Ending.ticks && signal?.aborted !== true) || !grace.isOver(averaging);
       });
-    }
     averaging.over();
-    if (by.rank === averaging.group.rank.rank) by = { rank: -1, why: reason === Ending.none ? by.why : reason };
   }
   const seconds = (nowMs() - begin) / 1000;
   look();
   if (thrown !== null) throw (thrown as { error: unknown }).error;
-  const why = endingName(by.why as Ending);
   return {
     ticks: done,
     seconds,
     ticksPerSecond: done / seconds,
     rows: done * rows,
-    aborted: by.rank < 0 && by.why === Ending.aborted,
-    ended: by.rank < 0 ? why : { rank: by.rank, why },
+    aborted: reason === Ending.aborted,
+    ended: reason === Ending.none ? { rank: by.rank, why: endingName(by.why) } : endingName(reason),
     sampled: statistics.sampled,
     stages: statistics.stages(),
     scalars: statistics.scalars(),

@@ -2,6 +2,7 @@
  * What the client asks for and what its learner captured: float64 fields of the ring. The client writes them while no tick is under
  * way that reads them, before the word of the header that publishes them; requester and replay read.
  */
+import type { Ending } from '../wait/ending.ts';
 
 const Field = {
   /** the request that startPrepare left */
@@ -240,8 +241,10 @@ export class RunFields {
     return this.#at(Field.endsAt) === 0 ? Number.POSITIVE_INFINITY : this.#at(Field.endsAt) - 1;
   }
   /** Null where the group did not end the run. */
-  get endedBy(): { rank: number; why: number } | null {
-    return this.#at(Field.endsAt) === 0 ? null : { rank: this.#at(Field.endedBy), why: this.#at(Field.endedWhy) };
+  get endedBy(): { rank: number; why: Ending } | null {
+    return this.#at(Field.endsAt) === 0
+      ? null
+      : { rank: this.#at(Field.endedBy), why: this.#at(Field.endedWhy) as Ending };
   }
 
   // ---- what poll has seen ------------------------------------------------------------------------------------------

@@ -99,6 +99,24 @@ for (const by of [openMpi, mpich]) {
         }
       });
 
+    for (const every of [1, 3])
+      it(`runs of learners end together, with a mean after every ${every}`, async () => {
+        for (const processes of [2, 3])
+          for (const { rank, ended, equal } of toldBy(await play(by, processes, 'ends', String(every)), processes)) {
+            const by = (who: number, why: string) => (rank === who ? why : { rank: who, why });
+            const [ticks, aborted, alone, last] = ended as unknown[];
+            expect({ ticks, aborted, last }).to.deep.equal({
+              ticks: by(1, 'ticks'),
+              aborted: by(0, 'aborted'),
+              last: 'ticks',
+            });
+            // Those that waited ended by their own signals, the last one by one of them.
+            if (rank < processes - 1) expect(alone).to.equal('aborted');
+            else expect(alone).to.have.property('why', 'aborted');
+            expect((equal as boolean[])[3]).to.equal(true);
+          }
+      });
+
     it('learners of other numbers of parameters are told which one differs', async () => {
       for (const { message, code } of toldBy(await play(by, 2, 'group-mismatch'), 2)) {
         expect(message).to.match(/process 1 begins a learner group with other options than process 0/);

@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { HaloUpdater } from '../../src/halo/index.ts';
 import { LearnerGroup, type MpiProcess, openMpi } from '../../src/ranks/index.ts';
+import { closeAll } from '../pipeline/fixture.ts';
 import { exchange, N, share } from './exchanging.ts';
+import { learner, PARAMETERS } from './learners.ts';
 import { told } from './told.ts';
 
 const [scene = '', argument = ''] = process.argv.slice(2);
@@ -122,6 +124,44 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
       return came;
     }
     return { ...came, ...(await told(() => group.average(values))), again: await told(() => group.average(values)) };
+  },
+
+  /**
+   * Runs of pipelines end together: by ticks, by an abort, and by the signal of one that waits for a process which does not run.
+   * What each run came to, and whether the parameters are equal.
+   */
+  async ends(mpi) {
+    using group = await LearnerGroup.join({ mpi, parameters: PARAMETERS });
+    const every = Number(argument);
+    const all = await learner(group, every);
+    const ended: unknown[] = [];
+    const equal: boolean[] = [];
+    const note = async (running: ReturnType<typeof all.made.run>) => {
+      const { ticks, ended: how } = await running;
+      ended.push(how);
+      const values = await mpi.allGather(Float64Array.of(...(await all.parameters.toArray()), ticks));
+      equal.push(values.every((each) => each.every((value, i) => value === values[0]![i])));
+    };
+    await note(all.made.run({ ticks: mpi.rank === 1 ? 3 : 8 }));
+    const abort = new AbortController();
+    all.made.on('tick', ({ tickId }) => tickId >= 20 && mpi.rank === 0 && abort.abort());
+    await note(all.made.run({ signal: abort.signal }));
+    all.made.removeAllListeners();
+    // The last process runs when the others have ended by their signals.
+    const last = mpi.rank === mpi.size - 1;
+    if (last) await mpi.allGather(Float64Array.of(1));
+    const own = new AbortController();
+    const running = all.made.run({ ticks: 2 * every, signal: own.signal });
+    if (!last) {
+      while (!all.made.waitingFor().includes('learner group')) await new Promise(setImmediate);
+      own.abort();
+      await running;
+      await mpi.allGather(Float64Array.of(1));
+    }
+    await note(running);
+    await note(all.made.run({ ticks: every }));
+    await closeAll();
+    return { ended, equal };
   },
 
   /** Process 1 has another idea of it. */

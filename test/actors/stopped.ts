@@ -1,0 +1,152 @@
+/** Two learners of a group in a stepped world, stops at any point of it, and what must be true afterwards. */
+import { expect } from 'chai';
+import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { closeAll, rows, SAMPLE } from '../pipeline/fixture.ts';
+import { closeGroups, join, learner, read } from '../ranks/learners.ts';
+import { World } from './stepped-world.ts';
+
+export const stops = ['abort', 'hold', 'close', 'fail', 'leave'] as const;
+export type Stop = (typeof stops)[number];
+export interface Planned {
+  readonly stop: Stop;
+  readonly rank: 0 | 1;
+  readonly at: number;
+}
+/** Depth 2, two ranks, up to three ticks, a mean after every one or two. */
+export interface Case {
+  readonly ticks: readonly [number, number];
+  readonly every: 1 | 2;
+}
+
+type Outcome = { ended?: unknown; ticks?: number; error?: Error };
+
+/**
+ * Plays the case with these stops. Returns how many points there were: a stop behind the last one has not come. Throws what was found to
+ * be wrong. `breaks` puts faults into the world.
+ */
+export async function play(
+  { ticks, every }: Case,
+  planned: readonly Planned[],
+  { random, breaks = () => {} }: { random?: () => number; breaks?: (world: World) => void } = {},
+): Promise<number> {
+  using world = new World();
+  breaks(world);
+  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 8, minSize: 4, errorBuffer: 1000 }));
+  const groups = await join(2);
+  const learners = await Promise.all(
+    groups.map((group, rank) => {
+      const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter: limiters[rank]! });
+      buffer.add(rows(32));
+      return learner(group, every, { depth: 2, buffer, placement: [['pack'], ['submit', 'poll', 'replay']] });
+    }),
+  );
+  const rings = learners.map(({ made }) => insideOf(made).parts.ring);
+  const aborts = learners.map(() => new AbortController());
+  const done: Promise<unknown>[] = [];
+  const came = new Set<Stop>();
+  /** of each rank, what may be applied at most */
+  const most: number[] = [...ticks];
+  const act = ({ stop, rank }: Planned) => {
+    const { made, group } = learners[rank]!;
+    came.add(stop);
+    if (stop === 'abort') aborts[rank]!.abort();
+    else if (stop === 'close') done.push(made.close());
+    else if (stop === 'leave') group.close();
+    else if (stop === 'fail')
+      rings[rank]!.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
+    else {
+      const held = insideOf(made).standstill.use(
+        async () => expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(true),
+        { patient: null },
+      );
+      // A pipeline that ends meanwhile ends the save.
+      done.push(came.has('close') || came.has('fail') ? held.catch(() => {}) : held);
+      held.catch(() => {});
+    }
+    if (stop === 'abort' || stop === 'close' || stop === 'fail') most[rank] = Math.min(most[rank]!, rings[rank]!.next);
+  };
+  const state = () => JSON.stringify(learners.map(({ made }) => made.inspect()));
+  const settle = async (what: string, promises: readonly Promise<unknown>[]) => {
+    let over = false;
+    const all = Promise.allSettled(promises).finally(() => {
+      over = true;
+    });
+    await world.until(what, () => over, state);
+    return all;
+  };
+  const outcomes: Outcome[] = [{}, {}];
+  try {
+    world.plan(
+      planned.map((each) => ({ at: each.at, act: () => act(each) })),
+      random,
+    );
+    await settle(
+      'the end of both runs',
+      learners.map(async ({ made }, rank) => {
+        made.on('error', () => {});
+        try {
+          outcomes[rank] = await made.run({ ticks: ticks[rank]!, signal: aborts[rank]!.signal });
+        } catch (error) {
+          outcomes[rank] = { error: error as Error };
+        }
+      }),
+    );
+    const { points } = world;
+    for (const each of await settle('the end of what stopped them', done))
+      if (each.status === 'rejected' && !came.has('close') && !came.has('fail')) throw each.reason;
+    check(outcomes, rings, most, came);
+    if (came.has('close') || came.has('fail') || came.has('leave')) return points;
+    for (const [rank, limiter] of limiters.entries())
+      expect(limiter.samples, `rank ${rank}: rows that the limiter counts`).to.equal(rings[rank]!.finished * SAMPLE);
+    // Both are as they were: a run of one mean makes them equal.
+    const again = await settle(
+      'the end of the runs behind',
+      learners.map(async ({ made }) => {
+        expect(await made.run({ ticks: every })).to.include({ ended: 'ticks', ticks: every });
+      }),
+    );
+    for (const each of again) if (each.status === 'rejected') throw each.reason;
+    if (every === 1) {
+      const [x, y] = await read(learners);
+      expect(x, 'parameters after the next mean').to.deep.equal(y);
+    }
+    return points;
+  } finally {
+    const closing = learners.map(({ made }) => made.close());
+    await settle('closing', [...closing, ...done]);
+    await closeAll();
+    closeGroups();
+  }
+}
+
+function check(
+  outcomes: Outcome[],
+  rings: readonly { finished: number; idle: boolean }[],
+  most: number[],
+  came: Set<Stop>,
+): void {
+  const said = JSON.stringify(outcomes.map(({ ended, ticks, error }) => ({ ended, ticks, error: error?.message })));
+  for (const [rank, { ended, ticks, error }] of outcomes.entries()) {
+    expect(rings[rank]!.finished, `rank ${rank}: ticks that were applied; ${said}`).to.be.at.most(most[rank]!);
+    if (error) {
+      expect(
+        [...came].some((stop) => stop === 'close' || stop === 'fail' || stop === 'leave'),
+        error.stack,
+      ).to.equal(true);
+      continue;
+    }
+    expect(rings[rank]!.idle, `rank ${rank}: no slot is in use after its run`).to.equal(true);
+    expect(rings[rank]!.finished, `rank ${rank}: ticks of its run`).to.equal(ticks);
+    if (typeof ended === 'string') continue;
+    const by = ended as { rank: number; why: string };
+    const other = outcomes[by.rank]!;
+    expect(by.rank, said).to.equal(1 - rank);
+    if (!other.error && by.why !== 'stopped') expect(other.ended, said).to.equal(by.why);
+  }
+  if (came.size === 0)
+    expect(
+      outcomes.every(({ ended }) => ended !== undefined),
+      said,
+    ).to.equal(true);
+}

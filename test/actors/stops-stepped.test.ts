@@ -1,0 +1,159 @@
+/**
+ * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and averager as they are. One stop everywhere
+ * in `npm test`, two by seed; two everywhere in the longest setting. Faults that were there once are put back, and found.
+ */
+import { expect } from 'chai';
+import { GroupRank } from '../../src/ranks/group-rank.ts';
+import { Verdict } from '../../src/ranks/verdict.ts';
+import { Header } from '../../src/ring/header.ts';
+import { RunFields } from '../../src/ring/run-fields.ts';
+import { itLong, setting } from '../rig/setting.ts';
+import type { World } from './stepped-world.ts';
+import { type Case, type Planned, play, type Stop, stops } from './stopped.ts';
+
+const cases: readonly Case[] = [
+  { ticks: [3, 3], every: 1 },
+  { ticks: [3, 2], every: 2 },
+];
+const ranks = [0, 1] as const;
+
+/** Every stop of every rank at each point; how many cases that were. */
+async function everywhere(of: Case, more: Parameters<typeof play>[2] = {}, step = 1): Promise<number> {
+  let played = 0;
+  for (const stop of stops)
+    for (const rank of ranks)
+      for (let at = 0, points = 1; at < points; at += step, played++) {
+        try {
+          points = await play(of, [{ stop, rank, at }], more);
+        } catch (error) {
+          throw new Error(
+            `${stop} of rank ${rank} at point ${at} of ${JSON.stringify(of)}: ${(error as Error).message}`,
+            { cause: error },
+          );
+        }
+      }
+  return played;
+}
+
+/** mulberry32 */
+function drawn(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+describe('two learners, stepped: stops', function () {
+  this.timeout(setting({ short: 300_000, all: 1_800_000, long: 20 * 3_600_000 }));
+
+  for (const of of cases)
+    it(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
+      const played = await everywhere(of, {}, setting({ short: of === cases[0] ? 1 : 3, all: 1 }));
+      expect(played).to.be.greaterThan(100);
+      this.test!.title += `: ${played} cases`;
+    });
+
+  it('two by seed, in drawn orders of steps', async () => {
+    for (let seed = 1; seed <= setting({ short: 60, all: 1500 }); seed++) {
+      const random = drawn(seed);
+      const one = (): Planned => ({
+        stop: stops[Math.floor(random() * stops.length)] as Stop,
+        rank: random() < 0.5 ? 0 : 1,
+        at: Math.floor(random() * 260),
+      });
+      const of = cases[seed % cases.length] as Case;
+      const planned = [one(), one()];
+      try {
+        await play(of, planned, { random });
+      } catch (error) {
+        throw new Error(`seed ${seed}, ${JSON.stringify(planned)}: ${(error as Error).message}`, { cause: error });
+      }
+    }
+  });
+
+  itLong('two anywhere', async () => {
+    for (const of of cases)
+      for (const first of stops)
+        for (const second of stops)
+          for (const rank of ranks)
+            for (let at = 0, points = 1; at < points; at++)
+              for (let then = at; then < points; then++)
+                points = Math.max(
+                  points,
+                  await play(of, [
+                    { stop: first, rank, at },
+                    { stop: second, rank: (1 - rank) as 0 | 1, at: then },
+                  ]),
+                );
+  });
+
+  describe('broken on purpose, are found:', () => {
+    const faults: Record<string, (world: World) => void> = {
+      'an abort that only rings': (world) => {
+        world.replace(
+          Header.prototype,
+          'end',
+          (end) =>
+            function (this: Header, why) {
+              world.later(() => end.call(this, why));
+            },
+        );
+      },
+      'a request that is not looked at again behind its store': (world) => {
+        world.replace(Header.prototype, 'mayRequest', () => () => true);
+      },
+      'a save that lets an aborted run go on': (world) => {
+        world.replace(
+          Header.prototype,
+          'release',
+          (release) =>
+            function (this: Header) {
+              const { mode } = this;
+              release.call(this);
+              if (mode === 0) return;
+              this.endRun();
+              this.beginRun();
+            },
+        );
+      },
+      'letters that do not say that a run ends': (world) => {
+        world.replace(
+          GroupRank.prototype,
+          'start',
+          (start) =>
+            function (this: GroupRank, purpose, vector, every) {
+              start.call(this, purpose, vector, every, 0);
+            },
+        );
+      },
+      'a signal that does not end the exchange that is waited for': (world) => {
+        world.replace(GroupRank.prototype, 'endExchange', () => () => false);
+      },
+      'an exchange that is taken although it was ended': (world) => {
+        world.replace(Verdict.prototype, 'take', () => () => null);
+      },
+      'batches behind the end that are applied': (world) => {
+        const { get } = Object.getOwnPropertyDescriptor(RunFields.prototype, 'endsAt') as {
+          get(this: RunFields): number;
+        };
+        world.redefine(RunFields.prototype, 'endsAt', { get: () => Number.POSITIVE_INFINITY }, get);
+      },
+      'roles that keep their seats when the ring is rewound': (world) => {
+        world.replace(Header.prototype, 'rewind', () => () => {});
+      },
+    };
+    for (const [fault, breaks] of Object.entries(faults))
+      it(fault, async () => {
+        let found: unknown = null;
+        for (const of of [...cases, { ticks: [1, 3], every: 1 } as Case])
+          found ??= await everywhere(of, { breaks }).then(
+            () => null,
+            (error: unknown) => error,
+          );
+        expect(found, 'no stop shows it').to.be.instanceOf(Error);
+      });
+  });
+});
