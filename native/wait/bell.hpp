@@ -80,11 +80,14 @@ struct Bell {
     if (word_at(&parked).load() == native) futex_wake(&count, 1);
   }
 
-  // Owner only. Returns when the count differs from `seen` or `ns` are over.
-  void sleep(int32_t seen, uint64_t ns) {
-    word_at(&parked).store(native);
+  // Owner only. Sleeps until the count differs from `seen`, for at most `ns`; true when it does.
+  bool sleep(int32_t seen, uint64_t ns) {
+    const int32_t before = word_at(&parked).exchange(native);
     if (read() == seen) futex_wait(&count, seen, ns);
-    word_at(&parked).store(awake);
+    // Restored rather than cleared: this thread may have an asynchronous waiter in JavaScript, which ringers notify
+    // only while the word says so.
+    word_at(&parked).store(before);
+    return read() != seen;
   }
 };
 

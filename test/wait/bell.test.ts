@@ -1,5 +1,7 @@
 /** Bells: no wake is lost between a look and a park, in one thread and between two. */
 import { expect } from 'chai';
+import { openDevice } from '../../src/index.ts';
+import { newPoller } from '../../src/transfer/native.ts';
 import { BELL_WORDS, Bell, BellBoard } from '../../src/wait/bell.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { Answering } from './bell-worker.ts';
@@ -47,6 +49,32 @@ describe('a bell', () => {
     expect(await waiting).to.deep.equal([true, true]);
     clearInterval(hold);
   });
+
+  for (const [sleeper, sleeps] of [
+    [
+      'poller.wait()',
+      (bell: Bell, seen: number) => {
+        using device = openDevice('host:0');
+        const [watch, times] = [new Int32Array(1), new Float64Array(1)];
+        const options = { device: device.handle, events: [], watch, times, bell: bell.words, spinNs: 0 };
+        const poller = newPoller({ ...options, sleepNs: 1_000_000 });
+        poller.wait(seen, 1);
+        poller.close();
+      },
+    ],
+    ['parkNative()', (bell: Bell, seen: number) => bell.parkNative(seen, 1)],
+  ] as const) {
+    it(`notifies an asynchronous waiter after its thread slept in ${sleeper}`, async () => {
+      const bell = board(1).at(0);
+      const seen = bell.read();
+      const hold = setInterval(() => {}, 1000);
+      const waiting = bell.parkAsync(seen, 600_000);
+      sleeps(bell, seen);
+      bell.ring();
+      expect(await waiting).to.equal(true);
+      clearInterval(hold);
+    });
+  }
 
   it('is claimed by one thread at a time, and given back', () => {
     const bells = board(2);

@@ -39,11 +39,8 @@ Napi::Value sleep_native(Info info) {
   auto* const bell = reinterpret_cast<Bell*>(reinterpret_cast<int32_t*>(words.data) + index);
   const int32_t seen = info[2].As<Napi::Number>().Int32Value();
   sleep_exactly();
-  // Put back rather than cleared: this thread may wait in JavaScript too.
-  const int32_t before = word_at(&bell->parked).exchange(Bell::native);
-  if (bell->read() == seen) futex_wait(&bell->count, seen, uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6));
-  word_at(&bell->parked).store(before);
-  return Napi::Boolean::New(info.Env(), bell->read() != seen);
+  const double ms = number(info, 3);
+  return Napi::Boolean::New(info.Env(), bell->sleep(seen, ms > 0 ? uint64_t(std::min(ms, 1000.0) * 1e6) : 0));
 }
 
 // watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
