@@ -129,7 +129,8 @@ export interface Device extends Disposable {
   /**
    * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view stays referenced until the
    * device is done with them after close(). Throws a TypeError for memory that is not shared, and DeviceError when
-   * the driver refuses to pin them. Where the same pages were lent before, and a graph still holds them, it is waited for, 2 s at most.
+   * the driver refuses to pin them. When a closed registration of the same bytes is still in use, it is used again. A worker thread
+   * waits up to 2 s for one of other bytes in the same pages; on the main thread the driver's error is thrown at once.
    * With `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;

@@ -44,11 +44,18 @@ interface NativeDevice {
   createStream(device: number, priority: number): number;
   createEvent(device: number, timing: boolean): number;
   allocate(device: number, bytes: number): number;
-  /** Without `pin` the driver uses the memory as it is. */
-  registerHost(device: number, view: TypedArray, pin: boolean): number;
+  /**
+   * Without `pin` the driver uses the memory as it is. Sleeps for up to `ms` while the driver still has a closed registration of other
+   * bytes in the same pages.
+   */
+  registerHost(device: number, view: TypedArray, pin: boolean, ms: number): number;
   /** How the driver reaches a registered memory: an index into hostKinds. */
   hostKind(memory: number): number;
-  close(handle: number): boolean;
+  /**
+   * True when it was open. Sleeps for up to `ms` while other threads have it pinned, then throws ERR_HOTSLOT_STATE_BUSY. With 0, the
+   * default, this returns at once: the handle is stale, and the last thread that unpins it frees the object.
+   */
+  close(handle: number, ms?: number): boolean;
   /** These two answer, see `answered`: actors hand on what they enqueued. */
   record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;

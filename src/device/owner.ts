@@ -42,7 +42,7 @@ export abstract class Owner implements Disposable {
     return this.#closed;
   }
 
-  /** Closes the parts, the latest first. When one refuses, its error is thrown, and the next call goes on with that one. */
+  /** Closes the parts, the latest first. When a part throws, so does this, and the next call starts with that part. */
   close(): void {
     if (this.#closed) return;
     this.#closing = true;

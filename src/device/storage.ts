@@ -7,7 +7,7 @@ import { rangeError, typeError } from '../errors.ts';
 import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';
-import { Handle, type HandleOwner } from './handle.ts';
+import { Handle, type HandleOwner, PATIENCE_MS } from './handle.ts';
 import { native } from './native.ts';
 import { checkTakesPart } from './stream.ts';
 
@@ -95,7 +95,9 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, native().registerHost(device.handle, shared(view), pin), view.byteLength, { host: true });
+    super(device, native().registerHost(device.handle, shared(view), pin, PATIENCE_MS), view.byteLength, {
+      host: true,
+    });
     this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
     this.view = view;
   }

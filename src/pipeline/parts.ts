@@ -246,7 +246,8 @@ export class PipelineParts {
   }
 
   /**
-   * Stops the actors, drains the device and frees everything, `more` included. Where something is in use (BUSY), the next call goes on.
+   * Stops the actors, drains the device and frees everything, `more` included. In a worker thread a part that stays pinned throws BUSY,
+   * and the next call starts with that part.
    */
   async close(more: () => void): Promise<void> {
     this.closing = true;

@@ -255,8 +255,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with an error. Rejects with
-   * ERR_HOTSLOT_STATE_BUSY while something of it is in use elsewhere: call it again when that is over.
+   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with an error. When another thread has a
+   * part pinned, the main thread closes that part too, and the last unpin frees it. In a worker thread this rejects with
+   * ERR_HOTSLOT_STATE_BUSY when the part is still pinned after 2 s: call it again.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close();

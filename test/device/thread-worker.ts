@@ -1,5 +1,6 @@
 /** What other threads do with handles that the test's thread made: numbers alone came here. */
-import { native } from '../../src/device/native.ts';
+import { Handle } from '../../src/device/handle.ts';
+import { HandleKind, native } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
 import { type CpuTensor, openDevice, type Tensor } from '../../src/index.ts';
 import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
@@ -146,6 +147,18 @@ const tasks = {
     const held = [submitter(), poller(true), replayer()];
     say(held.length);
     Atomics.wait(words, 0, 0);
+  },
+  /** Closes the event that another thread has pinned. That thread may take longer than close() waits. */
+  closesPinned() {
+    const closing = new Handle(event);
+    while (!closing.closed) {
+      try {
+        closing.close();
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY') throw error;
+      }
+    }
+    return native().handleCount(HandleKind.event).pinned;
   },
   /** Pins the event until it is told to let go. */
   letGo() {

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 import { allocateShared } from '../../src/shared-memory.ts';
+import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, refusesWith } from '../rig/refusal.ts';
@@ -83,20 +84,51 @@ describe(`pinned memory of ${TESTED}`, () => {
     await stream.synchronize();
   });
 
-  it('is pinned again when a replay that touches it is over, whose graph was closed', () => {
+  it('is the same registration again while a replay touches it whose graph was closed', async () => {
     using stream = device.createStream();
+    using latch = new Latch(device);
     const memory = pages(1);
     const host = device.registerHost(memory);
     using target = device.allocate({ shape: [PAGE], dtype: 'uint8' });
     stream.beginCapture();
-    stream.launch('spin', { wholes: [100_000] });
     stream.copy(target, host.tensor({ shape: [PAGE], dtype: 'uint8' }));
     const graph = stream.endCapture();
     const exec = graph.instantiate();
+    latch.hold(stream);
     stream.replay(exec);
     for (const part of [exec, graph, host]) part.close();
     using again = device.registerHost(memory);
-    expect([again.kind, stream.query()]).to.deep.equal(['registered', true]);
+    expect([again.kind, stream.query()]).to.deep.equal(['registered', false]);
+    memory.fill(7);
+    latch.open();
+    expect(new Set(await valuesOf(target, stream))).to.deep.equal(new Set([7]));
+  });
+
+  it('is the same registration again while an actor has the closed one pinned', async () => {
+    using stream = device.createStream();
+    using copied = device.createEvent();
+    using slot = device.allocate({ shape: [PAGE], dtype: 'uint8' });
+    const memory = pages(2).fill(3);
+    const host = device.registerHost(memory);
+    const submitter = newSubmitter({
+      stream: stream.handle,
+      copied: [copied.handle],
+      hosts: [host.handle],
+      hostOffsets: [0],
+      slots: [slot.handle],
+      mode: TransferMode.immediate,
+    });
+    host.close();
+    const again = device.registerHost(memory);
+    expect(again.kind).to.equal('registered');
+    // The main thread does not wait for the actor: the driver refuses other bytes in the same pages.
+    again.close();
+    refusesWith(...ALREADY, () => device.registerHost(memory.subarray(PAGE)));
+    submitter.submit(0, PAGE);
+    expect(new Set(await valuesOf(slot, stream))).to.deep.equal(new Set([3]));
+    submitter.close();
+    using other = device.registerHost(memory.subarray(PAGE));
+    expect(other.kind).to.equal('registered');
   });
 
   it('is let go when there is no handle left for it', () => {

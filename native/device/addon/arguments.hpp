@@ -19,6 +19,12 @@ inline Pinned<Stream> stream(Info info, size_t i) { return {number(info, i), Kin
 inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
 inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
 
+// How long a call may sleep, out of milliseconds; 0 for what is no time.
+inline uint64_t patience_ns(Info info, size_t i) {
+  const double ms = info[i].IsNumber() ? info[i].As<Napi::Number>().DoubleValue() : 0;
+  return ms > 0 ? uint64_t(std::min(ms, 10'000.0) * 1e6) : 0;
+}
+
 inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   auto held = memory(handle);
   if (offset > held->bytes || bytes > held->bytes - offset)

@@ -6,9 +6,6 @@
 namespace hotslot {
 namespace {
 
-// Closing waits this long for another thread's pins.
-constexpr uint64_t close_ns = 2'000'000'000;
-
 Napi::Value list_devices(Info info) {
   return guard(info, [&] {
     auto list = Napi::Array::New(info.Env());
@@ -89,10 +86,14 @@ Napi::Value orders(Info info) {
 
 // ---- handles --------------------------------------------------------------------------------------------------------
 
-// True when it was open. Memory stays until queued work that touches it is done.
+// close(handle, ms): true when it was open. Memory stays until queued work that touches it is done. A thread that may
+// sleep gives `ms`: it sleeps until other threads have unpinned the handle, and STATE_BUSY is thrown when they have not
+// by then. With 0 this returns at once, and the last unpin frees the object.
 Napi::Value close(Info info) {
   return guard(info, [&] {
-    const bool open = handles().remove(number(info, 0), close_ns) != nullptr;
+    const double handle = number(info, 0);
+    const uint64_t ns = patience_ns(info, 1);
+    const bool open = ns > 0 ? handles().remove(handle, ns) != nullptr : handles().retire(handle).has_value();
     own(info).forget(number(info, 0));
     own(info).sweep();
     return open;

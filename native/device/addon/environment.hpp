@@ -41,13 +41,8 @@ class EnvironmentHandles : public Environment {
   ~EnvironmentHandles() {
     Core::instance().leave(this);
     Core::instance().probe.leave(this);
-    for (const double handle : made_) {
-      try {
-        handles().remove(handle, 0);
-      } catch (...) {
-        // Pinned by another thread, which goes on with it.
-      }
-    }
+    // Another thread that has one pinned goes on with it: its last unpin frees it.
+    for (const double handle : made_) handles().retire(handle);
     // One time limit for all of them: a thread that lent much does not hold up its end for longer.
     const uint64_t deadline = now_ns() + last_drain_ns;
     const auto left = [&] {
@@ -58,7 +53,8 @@ class EnvironmentHandles : public Environment {
       try {
         handles().remove(lent.handle, left());
       } catch (...) {
-        // Pinned by an actor whose own end is under way; what matters is the work below.
+        // An actor has it pinned. The bytes are safe: revoke() keeps the device from touching them.
+        handles().retire(lent.handle);
       }
       lent.memory->device.revoke(lent.memory, left());
       lent.view.SuppressDestruct();
@@ -125,6 +121,17 @@ class EnvironmentHandles : public Environment {
       return !handles().is_open(lent.handle) && begin(memory.address) < end(at, bytes) &&
              begin(at) < end(memory.address, memory.bytes);
     });
+  }
+
+  // A new handle for the registration of exactly these bytes that was closed and that the driver still has; 0 when
+  // there is none.
+  double lend_again(const Device& device, const uint8_t* at, size_t bytes) {
+    for (auto& lent : lent_) {
+      const bool same = &lent.memory->device == &device && lent.memory->address == at && lent.memory->bytes == bytes;
+      if (same && !handles().is_open(lent.handle) && lent.memory->renew())
+        return lent.handle = handles().add(lent.memory);
+    }
+    return 0;
   }
 
   // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`: even if the device

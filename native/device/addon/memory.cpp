@@ -1,6 +1,7 @@
 // The core's face to JavaScript: memory of a device and of the host, managed memory, and values written and read.
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -24,6 +25,9 @@ Napi::Value address(Info info) {
 // CUDA's number, and HIP's.
 constexpr int already_registered = 712;
 
+// registerHost(device, view, pin, ms): the driver may still have a registration whose handle was closed, because work
+// or an actor holds it. Of the same bytes it is used again. Of other bytes in the same pages this thread sleeps for up
+// to `ms` until the driver lets go; 0 on the main thread.
 Napi::Value register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   return guard(info, [&] {
@@ -32,18 +36,19 @@ Napi::Value register_host(Info info) {
         return device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value());
       });
     };
-    // A registration that was closed may be there until nothing runs that was given before: it has a while, as what is
-    // closed while it is pinned.
-    constexpr uint64_t patience_ns = 2'000'000'000;
-    for (const uint64_t begin = now_ns();;) {
+    const uint64_t ns = patience_ns(info, 3);
+    long nap_ns = 50'000;
+    for (const uint64_t begin = now_ns();; nap_ns = std::min(2 * nap_ns, 10'000'000L)) {
       try {
         return lend();
       } catch (const Error& error) {
-        const bool may_go = error.status == already_registered && own(info).has_closed(bytes.data, bytes.size);
-        if (!may_go || now_ns() - begin > patience_ns) throw;
+        if (error.status != already_registered || !own(info).has_closed(bytes.data, bytes.size)) throw;
+        if (const double again = own(info).lend_again(*device(info, 0), bytes.data, bytes.size)) return again;
+        own(info).sweep(true);
+        if (!own(info).has_closed(bytes.data, bytes.size)) continue;
+        if (now_ns() - begin >= ns) throw;
       }
-      own(info).sweep(true);
-      const timespec nap{0, 200'000};
+      const timespec nap{0, nap_ns};
       nanosleep(&nap, nullptr);
     }
   });

@@ -29,7 +29,7 @@ typedef struct hotslot_api {
   uint32_t bytes; /* sizeof(hotslot_api): a table of another build is refused */
   /* The calling thread's last refusal; valid until its next call. */
   const hotslot_error* (*last_error)(void);
-  /* A pinned object cannot be closed by anyone until it is unpinned. Null when stale. */
+  /* A pinned object exists until it is unpinned, whoever closes its handle. Null when stale. */
   void* (*pin)(double handle, int kind);
   void (*unpin)(double handle);
   /* memory: address on the device, or of registered host memory */

@@ -47,7 +47,7 @@ void Core::renew_default(OpenDevice& open) {
     } catch (const Error&) {
       return;  // the whole device is lost: its next call says so
     }
-    handles.remove(failed, 0);
+    handles.retire(failed);
   }
 }
 
@@ -77,24 +77,9 @@ void Core::close(double device, int times) {
     open.table_counts.bytes = 0;
     trimmed = open.device;
   }
-  for (auto each = gone.begin(); each != gone.end();) {
-    const auto here = each++;
-    try {
-      handles.remove(here->second, pins_ns);
-    } catch (const Error&) {
-      // Another thread has it pinned: it stays the device's.
-      std::lock_guard lock(mutex_);
-      of(device).belongings.insert(gone.extract(here));
-    }
-  }
-  for (const double stream : idle) {
-    try {
-      handles.remove(stream, pins_ns);
-    } catch (const Error&) {
-      std::lock_guard lock(mutex_);
-      of(device).idle_streams.push_back(stream);
-    }
-  }
+  // A call of another thread may have one pinned: it goes when that call returns.
+  for (const auto& [name, handle] : gone) handles.retire(handle);
+  for (const double stream : idle) handles.retire(stream);
   tables.clear();
   trimmed->trim();
 }

@@ -75,9 +75,6 @@ class Core {
   std::map<std::string, OpenDevice> open_;
 };
 
-// What belongs to a device waits this long for pins when it goes.
-constexpr uint64_t pins_ns = 100'000'000;
-
 // Names of belongings.
 constexpr const char* capture_stream = "capture stream";
 constexpr const char* graph_pool = "graph pool";

@@ -68,6 +68,9 @@ class Memory : public Object {
   // For host memory without references: true once the device is done with it and has let go of its pages. `at_once`:
   // even if the driver lets nobody do anything until all that runs is done.
   virtual bool release(bool /*at_once*/ = false) { return true; }
+  // For registered memory whose release() has begun: true when the driver still has it, which stays so until the next
+  // release().
+  virtual bool renew() { return false; }
 };
 
 // Why work fails that refers to revoked memory, and what helps.

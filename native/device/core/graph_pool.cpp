@@ -9,13 +9,7 @@
 namespace hotslot {
 
 GraphPool::~GraphPool() {
-  for (auto& block : blocks_) {
-    try {
-      Core::instance().handles.remove(block.handle, pins_ns);
-    } catch (...) {
-      // Another thread has it pinned for longer, and goes on with it.
-    }
-  }
+  for (auto& block : blocks_) Core::instance().handles.retire(block.handle);
 }
 
 GraphPool::Part GraphPool::allocate(size_t bytes) {

@@ -1,17 +1,19 @@
 // The handle table: what JavaScript holds instead of pointers. A handle is index + generation; a stale one is refused.
-// A call pins its entry, closing waits for the pins; actors pin once at set-up and drop the pin when they leave.
-//   T1  What is pinned is there until it is unpinned.
-//   T2  A handle names one object, for ever: copies of it are stale once it is closed.
-//   T3  Of all that close a handle one gets the object, once.
-//   T4  No pin stays, an entry is given back once, and one that could not be closed can be closed later.
-// test/model/handles.ts steps every order. The object is no atomic: it is put there before the word says open, taken
-// when the word says closing and has no pins, and who reads it has changed the word in between.
+// A call pins its entry for its own length; actors pin once at set-up and unpin when they leave. A thread closes a
+// handle in one of two ways: remove() sleeps until the pins are gone, retire() returns at once and leaves the object to
+// the last unpin. The main thread retires.
+//   T1  A pinned object exists until it is unpinned.
+//   T2  A handle names one object: every copy of the handle is stale once the object is taken.
+//   T3  One thread takes the object, once: a remover, a retirer or the last unpinner of a retired handle.
+//   T4  No pin stays, an entry is given back once, and a handle whose remover gave up can be closed later.
+//   T5  A handle that is being closed grants no pin. A retired handle stays so.
+// test/model/handles.ts steps every order. The object is no atomic: add() stores it before the word says open, a thread
+// takes it when the word says closing and has no pins, and whoever reads it has changed the word in between.
 #pragma once
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,8 +64,17 @@ class HandleTable {
     return nullptr;
   }
 
+  // The last unpin of a retired handle frees the object in this thread: the object must not belong to a JavaScript
+  // environment.
   void unpin(double handle) {
-    if (Entry* entry = find(handle)) entry->word.fetch_sub(one_pin);
+    Entry* entry = find(handle);
+    if (!entry) return;
+    const uint64_t before = entry->word.fetch_sub(one_pin);
+    if ((before & pins) != one_pin || !(before & closing)) return;
+    if (before & retired)
+      take(*entry, handle);
+    else
+      futex_wake(low_half(*entry), 1);  // remove() sleeps on it
   }
 
   // False also while somebody closes it.
@@ -74,35 +85,38 @@ class HandleTable {
     return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
   }
 
-  // Waits up to `ns` for pins to go; returns the object, whose last reference may be the caller's. Null when stale.
+  // Sleeps up to `ns` until the pins are gone. Returns the object, whose last reference may be the caller's, or null
+  // for a stale handle. Throws STATE_BUSY when pins are left: the handle is open again then.
   Ref<Object> remove(double handle, uint64_t ns) {
-    Entry* entry = find(handle);
+    Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
-    const uint64_t generation = uint64_t(handle) / max_entries;
-    uint64_t word = entry->word.load();
-    do {
-      if (word >> 32 != generation || !(word & open) || (word & closing)) return nullptr;
-    } while (!entry->word.compare_exchange_weak(word, word | closing));
     const uint64_t deadline = now_ns() + ns;
-    while ((entry->word.load() & pins) != 0) {
-      if (now_ns() > deadline) {
-        entry->word.fetch_and(~closing);
-        throw state_busy("still in use by another thread: stop what uses it, then close it again");
-      }
-      sched_yield();
+    for (;;) {
+      const uint64_t word = entry->word.load();
+      if ((word & pins) == 0) return take(*entry, handle);
+      const uint64_t now = now_ns();
+      if (now >= deadline) break;
+      // Every unpin changes the low half: the last one cannot come between the load and the sleep.
+      futex_wait(low_half(*entry), int32_t(uint32_t(word)), deadline - now);
     }
-    std::lock_guard lock(mutex_);
-    Ref<Object> object = std::move(entry->object);
-    // The next generation: every copy of this handle is stale from here on.
-    entry->word.store(((generation + 1) & 0xffffffff) << 32);
-    free_.push_back(uint32_t(uint64_t(handle) % max_entries));
-    return object;
+    entry->word.fetch_and(~closing);
+    throw state_busy("still in use by another thread: stop what uses it, then close it again");
+  }
+
+  // Never waits. Returns nothing for a stale handle, else the object, or null when pins are left: the last unpin frees
+  // it.
+  std::optional<Ref<Object>> retire(double handle) {
+    uint64_t before = 0;
+    Entry* const entry = start_closing(handle, closing | retired, &before);
+    if (!entry) return std::nullopt;
+    if ((before & pins) != 0) return Ref<Object>();
+    return take(*entry, handle);
   }
 
   struct Counts {
     uint32_t entries, pinned;
   };
-  // How many handles are open and how many of them pinned: leak tests read this.
+  // How many handles have their object and how many of them are pinned, retired ones included: leak tests read this.
   Counts count(Kind kind) {
     std::lock_guard lock(mutex_);
     Counts counts{0, 0};
@@ -117,8 +131,8 @@ class HandleTable {
   }
 
  private:
-  // word: generation in the high half; below it pins × 4, closing, open.
-  static constexpr uint64_t open = 1, closing = 2, one_pin = 4, pins = 0xfffffffc;
+  // word: generation in the high half; below it pins × 8, retired, closing, open.
+  static constexpr uint64_t open = 1, closing = 2, retired = 4, one_pin = 8, pins = 0xfffffff8;
   struct Entry {
     std::atomic<uint64_t> word{uint64_t(1) << 32};  // generation 1: the number 0 is never a handle
     Ref<Object> object;
@@ -132,23 +146,46 @@ class HandleTable {
     return chunk ? &chunk[index % chunk_entries] : nullptr;
   }
 
+  // From here on no pin is granted. Null for a stale handle and for one that is being closed.
+  Entry* start_closing(double handle, uint64_t how, uint64_t* before = nullptr) {
+    Entry* const entry = find(handle);
+    if (!entry) return nullptr;
+    uint64_t word = entry->word.load();
+    do {
+      if (word >> 32 != uint64_t(handle) / max_entries || !(word & open) || (word & closing)) return nullptr;
+    } while (!entry->word.compare_exchange_weak(word, word | how));
+    if (before) *before = word;
+    return entry;
+  }
+  // By the one thread that found a closing entry without pins. The caller drops the object without the lock: its
+  // destructor may close handles.
+  Ref<Object> take(Entry& entry, double handle) {
+    std::lock_guard lock(mutex_);
+    Ref<Object> object = std::move(entry.object);
+    // The next generation: every copy of this handle is stale from here on.
+    entry.word.store(((uint64_t(handle) / max_entries + 1) & 0xffffffff) << 32);
+    free_.push_back(uint32_t(uint64_t(handle) % max_entries));
+    return object;
+  }
+  // The futex of an entry: its pins and flags.
+  static int32_t* low_half(Entry& entry) {
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof entry.word == 8);
+    return reinterpret_cast<int32_t*>(&entry.word);
+  }
+
   std::mutex mutex_;
   std::array<std::atomic<Entry*>, max_entries / chunk_entries> chunks_{};
   std::vector<uint32_t> free_;
   uint32_t used_ = 0;
 };
 
-// A handle that goes again unless somebody takes it: what comes between may throw.
+// A handle that is closed again unless somebody takes it: what comes between may throw.
 class FreshHandle {
  public:
   FreshHandle(HandleTable& table, Ref<Object> object) : FreshHandle(table, table.add(std::move(object))) {}
   FreshHandle(HandleTable& table, double handle) : table_(table), handle_(handle) {}
   ~FreshHandle() {
-    try {
-      if (handle_ != 0) table_.remove(handle_, 0);
-    } catch (...) {
-      // Another thread has pinned it: it goes on with it.
-    }
+    if (handle_ != 0) table_.retire(handle_);
   }
   FreshHandle(const FreshHandle&) = delete;
   double get() const { return handle_; }

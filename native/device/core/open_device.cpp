@@ -55,7 +55,7 @@ void Core::drop_belonging(double device, double handle) {
     if (known == belongings.end()) return;
     belongings.erase(known);
   }
-  handles.remove(handle, pins_ns);
+  handles.retire(handle);
 }
 
 // ---- the stream pool and tables -------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ double Core::lend_stream(double device) {
       return handle;
     } catch (const Error&) {
       open.idle_streams.erase(open.idle_streams.begin() + ptrdiff_t(i));
-      failed.push_back(handles.remove(handle, 0));
+      if (auto stream = handles.retire(handle)) failed.push_back(std::move(*stream));
     }
   }
   open.stream_counts.misses++;
@@ -93,7 +93,7 @@ void Core::take_back_stream(double device, double handle) {
       // Not kept.
     }
   }
-  handles.remove(handle, pins_ns);
+  handles.retire(handle);
 }
 
 Ref<Memory> Core::table(double device, const void* bytes, size_t size) {

@@ -123,6 +123,13 @@ class LentMemory final : public Base {
     if (let_go_) let_go_();
     return true;
   }
+  bool renew() override {
+    std::lock_guard guard(lock_);
+    if (released_) return false;
+    marked_ = false;
+    marks_.clear();
+    return true;
+  }
 
  private:
   Retired& retired_;

@@ -1,8 +1,9 @@
 /** Several threads: handles are the process's, captures and current streams the thread's, pins die with their thread. */
 import { expect } from 'chai';
-import { native } from '../../../src/device/native.ts';
+import { HandleKind, native } from '../../../src/device/native.ts';
 import { waitEventSync } from '../../../src/device/open.ts';
 import type { Device } from '../../../src/index.ts';
+import { newPoller } from '../../../src/transfer/native.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';
@@ -98,17 +99,36 @@ export function threadContract(device: () => Device): void {
     expect(await valuesOf(tensor, stream)).to.deep.equal([2]);
   });
 
-  it('closing waits for pins that go', async () => {
+  it('the last unpin, in another thread, frees what the main thread closed', async () => {
+    const { open } = native().handleCount(HandleKind.event);
     const event = device().createEvent();
     const words = new Int32Array(new SharedArrayBuffer(4));
     const holder = new Thread('letGo', { device: device().name, event: event.handle, words });
     await holder.next();
-    expect(native().handleCount(3).pinned).to.equal(1);
-    Atomics.store(words, 0, 1);
-    Atomics.notify(words, 0);
     event.close();
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    await holder.terminate();
+    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open: open + 1, pinned: 1 });
+    Atomics.store(words, 0, 1);
+    Atomics.notify(words, 0);
+    await holder.result();
+    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open, pinned: 0 });
+  });
+
+  it('close() in a worker thread returns after the last unpin', async () => {
+    const event = device().createEvent();
+    const [watch, times] = [new Int32Array(1), new Float64Array(1)];
+    const poller = newPoller({ device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 });
+    const closer = new Thread('closesPinned', { device: device().name, event: event.handle });
+    await until('the worker thread is closing the event', () => {
+      try {
+        event.query();
+        return false;
+      } catch {
+        return true;
+      }
+    });
+    poller.close();
+    expect(await closer.result(), 'pinned events when close() returned').to.equal(0);
   });
 
   it('pins are dropped when their thread is ended by force', async () => {
