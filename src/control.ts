@@ -7,7 +7,7 @@ import type { MessagePort, Worker } from 'node:worker_threads';
 import * as Comlink from 'comlink';
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
 import { unavailableError } from './errors.ts';
-import { fromPlain, toPlain } from './plain-error.ts';
+import { errorOf, fromPlain, toPlain } from './plain-error.ts';
 
 // comlink's own handler keeps message, name and stack only.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<{ value: unknown }, unknown>;
@@ -38,7 +38,7 @@ export class Control<T extends object> {
     this.#remote = Comlink.wrap<T>(nodeEndpoint(worker));
     this.#ended = new Promise((resolve) => {
       worker.once('error', (cause) =>
-        resolve(unavailableError(`the thread failed: ${(cause as Error).message}`, 'ERR_HOTSLOT_THREAD_LOST', cause)),
+        resolve(unavailableError(`the thread failed: ${errorOf(cause).message}`, 'ERR_HOTSLOT_THREAD_LOST', cause)),
       );
       worker.once('exit', (code) =>
         resolve(unavailableError(`the thread ended (exit code ${code})`, 'ERR_HOTSLOT_THREAD_LOST')),

@@ -46,3 +46,7 @@ export function fromPlain(plain: unknown): unknown {
   if (cause !== undefined) Object.assign(error, { cause: fromPlain(cause) });
   return error;
 }
+
+/** The error itself, or an error that says what else was thrown: who keeps it takes null for "no failure". */
+export const errorOf = (thrown: unknown): Error =>
+  thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });

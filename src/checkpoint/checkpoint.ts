@@ -9,6 +9,7 @@ import { nowMs } from '../clock.ts';
 import { type HeldPool, holders } from '../collectors/pool-hold.ts';
 import { closedError, stateError, unavailableError } from '../errors.ts';
 import { insideOf } from '../pipeline/replay-pipeline.ts';
+import { errorOf } from '../plain-error.ts';
 import { parseEvery } from './every.ts';
 import { Folder } from './folder.ts';
 import { checkFit, checkFresh, give } from './give.ts';
@@ -163,7 +164,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const turn = async () => {
       // One that is called for is told to its caller.
       if (this.#next) await this.#next.promise.catch(() => {});
-      else await this.#queue({ patient: true }).catch((error: Error) => this.#failed(error));
+      else await this.#queue({ patient: true }).catch((error: unknown) => this.#failed(errorOf(error)));
       if (!this.#closing) wait();
     };
     const wait = () => {
@@ -238,7 +239,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       this.#tell('saved', saved);
       return saved;
     } catch (error) {
-      const { code, message } = error as { code?: string; message: string };
+      const { code, message } = errorOf(error) as Error & { code?: string };
       if (code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
       const placed = this.#lineage !== before;
       const still = placed

@@ -17,7 +17,7 @@ import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { Bell } from '../wait/bell.ts';
 import { checkSignal, waitFor } from '../wait/wait.ts';
 import type { AnyCollector, CollectorFactory } from './collector.ts';
-import type { CollectorSetup } from './collector-thread.ts';
+import type { CollectorSetup, CollectorThrew } from './collector-thread.ts';
 import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
 import { makeOwnThread, type OwnThread, runInThread } from './own-thread.ts';
@@ -226,19 +226,19 @@ export class CollectorPool implements AsyncDisposable {
     const { port, gone } = this.#hold.connect(setup.worker);
     try {
       await this.#inThread({ ...setup, port });
-    } catch (thrown) {
-      const cause = fromPlain(thrown);
+    } catch (error) {
+      const cause = causeOf(error);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${this.#whereIn(cause)}`;
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
         return this.#run({ ...setup, restarts: setup.restarts + 1, resume: null });
       }
-      const error = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
-      this.#failure ??= error;
+      const failure = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
+      this.#failure ??= failure;
       this.#stop();
       this.#opener.ring();
-      throw error;
+      throw failure;
     } finally {
       gone();
     }
@@ -285,3 +285,9 @@ export class CollectorPool implements AsyncDisposable {
     await waitFor(this.#opener, opened, { signal });
   }
 }
+
+/** What the collector threw, or why its thread was lost. */
+const causeOf = (error: unknown): unknown =>
+  typeof error === 'object' && error !== null && 'thrown' in error
+    ? fromPlain((error as CollectorThrew).thrown)
+    : error;

@@ -53,13 +53,18 @@ export type HoldAnswer = { readonly hold: number } & (
   | { readonly refused: string }
 );
 
-/** Resolves when the stop word was seen; rejects with whatever the user's module throws. */
+/** What a collector threw, as plain data: structured cloning would drop code and class. */
+export interface CollectorThrew {
+  readonly thrown: unknown;
+}
+
+/** Resolves when the stop word was seen; rejects with whatever the user's module throws, in an object. */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
   try {
     await collect(setup);
   } catch (error) {
-    // Structured cloning would drop code and class; plain data keeps them.
-    throw toPlain(error);
+    // In an object: the thread pool takes a thrown null or undefined for a result.
+    throw { thrown: toPlain(error) } satisfies CollectorThrew;
   }
 }
 

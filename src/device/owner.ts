@@ -1,5 +1,6 @@
 /** The one way in which objects close: what an object is made of goes with it, and a part that refuses is asked again. */
 import { closedError } from '../errors.ts';
+import { errorOf } from '../plain-error.ts';
 
 export interface Closable {
   close(): void;
@@ -83,7 +84,7 @@ class Making implements Disposable {
       this.#half?.close();
     } catch (error) {
       // The caller is thrown why the making failed, not this.
-      process.emitWarning(`what was half made is not given back: ${(error as Error).message}`, 'DeviceWarning');
+      process.emitWarning(`what was half made is not given back: ${errorOf(error).message}`, 'DeviceWarning');
     }
   }
 }

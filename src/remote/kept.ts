@@ -5,7 +5,7 @@
  *   U2  They follow each other: the first begins at or below what was acknowledged, the last ends where the next one begins.
  *   U3  They go out in order, and are sent again in order: none while one before it is under way or has to be sent again.
  */
-import type { LinkError } from './link.ts';
+import { errorOf } from '../plain-error.ts';
 import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
 
 interface Kept {
@@ -34,7 +34,7 @@ export interface KeptOptions {
   readonly rowsPerMessage: number;
   readonly append: (bytes: Uint8Array) => Promise<void>;
   /** a reply came, with what it said where it was no success */
-  readonly settled: (error: LinkError | null) => void;
+  readonly settled: (error: Error | null) => void;
   readonly now: () => number;
 }
 
@@ -145,12 +145,15 @@ export class KeptMessages {
   #append(message: Kept): void {
     this.#to(message, 'sent');
     this.sent++;
-    const settled = (error: LinkError | null) => {
+    const settled = (error: Error | null) => {
       if (message.gone) this.#freed(message.room);
       else this.#to(message, error !== null || message.again ? 'unsent' : 'replied');
       this.#given.settled(error);
     };
-    this.#given.append(message.bytes).then(() => settled(null), settled);
+    this.#given.append(message.bytes).then(
+      () => settled(null),
+      (error) => settled(errorOf(error)),
+    );
   }
 
   #to(message: Kept, state: Kept['state'], again = false): void {

@@ -59,7 +59,7 @@ export class Leader {
   #announced = false;
   /** weights are on their way; why they did not get there */
   #storing = false;
-  #failed: unknown = null;
+  #failed: { readonly error: unknown } | null = null;
   #tell!: () => void;
   /** resolves when hosts can join */
   readonly announced = new Promise<void>((resolve) => {
@@ -133,7 +133,7 @@ export class Leader {
       this.#tell();
     }
     if (this.#failed !== null) {
-      const error = this.#failed;
+      const { error } = this.#failed;
       this.#failed = null;
       throw error;
     }
@@ -146,7 +146,7 @@ export class Leader {
     weights
       .store()
       .catch((error) => {
-        this.#failed = error;
+        this.#failed = { error };
       })
       .finally(() => {
         this.#storing = false;

@@ -68,7 +68,7 @@ export class Receiver {
   readonly #windows: Windows;
   #held: boolean;
   #stopped = false;
-  #failure: unknown = null;
+  #failure: { readonly error: unknown } | null = null;
   #wake: () => void = () => {};
 
   constructor(given: ReceiverOptions) {
@@ -117,7 +117,7 @@ export class Receiver {
     const beats = setInterval(() => this.#tellBeat(), HEARTBEAT_MS);
     try {
       while (!this.#stopped) {
-        if (this.#failure) throw this.#failure;
+        if (this.#failure) throw this.#failure.error;
         if (this.#connected && !this.#held) await this.#round();
         else
           await new Promise<void>((resolve) => {
@@ -267,7 +267,7 @@ export class Receiver {
   }
 
   #fail(error: unknown): void {
-    this.#failure ??= error;
+    this.#failure ??= { error };
     this.#wake();
   }
 

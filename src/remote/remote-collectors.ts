@@ -8,7 +8,7 @@ import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
 import type { HeldPool } from '../collectors/pool-hold.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
-import { fromPlain } from '../plain-error.ts';
+import { errorOf, fromPlain } from '../plain-error.ts';
 import { Spans } from '../trace/spans.ts';
 import { rowBytesOf } from '../trajectories/packed-rows.ts';
 import { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
@@ -203,10 +203,10 @@ export class RemoteCollectors implements AsyncDisposable {
         else if ('held' in said) {
           this.#still.add(thread);
           this.#heard?.();
-        } else if ('failed' in said) failed = fromPlain(said.failed) as Error;
+        } else if ('failed' in said) failed = errorOf(fromPlain(said.failed));
       });
       thread.on('error', (error) => {
-        failed = error as Error;
+        failed = errorOf(error);
       });
       thread.once('exit', (code) => {
         if (this.#threads[shard] === thread) this.#threads[shard] = null;

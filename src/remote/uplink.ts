@@ -10,6 +10,7 @@
  * One loop does all of it; whatever happens rings its bell, on the outbox's own board.
  */
 import { stateError } from '../errors.ts';
+import { errorOf } from '../plain-error.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Heard } from './heard.ts';
 import { KeptMessages } from './kept.ts';
@@ -261,7 +262,7 @@ export class Uplink {
   }
 
   #failed(error: unknown): void {
-    if (!(error instanceof LinkError) || error.how === 'denied') this.#failure ??= coded(error) as Error;
+    if (!(error instanceof LinkError) || error.how === 'denied') this.#failure ??= errorOf(coded(error));
     else if (error.how === 'full') {
       this.#fullUntil = performance.now() + this.#fullWait;
       this.#fullWait = Math.min(2 * this.#fullWait, LONGEST_FULL_MS);

@@ -12,13 +12,17 @@ export interface TargetOptions {
   late?: number;
   /** throws in so many steps of an environment; not in the first, which evaluates */
   failAt?: number;
+  /** episodes of the environments that evaluate which end; those after them do not */
+  ending?: number;
+  /** throws null in the place of an error */
+  nothing?: boolean;
   /** Int32 words: 0: environments made, 1: closed, and from 2 on how many have each index */
   words?: Int32Array;
 }
 
 const LENGTH = 5;
 
-class Target implements Environment<number | ArrayLike<number>> {
+export class Target implements Environment<number | ArrayLike<number>> {
   readonly observationSpace = { shape: [2] } as const;
   readonly actionSpace;
   readonly #options: TargetOptions;
@@ -26,6 +30,7 @@ class Target implements Environment<number | ArrayLike<number>> {
   #random = new Random(0);
   #seen = 0;
   #left = 0;
+  #episodes = 0;
   #steps = 0;
 
   constructor(index: number, options: TargetOptions) {
@@ -41,13 +46,17 @@ class Target implements Environment<number | ArrayLike<number>> {
   reset(seed: number): number[] | Promise<number[]> {
     this.#random = new Random(seed);
     this.#left = this.#options.length ?? LENGTH;
+    // The collectors' environments are counted from 0, two of them.
+    const { ending = Number.POSITIVE_INFINITY } = this.#options;
+    if (this.#index >= 2 && ++this.#episodes > ending) this.#left = Number.POSITIVE_INFINITY;
     const { late } = this.#options;
     if (late === undefined) return this.#look();
     return late === Number.POSITIVE_INFINITY ? new Promise(() => {}) : wait(late, this.#look());
   }
 
   step(action: number | ArrayLike<number>): Step {
-    if (++this.#steps === this.#options.failAt) throw new Error(`environment ${this.#index} broke`);
+    if (++this.#steps === this.#options.failAt && this.#options.nothing) throw null;
+    if (this.#steps === this.#options.failAt) throw new Error(`environment ${this.#index} broke`);
     const reward =
       typeof action === 'number' ? Number(action === Number(this.#seen > 0)) : -((action[0]! - this.#seen / 2) ** 2);
     this.#left--;

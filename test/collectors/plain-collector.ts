@@ -4,6 +4,8 @@ import type { Collector, CollectorContext } from '../../src/index.ts';
 export interface PlainOptions {
   /** where collect() misbehaves */
   fault?: 'factory' | 'collect' | 'stuck' | 'not a collector' | 'never' | 'slow';
+  /** 'factory' and 'collect' throw it in place of an error */
+  nothing?: 'null' | 'undefined';
   /** collect() answers with promises, which the event loop has to keep */
   later?: boolean;
   /** a step takes a moment: nobody misses an episode */
@@ -29,8 +31,13 @@ export default async function plain(context: CollectorContext): Promise<Collecto
     later = false,
     calm = false,
     leaves = false,
+    nothing,
   } = (options ?? {}) as PlainOptions;
   const mine = fault !== undefined && faulty === worker ? fault : undefined;
+  const throwNothing = () => {
+    if (nothing !== undefined) throw nothing === 'null' ? null : undefined;
+  };
+  if (mine === 'factory') throwNothing();
   if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
   if (mine === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
   if (mine === 'not a collector') return {} as Collector;
@@ -53,6 +60,7 @@ export default async function plain(context: CollectorContext): Promise<Collecto
           throw new Error('a timer that was left');
         };
         if (leaves) setTimeout(late, 20);
+        throwNothing();
         throw new Error('the environment broke');
       }
       if (mine === 'never' && count === 3) return new Promise(() => {});

@@ -1,0 +1,173 @@
+/** What throws null or undefined fails like what throws an error: every entry point that runs a caller's code. */
+import { expect } from 'chai';
+import { evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
+import { closeAll } from '../../src/collect/vector-environment.ts';
+import { Checkpoint, CollectorPool, type CollectorPoolOptions, openDevice, ReplayBuffer } from '../../src/index.ts';
+import { errorOf } from '../../src/plain-error.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
+import { KeptMessages } from '../../src/remote/kept.ts';
+import { emptyHeader } from '../../src/remote/message.ts';
+import { Target } from '../collect/target.ts';
+import type { PlainOptions } from '../collectors/plain-collector.ts';
+import { inFolder } from '../formats/tensors.ts';
+import { filled, pipeline } from '../pipeline/fixture.ts';
+import { rejection } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+
+const nothings = [
+  ['null', null],
+  ['undefined', undefined],
+] as const;
+
+/** What `act` throws or rejects with, in an object; fails when there is nothing. */
+async function thrownBy(act: () => unknown): Promise<{ thrown: unknown }> {
+  try {
+    await act();
+  } catch (thrown) {
+    return { thrown };
+  }
+  throw new Error('nothing was thrown');
+}
+
+const plain = (options: PlainOptions): CollectorPoolOptions => ({
+  entry: new URL('../collectors/plain-collector.js', import.meta.url),
+  buffer: ReplayBuffer.create({ capacity: 64, fields: { value: { shape: [2] } } }),
+  options,
+});
+
+describe('what throws null or undefined', function () {
+  this.timeout(60_000);
+
+  for (const [nothing, value] of nothings) {
+    it(`${nothing}: CollectorPool.open() rejects when a factory throws it`, async () => {
+      const error = await rejection(CollectorPool.open(plain({ fault: 'factory', nothing })));
+      expect(error).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST', message: `collector 0 failed: ${nothing}` });
+    });
+
+    it(`${nothing}: done, episodes() and the other collectors end when a collector throws it`, async () => {
+      const words = new Int32Array(new SharedArrayBuffer(12));
+      const pool = await CollectorPool.open({ ...plain({ fault: 'collect', faulty: 0, nothing, words }), workers: 2 });
+      const reading = rejection(async () => {
+        for await (const _ of pool.episodes());
+      });
+      Atomics.store(words, 2, 1);
+      const error = await rejection(pool.done);
+      expect(error).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST', message: `collector 0 failed: ${nothing}` });
+      expect(await reading).to.equal(error);
+      await pool.close();
+    });
+
+    it(`${nothing}: evaluate() rejects with it, from a step at once and from a promise`, async () => {
+      const policy = { act: (_: unknown, n: number) => new Float32Array(n) };
+      for (const throws of [
+        () => {
+          throw value;
+        },
+        () => Promise.reject(value),
+      ]) {
+        for (const method of ['step', 'reset'] as const) {
+          const environment = Object.assign(new Target(0, {}), { [method]: throws });
+          const outcome = thrownBy(() => evaluate({ environments: [environment], policy, episodes: 1 }));
+          expect(await outcome).to.deep.equal({ thrown: value });
+        }
+      }
+    });
+
+    it(`${nothing}: evaluate() rejects with it as its signal's reason`, async () => {
+      const [policy, controller] = [{ act: (_: unknown, n: number) => new Float32Array(n) }, new AbortController()];
+      const endless = new Target(0, { length: Number.POSITIVE_INFINITY });
+      const evaluating = thrownBy(() =>
+        evaluate({ environments: [endless], policy, episodes: 1, signal: controller.signal }),
+      );
+      // abort(undefined) takes a reason of its own.
+      controller.abort(value);
+      expect(await evaluating).to.deep.equal({ thrown: value === null ? null : controller.signal.reason });
+    });
+
+    it(`${nothing}: closing environments rejects when one of them throws it`, async () => {
+      const environment = Object.assign(new Target(0, {}), {
+        close() {
+          throw value;
+        },
+      });
+      expect(await thrownBy(() => closeAll([environment]))).to.deep.equal({ thrown: value });
+    });
+
+    it(`${nothing}: run() rejects when a listener of ticks throws it`, async () => {
+      await using made = await pipeline({ buffer: filled() });
+      made.capture(() => {});
+      made.on('tick', () => {
+        throw value;
+      });
+      expect(await thrownBy(() => made.run({ ticks: 8 }))).to.deep.equal({ thrown: value });
+    });
+
+    it(`${nothing}: Checkpoint.save() rejects when extra() throws it`, () =>
+      inFolder(async (folder) => {
+        const buffer = ReplayBuffer.create({ capacity: 8, fields: { value: { shape: [2] } } });
+        const { checkpoint } = await opened(folder, buffer, value);
+        expect(await thrownBy(() => checkpoint.save())).to.deep.equal({ thrown: value });
+        await checkpoint.close();
+      }));
+
+    it(`${nothing}: a checkpoint that saves by itself emits an error when extra() throws it`, () =>
+      inFolder(async (folder) => {
+        const buffer = ReplayBuffer.create({ capacity: 8, fields: { value: { shape: [2] } } });
+        const { checkpoint } = await opened(folder, buffer, value, '10 ms');
+        const error = await new Promise<Error>((resolve) => checkpoint.once('error', resolve));
+        expect(error.message).to.equal(nothing);
+        await checkpoint.close();
+      }));
+
+    it(`${nothing}: LearnerGroup.fail() fails the group with it`, async () => {
+      using _ = openDevice(TESTED);
+      const shared = shareLearnerGroup({ ranks: 2, parameters: 4 });
+      using first = await LearnerGroup.join({ shared, rank: 0 });
+      using second = await LearnerGroup.join({ shared, rank: 1 });
+      first.fail(value);
+      const error = await rejection(second.average(new Float32Array(4)));
+      expect((error.cause as Error).message).to.equal(nothing);
+    });
+
+    it(`${nothing}: a message of a remote host is sent again when its append rejects with it`, async () => {
+      const settled = new Promise<Error | null>((resolve) => {
+        const kept = new KeptMessages({
+          ...{ rowBytes: 8, rowsPerMessage: 1, now: () => 0, settled: resolve },
+          append: () => Promise.reject(value),
+        });
+        kept.send(() => 1, 1, emptyHeader());
+      });
+      expect(await settled).to.include({ message: nothing });
+    });
+
+    it(`${nothing}: errorOf() makes an error of it`, () => {
+      expect(errorOf(value)).to.include({ message: nothing });
+      expect(errorOf(new RangeError('mine'))).to.include({ message: 'mine', name: 'RangeError' });
+    });
+  }
+
+  for (const [where, change] of [
+    ['its thread', { environmentOptions: { failAt: 100, nothing: true }, evaluation: { every: 4000 } }],
+    ['an evaluation', { environmentOptions: { failAt: 30, nothing: true }, evaluation: { every: 15, episodes: 10 } }],
+  ] as const)
+    it(`null: train() rejects when an environment in ${where} throws it`, async () => {
+      const words = new Int32Array(new SharedArrayBuffer(8));
+      const options: TrainOptions = {
+        environment: new URL('../collect/target.js', import.meta.url),
+        learner: { algorithm: 'sac', actorHidden: [16], criticHidden: [16], batchSize: 32, gamma: 0 },
+        ...{ device: TESTED, steps: 4000, warmUp: 10, environments: 2 },
+        ...change,
+        environmentOptions: { ...change.environmentOptions, words },
+      };
+      const { thrown } = await thrownBy(() => train(options));
+      if (thrown !== null) expect((thrown as Error).message).to.equal('collector 0 failed: null');
+      expect(words[0], 'environments that were made and closed').to.equal(words[1]);
+    });
+});
+
+const opened = async (folder: string, buffer: ReplayBuffer, value: unknown, every?: string) => {
+  const extra = () => {
+    throw value;
+  };
+  return { checkpoint: await Checkpoint.open(folder, { buffer, extra, ...(every !== undefined && { every }) }) };
+};
