@@ -1,4 +1,7 @@
-/** The clock of every record and deadline: native code and all threads count its milliseconds alike. Everyone may know it. */
+/**
+ * The clock of every record and deadline: native code and all threads count its milliseconds alike; and timers of any length.
+ * Everyone may know it.
+ */
 import { answered, loadAddon } from './addon.ts';
 
 interface Clock {
@@ -10,4 +13,24 @@ let clock: Clock | undefined;
 export function nowMs(): number {
   clock ??= loadAddon<Clock>('device');
   return answered(clock.nowMs());
+}
+
+/** Node fires a timer of more milliseconds after 1 ms. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export interface Timer extends Disposable {
+  /** Does nothing once `fn` was called. */
+  cancel(): void;
+}
+
+/** Calls `fn` after `ms`, which may be any number: a long time is waited for in pieces, and Infinity arms no timer. */
+export function callAfter(ms: number, fn: () => void): Timer {
+  let timer: NodeJS.Timeout | undefined;
+  const arm = (left: number) => {
+    const piece = Math.min(left, LONGEST_TIMER_MS);
+    timer = setTimeout(() => (left > piece ? arm(left - piece) : fn()), piece);
+  };
+  if (ms !== Number.POSITIVE_INFINITY) arm(ms);
+  const cancel = () => clearTimeout(timer);
+  return { cancel, [Symbol.dispose]: cancel };
 }

@@ -13,6 +13,9 @@ import { leaseKey } from './redis-lease.ts';
 import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
 import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 
+/** Patience grows to 16 times as much, which is still a timer of Node's. */
+const MOST_SILENCE_MS = 2 ** 26;
+
 /** Pauses between attempts to connect: doubled from the first to the last, half as much more or less. */
 const FIRST_PAUSE_MS = 50;
 const LAST_PAUSE_MS = 1000;
@@ -33,7 +36,7 @@ export interface RedisLinkOptions extends AddressOptions {
 /** Not connected yet. */
 export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLink> {
   const address = checkAddress(options);
-  const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS);
+  const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MOST_SILENCE_MS);
   const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, 2 * (options.rowBytes ?? 0));
   const { name, facts = true } = options;
   return new RedisLink(OURS, { library: await loadLibrary(), address, name, silenceMs, messageBytes, facts });

@@ -1,0 +1,51 @@
+/** Timers of any length: Node fires one of more than 2^31 − 1 ms after 1 ms. */
+import { expect } from 'chai';
+import { callAfter } from '../src/clock.ts';
+import { LongTimers } from './rig/long-timers.ts';
+
+const MOST = 2 ** 31 - 1;
+
+describe('callAfter()', () => {
+  it('waits for a long time in pieces that Node takes, and calls once', () => {
+    using timers = new LongTimers();
+    let calls = 0;
+    callAfter(2.5 * MOST, () => calls++);
+    for (const piece of [MOST, MOST, MOST / 2]) {
+      expect([timers.delays.at(-1), calls]).to.deep.equal([piece, 0]);
+      expect(timers.fire()).to.equal(1);
+    }
+    expect([calls, timers.fire(), timers.delays.length]).to.deep.equal([1, 0, 3]);
+  });
+
+  it('takes the longest time of a Node timer in one piece', () => {
+    using timers = new LongTimers();
+    let calls = 0;
+    callAfter(MOST, () => calls++);
+    timers.fire();
+    expect([calls, timers.delays]).to.deep.equal([1, [MOST]]);
+  });
+
+  it('arms no timer for Infinity', () => {
+    using timers = new LongTimers();
+    const timer = callAfter(Number.POSITIVE_INFINITY, () => {});
+    expect(timers.delays).to.deep.equal([]);
+    timer.cancel();
+  });
+
+  it('is cancelled in any piece, and by its scope', () => {
+    using timers = new LongTimers();
+    let calls = 0;
+    const timer = callAfter(1.5 * MOST, () => calls++);
+    timers.fire();
+    timer.cancel();
+    expect(timers.fire()).to.equal(0);
+    {
+      using _ = callAfter(MOST, () => calls++);
+    }
+    expect([timers.fire(), calls]).to.deep.equal([0, 0]);
+  });
+
+  it('calls after a time that needs no pieces', (done) => {
+    callAfter(1, done);
+  });
+});
