@@ -7,6 +7,7 @@ import { checkSignal, orAborted } from '../wait/wait.ts';
 import type { AnyEnvironment } from './environment.ts';
 import type { EnvironmentSet, SteppedSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
+import { LongEpisodes, longEpisode } from './long-episodes.ts';
 import { Seen } from './seen.ts';
 import { MadeSet } from './vector-environment.ts';
 
@@ -41,10 +42,12 @@ const STREAM = 2 ** 20;
 const SEEDS = 2 ** 31;
 /** Milliseconds after which other work of the thread has its turn. */
 const SLICE_MS = 8;
+/** A training evaluates the same environments again and again, and warns of them once. */
+const warned = new WeakSet<object>();
 
 /**
- * Plays so many episodes to their ends. Episode k begins with the same seed whatever the number of environments. Other work of
- * the thread goes on in between.
+ * Plays `episodes` episodes to their ends. Episode k begins with the same seed whatever the number of environments. Other work of
+ * the thread goes on in between. Emits one process warning, EvaluationWarning, when an episode has not ended after 100,000 steps.
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
@@ -62,11 +65,20 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const lengths = new Float64Array(episodes);
   const playing = new Int32Array(set.count);
   let next = 0;
+  const long = new LongEpisodes(set.count, (i) => {
+    if (warned.has(environments)) return;
+    warned.add(environments);
+    process.emitWarning(longEpisode(name(i)), 'EvaluationWarning');
+  });
   signal?.throwIfAborted();
   const vector = set.play({
     name,
     nextSeed(i) {
-      if (next === episodes) return null;
+      if (next === episodes) {
+        long.rests(i);
+        return null;
+      }
+      long.begins(i);
       playing[i] = next++;
       return random.below(SEEDS);
     },
@@ -76,7 +88,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     },
   });
   await orAborted(Promise.resolve(vector.begin()), signal);
-  await play(vector, new Seen(vector, stack), policy, signal);
+  await play(vector, new Seen(vector, stack), policy, long, signal);
   const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
   const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
@@ -94,7 +106,13 @@ function setOf(
   return new MadeSet(environments.slice(0, episodes), name);
 }
 
-async function play(vector: SteppedSet, seen: Seen, policy: Policy, signal: AbortSignal | undefined): Promise<void> {
+async function play(
+  vector: SteppedSet,
+  seen: Seen,
+  policy: Policy,
+  long: LongEpisodes,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   seen.begin();
   let since = performance.now();
   while (vector.going > 0) {
@@ -102,6 +120,7 @@ async function play(vector: SteppedSet, seen: Seen, policy: Policy, signal: Abor
     // What never answers keeps nobody.
     if (promised) await orAborted(Promise.resolve(promised), signal);
     seen.look();
+    long.step();
     if (performance.now() - since < SLICE_MS) continue;
     await orAborted(turn(), signal);
     since = performance.now();

@@ -28,7 +28,7 @@ export interface TrainOptions {
   environments?: number;
   /** environment steps in all; default 100,000 */
   steps?: number;
-  /** gives up after so many seconds */
+  /** seconds after which it ends, any number of them; default: no limit. The last evaluation may take a tenth more. */
   seconds?: number;
   /** the mean return at which it is solved, and over */
   goal?: number;

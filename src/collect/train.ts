@@ -5,12 +5,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
+import { callAfter } from '../clock.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
 import { openDevice } from '../device/open.ts';
 import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
 import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
+import { Deadline } from '../wait/wait.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
 import type { EnvironmentSet } from './environment-set.ts';
 import type { Policy } from './explore.ts';
@@ -28,7 +30,10 @@ import type { CurvePoint, TrainProgress } from './train-told.ts';
 export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
-  /** of the last look: `evaluation.confirm` greedy episodes, fewer when interrupted; null without a look */
+  /**
+   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes, `evaluation.episodes` when the signal or `seconds`
+   * ended the last one; null without any
+   */
   readonly meanReturn: number | null;
   readonly steps: number;
   readonly updates: number;
@@ -47,15 +52,17 @@ const COLLECTOR = new URL('./train-collector.js', import.meta.url);
 const LOOK_MS = 20;
 /** A stream of the seed for the rows that are drawn, which nobody else has. */
 const STREAM = 2 ** 20 + 2;
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** The last evaluation may take this part of `seconds` more. */
+const LAST_LOOK = 0.1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
 /** Importance weights count more, the longer it trains: beta from here to 1. */
 const FIRST_BETA = 0.4;
 
 /**
- * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. Rejects when an environment, a
- * collector or an actor fails; everything is closed then, too.
+ * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. An evaluation under way ends with them and
+ * is no point of the curve; the last one may take a tenth of `seconds` more. Rejects when an environment, a collector or an actor
+ * fails; everything is closed then, too.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const given = checkedTrain(options);
@@ -120,7 +127,7 @@ class Training {
     const looks = new Looks(plan, mailbox, this.#testers);
     await using kept = await TrainCheckpoint.of(plan.checkpoint, { buffer, learner, pipeline, mailbox });
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
-    if (pool === null) return this.#result(looks, null);
+    if (pool === null) return this.#result(looks, null, null);
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
     const checkpoint = await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
@@ -133,14 +140,15 @@ class Training {
     };
     if (ticks <= 0) {
       looks.take();
-      return dumped(this.#result(looks, null));
+      return dumped(this.#result(looks, null, this.#curve.at(-1) ?? null));
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
     await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
     this.#goOn(kept.before);
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
-    const timer = setTimeout(() => stop.abort(), Math.min(plan.seconds * 1000, LONGEST_TIMER_MS));
+    const deadline = new Deadline(plan.seconds * 1000);
+    using _ = callAfter(plan.seconds * 1000, () => stop.abort());
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
     // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
     const over = new AbortController();
@@ -154,12 +162,10 @@ class Training {
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
       this.#seconds = this.progress().seconds;
       // What was confirmed is not judged again.
-      if (solved === null && !plan.signal.aborted)
-        await this.#look(looks, plan.evaluation.confirm, this.progress(), plan.signal);
+      const last = solved === null && !plan.signal.aborted ? await this.#lastLook(looks, deadline) : null;
       await kept.last();
-      return await dumped(this.#result(looks, solved));
+      return await dumped(this.#result(looks, solved, last));
     } finally {
-      clearTimeout(timer);
       stop.abort();
       await Promise.allSettled([running, ended]);
     }
@@ -188,13 +194,22 @@ class Training {
     }
   }
 
-  #result({ weights, policy }: Looks, solved: number | null): TrainResult {
+  /** Null without weights, and when it was ended: an episode that never ends does not keep the training. */
+  async #lastLook(looks: Looks, deadline: Deadline): Promise<CurvePoint | null> {
+    const { evaluation, seconds, signal } = this.plan;
+    const late = new AbortController();
+    using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () => late.abort());
+    return await this.#look(looks, evaluation.confirm, this.progress(), AbortSignal.any([signal, late.signal]));
+  }
+
+  /** `solved`: what was confirmed; `last`: the last evaluation, when it came to its end. */
+  #result({ weights, policy }: Looks, solved: number | null, last: CurvePoint | null): TrainResult {
     const { goal, signal } = this.plan;
     const { steps, updates, seconds } = this.progress();
     const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
     const interrupted = signal.aborted && solved === null;
     return {
-      ...{ solved: solved !== null || (meanReturn !== null && !interrupted && meanReturn >= goal), meanReturn },
+      ...{ solved: solved !== null || (last !== null && !interrupted && last.meanReturn >= goal), meanReturn },
       ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights, policy },
     };
   }

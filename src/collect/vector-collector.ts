@@ -10,6 +10,7 @@ import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.t
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
 import { type EnvironmentSet, type EnvironmentSets, opensSets } from './environment-set.ts';
 import { type Explore, Explorer, type Policy } from './explore.ts';
+import { LongEpisodes, longEpisode } from './long-episodes.ts';
 import { Seen } from './seen.ts';
 import { observationArray, type Spaces } from './spaces.ts';
 import { closeAll, MadeSet } from './vector-environment.ts';
@@ -77,10 +78,15 @@ async function open<O>(
   const set = await setOf(make, { first, count, options });
   try {
     const seeds = Array.from({ length: count }, (_, i) => seedsOf(seed, first + i));
+    const name = (i: number) => `environment ${first + i}`;
+    const long = new LongEpisodes(count, (i) => process.emitWarning(longEpisode(name(i)), 'CollectorWarning'));
     const vector = set.play({
-      nextSeed: (i) => (seeds[i] as Random).below(SEEDS),
+      nextSeed(i) {
+        long.begins(i);
+        return (seeds[i] as Random).below(SEEDS);
+      },
       ended: (_, episodeReturn, length) => report.episode(episodeReturn, length),
-      name: (i) => `environment ${first + i}`,
+      name,
     });
     const { spaces } = vector;
     const random = actionsOf(seed, worker);
@@ -95,7 +101,9 @@ async function open<O>(
     const seen = new Seen(vector, stack);
     await vector.begin();
     seen.begin();
-    return collectorOf(stepped, columns, seen, explorer, report, () => set.close());
+    // The first worker warns for all of them.
+    const stepping = worker === 0 ? () => long.step() : () => {};
+    return collectorOf(stepped, columns, seen, explorer, report, { stepping, close: () => set.close() });
   } catch (error) {
     await Promise.resolve(set.close()).catch(() => {});
     throw error;
@@ -124,13 +132,14 @@ function collectorOf(
   seen: Seen,
   explorer: Explorer,
   report: CollectorContext['report'],
-  close: () => void | Promise<void>,
+  { stepping, close }: { stepping: () => void; close: () => void | Promise<void> },
 ): Collector {
   const { count } = vector;
   const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
     seen.look();
+    stepping();
     const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
     if (steps === 0) return null;
     for (const [name, fill] of filled) rows[name] = fill();

@@ -1,0 +1,39 @@
+/** Warns of an episode that does not end: an evaluation waits for the ends of its episodes. */
+const LONG_STEPS = 100_000;
+
+/** Counts the steps that environments take together, and calls `warn` once, with the first environment whose episode is long. */
+export class LongEpisodes {
+  readonly #warn: (environment: number) => void;
+  /** the step before which each environment's episode began; Infinity: it has none */
+  readonly #begun: Float64Array;
+  #steps = 0;
+  /** the step at which an episode may be long */
+  #due = LONG_STEPS;
+
+  constructor(environments: number, warn: (environment: number) => void) {
+    this.#warn = warn;
+    this.#begun = new Float64Array(environments);
+  }
+
+  begins(environment: number): void {
+    this.#begun[environment] = this.#steps;
+  }
+  rests(environment: number): void {
+    this.#begun[environment] = Number.POSITIVE_INFINITY;
+  }
+
+  /** After each step of all. */
+  step(): void {
+    if (++this.#steps < this.#due) return;
+    const oldest = this.#begun.reduce((least, at) => Math.min(least, at));
+    this.#due = oldest + LONG_STEPS;
+    if (this.#steps < this.#due) return;
+    this.#due = Number.POSITIVE_INFINITY;
+    this.#warn(this.#begun.indexOf(oldest));
+  }
+}
+
+/** The warning, for whoever `environment` is. */
+export const longEpisode = (environment: string): string =>
+  `${environment} has taken ${LONG_STEPS.toLocaleString('en-US')} steps in one episode, which has not ended: ` +
+  'set maxEpisodeSteps of the environment, so that its episodes are truncated';
