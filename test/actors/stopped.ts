@@ -17,36 +17,96 @@ export interface Planned {
 export interface Case {
   readonly ticks: readonly [number, number];
   readonly every: 1 | 2;
+  /** rank 1 has no rows before rank 0 has ended */
+  readonly starved?: true;
 }
 
 type Outcome = { ended?: unknown; ticks?: number; error?: Error };
+
+/** Two learners in a world of their own. */
+interface Table {
+  readonly of: Case;
+  readonly world: World;
+  readonly limiters: readonly RateLimiter[];
+  readonly learners: readonly Awaited<ReturnType<typeof learner>>[];
+  readonly buffers: readonly ReplayBuffer[];
+}
+
+async function lay(of: Case, breaks: (world: World) => void): Promise<Table> {
+  const world = new World();
+  breaks(world);
+  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e6 }));
+  const groups = await join(2);
+  const buffers = limiters.map((limiter) => ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter }));
+  const learners = await Promise.all(
+    groups.map((group, rank) => {
+      const buffer = buffers[rank]!;
+      if (!of.starved || rank === 0) buffer.add(rows(32));
+      const placement = [['pack'], ['submit', 'poll', 'replay']] as const;
+      return learner(group, of.every, { depth: 2, journal: 64, buffer, placement });
+    }),
+  );
+  for (const { made } of learners) made.on('error', () => {});
+  return { of, world, limiters, learners, buffers };
+}
+
+/** Left by a case whose stops end nothing for good: the next case goes on with it. */
+let laid: Table | null = null;
+
+async function clear({ world, learners }: Table): Promise<void> {
+  laid = null;
+  try {
+    await settle(
+      { world, learners },
+      'closing',
+      learners.map(({ made }) => made.close()),
+    );
+    await closeAll();
+  } finally {
+    closeGroups();
+    world[Symbol.dispose]();
+  }
+}
+/** Behind the last case. */
+export async function clearUp(): Promise<void> {
+  if (laid !== null) await clear(laid);
+}
+
+async function settle<T>(
+  { world, learners }: Pick<Table, 'world' | 'learners'>,
+  what: string,
+  promises: readonly Promise<T>[],
+): Promise<PromiseSettledResult<T>[]> {
+  let over = false;
+  const all = Promise.allSettled(promises).finally(() => {
+    over = true;
+  });
+  const state = () => JSON.stringify(learners.map(({ made }) => made.inspect()));
+  await world.until(what, () => over, state);
+  return all;
+}
 
 /**
  * Plays the case with these stops. Returns how many points there were: a stop behind the last one has not come. Throws what was found to
  * be wrong. `breaks` puts faults into the world.
  */
 export async function play(
-  { ticks, every }: Case,
+  of: Case,
   planned: readonly Planned[],
-  { random, breaks = () => {} }: { random?: () => number; breaks?: (world: World) => void } = {},
+  { random, breaks }: { random?: () => number; breaks?: (world: World) => void } = {},
 ): Promise<number> {
-  using world = new World();
-  breaks(world);
-  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 8, minSize: 4, errorBuffer: 1000 }));
-  const groups = await join(2);
-  const learners = await Promise.all(
-    groups.map((group, rank) => {
-      const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter: limiters[rank]! });
-      buffer.add(rows(32));
-      return learner(group, every, { depth: 2, buffer, placement: [['pack'], ['submit', 'poll', 'replay']] });
-    }),
-  );
+  if (laid !== null && (laid.of !== of || breaks)) await clear(laid);
+  const table = laid ?? (await lay(of, breaks ?? (() => {})));
+  laid = null;
+  const { ticks, every } = of;
+  const { world, limiters, learners, buffers } = table;
   const rings = learners.map(({ made }) => insideOf(made).parts.ring);
   const aborts = learners.map(() => new AbortController());
   const done: Promise<unknown>[] = [];
   const came = new Set<Stop>();
   /** of each rank, what may be applied at most */
-  const most: number[] = [...ticks];
+  const first = rings.map((ring) => ring.finished);
+  const most = ticks.map((each, rank) => first[rank]! + each);
   const act = ({ stop, rank }: Planned) => {
     const { made, group } = learners[rank]!;
     came.add(stop);
@@ -66,41 +126,34 @@ export async function play(
     }
     if (stop === 'abort' || stop === 'close' || stop === 'fail') most[rank] = Math.min(most[rank]!, rings[rank]!.next);
   };
-  const state = () => JSON.stringify(learners.map(({ made }) => made.inspect()));
-  const settle = async (what: string, promises: readonly Promise<unknown>[]) => {
-    let over = false;
-    const all = Promise.allSettled(promises).finally(() => {
-      over = true;
-    });
-    await world.until(what, () => over, state);
-    return all;
-  };
   const outcomes: Outcome[] = [{}, {}];
   try {
     world.plan(
       planned.map((each) => ({ at: each.at, act: () => act(each) })),
       random,
     );
-    await settle(
-      'the end of both runs',
-      learners.map(async ({ made }, rank) => {
-        made.on('error', () => {});
-        try {
-          outcomes[rank] = await made.run({ ticks: ticks[rank]!, signal: aborts[rank]!.signal });
-        } catch (error) {
-          outcomes[rank] = { error: error as Error };
-        }
-      }),
-    );
+    const runs = learners.map(async ({ made }, rank) => {
+      try {
+        outcomes[rank] = await made.run({ ticks: ticks[rank]!, signal: aborts[rank]!.signal });
+      } catch (error) {
+        outcomes[rank] = { error: error as Error };
+      }
+    });
+    if (of.starved) {
+      await settle(table, 'the end of the run that waits for a starved one', [runs[0]!]);
+      buffers[1]!.add(rows(32));
+    }
+    await settle(table, 'the end of both runs', runs);
     const { points } = world;
-    for (const each of await settle('the end of what stopped them', done))
+    for (const each of await settle(table, 'the end of what stopped them', done))
       if (each.status === 'rejected' && !came.has('close') && !came.has('fail')) throw each.reason;
-    check(outcomes, rings, most, came);
+    check(outcomes, rings, first, most, came);
     if (came.has('close') || came.has('fail') || came.has('leave')) return points;
     for (const [rank, limiter] of limiters.entries())
       expect(limiter.samples, `rank ${rank}: rows that the limiter counts`).to.equal(rings[rank]!.finished * SAMPLE);
     // Both are as they were: a run of one mean makes them equal.
     const again = await settle(
+      table,
       'the end of the runs behind',
       learners.map(async ({ made }) => {
         expect(await made.run({ ticks: every })).to.include({ ended: 'ticks', ticks: every });
@@ -111,19 +164,21 @@ export async function play(
       const [x, y] = await read(learners);
       expect(x, 'parameters after the next mean').to.deep.equal(y);
     }
+    if (!breaks && !of.starved) laid = table;
     return points;
   } finally {
-    const closing = learners.map(({ made }) => made.close());
-    await settle('closing', [...closing, ...done]);
-    await closeAll();
-    closeGroups();
+    if (laid === null) {
+      await settle(table, 'what stopped them', done);
+      await clear(table);
+    }
   }
 }
 
 function check(
   outcomes: Outcome[],
   rings: readonly { finished: number; idle: boolean }[],
-  most: number[],
+  first: readonly number[],
+  most: readonly number[],
   came: Set<Stop>,
 ): void {
   const said = JSON.stringify(outcomes.map(({ ended, ticks, error }) => ({ ended, ticks, error: error?.message })));
@@ -137,7 +192,7 @@ function check(
       continue;
     }
     expect(rings[rank]!.idle, `rank ${rank}: no slot is in use after its run`).to.equal(true);
-    expect(rings[rank]!.finished, `rank ${rank}: ticks of its run`).to.equal(ticks);
+    expect(rings[rank]!.finished, `rank ${rank}: ticks of its run`).to.equal(first[rank]! + ticks!);
     if (typeof ended === 'string') continue;
     const by = ended as { rank: number; why: string };
     const other = outcomes[by.rank]!;

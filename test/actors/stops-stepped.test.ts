@@ -9,27 +9,43 @@ import { Header } from '../../src/ring/header.ts';
 import { RunFields } from '../../src/ring/run-fields.ts';
 import { itLong, setting } from '../rig/setting.ts';
 import type { World } from './stepped-world.ts';
-import { type Case, type Planned, play, type Stop, stops } from './stopped.ts';
+import { type Case, clearUp, type Planned, play, type Stop, stops } from './stopped.ts';
 
 const cases: readonly Case[] = [
   { ticks: [3, 3], every: 1 },
   { ticks: [3, 2], every: 2 },
 ];
+/** Rank 0 waits in its first exchange: only what stops it ends its run. */
+const starved: Case = { ticks: [3, 3], every: 1, starved: true };
+/** Behind these it only waits. */
+const STARVED_POINTS = 100;
 const ranks = [0, 1] as const;
 
+interface Everywhere extends NonNullable<Parameters<typeof play>[2]> {
+  /** points from one case to the next */
+  readonly step?: number;
+  readonly only?: readonly Stop[];
+  readonly of?: readonly (0 | 1)[];
+  /** a second stop of the same rank, at the next point */
+  readonly second?: Stop;
+}
+
 /** Every stop of every rank at each point; how many cases that were. */
-async function everywhere(of: Case, more: Parameters<typeof play>[2] = {}, step = 1): Promise<number> {
+async function everywhere(
+  of: Case,
+  { step = 1, only = stops, of: who = ranks, second, ...more }: Everywhere = {},
+): Promise<number> {
   let played = 0;
-  for (const stop of stops)
-    for (const rank of ranks)
-      for (let at = 0, points = 1; at < points; at += step, played++) {
+  for (const stop of only)
+    for (const rank of who)
+      for (let at = 0, points = 1; at < points && (!of.starved || at < STARVED_POINTS); at += step, played++) {
+        const planned: Planned[] = [{ stop, rank, at }];
+        if (second !== undefined) planned.push({ stop: second, rank, at: at + 1 });
         try {
-          points = await play(of, [{ stop, rank, at }], more);
+          points = await play(of, planned, more);
         } catch (error) {
-          throw new Error(
-            `${stop} of rank ${rank} at point ${at} of ${JSON.stringify(of)}: ${(error as Error).message}`,
-            { cause: error },
-          );
+          const { message } = error as Error;
+          throw new Error(`${JSON.stringify(planned)} in ${JSON.stringify(of)}: ${message}`, { cause: error });
         }
       }
   return played;
@@ -49,12 +65,18 @@ function drawn(seed: number): () => number {
 describe('two learners, stepped: stops', function () {
   this.timeout(setting({ short: 300_000, all: 1_800_000, long: 20 * 3_600_000 }));
 
+  afterEach(clearUp);
+
   for (const of of cases)
     it(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
-      const played = await everywhere(of, {}, setting({ short: of === cases[0] ? 1 : 3, all: 1 }));
+      const played = await everywhere(of, { step: setting({ short: of === cases[0] ? 1 : 4, all: 1 }) });
       expect(played).to.be.greaterThan(100);
       this.test!.title += `: ${played} cases`;
     });
+
+  it('an abort anywhere of the rank that waits for one without rows', async () => {
+    await everywhere(starved, { only: ['abort'], of: [0] });
+  });
 
   it('two by seed, in drawn orders of steps', async () => {
     for (let seed = 1; seed <= setting({ short: 60, all: 1500 }); seed++) {
@@ -145,11 +167,21 @@ describe('two learners, stepped: stops', function () {
         world.replace(Header.prototype, 'rewind', () => () => {});
       },
     };
+    const shownBy: Record<string, Everywhere> = {
+      'a save that lets an aborted run go on': { second: 'hold', step: 7 },
+      'an exchange that is taken although it was ended': { only: ['close'] },
+    };
     for (const [fault, breaks] of Object.entries(faults))
       it(fault, async () => {
         let found: unknown = null;
-        for (const of of [...cases, { ticks: [1, 3], every: 1 } as Case])
-          found ??= await everywhere(of, { breaks }).then(
+        const shown = fault === 'a signal that does not end the exchange that is waited for' ? [starved] : cases;
+        for (const of of shown)
+          found ??= await everywhere(of, {
+            only: ['abort'],
+            of: of.starved ? [0] : ranks,
+            breaks,
+            ...shownBy[fault],
+          }).then(
             () => null,
             (error: unknown) => error,
           );
