@@ -153,6 +153,7 @@ export async function runTests(
   more: Record<string, string> = {},
 ): Promise<number> {
   const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '30000', '--reporter', 'json'];
+  mocha.push('--require', 'dist/test/rig/timed-out.js');
   const { stdout, stderr, status, signal } = await run(mode, [...mocha, ...files], more);
   let report: Report;
   try {
