@@ -90,9 +90,7 @@ for (const format of formats) {
   const { name, to, from, infinity, quiet, value } = format;
   const isNaNBits = (bits: number) => (bits & 0x7fff) > infinity;
 
-  describe(`${name}`, function () {
-    this.timeout(60_000);
-
+  describe(`${name}`, () => {
     it('every pattern is its number, and comes back; a NaN comes back quiet', () => {
       const values = from(every);
       const back = to(values);

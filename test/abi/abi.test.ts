@@ -129,8 +129,7 @@ function errors(compiler: string, { source }: Check, folder: string, flags: read
   );
 }
 
-describeAll('ABI declarations', function () {
-  this.timeout(120_000);
+describeAll('ABI declarations', () => {
   const found = compilers();
   if (found.length === 0) it.skip('no C++ compiler: install g++');
   for (const check of checks) {

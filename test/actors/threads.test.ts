@@ -48,7 +48,7 @@ const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>
 };
 
 const reached = (made: ReplayPipeline, state: string) =>
-  until(`the slot is ${state}`, () => made.inspect().slots[0]?.state === state, 20_000);
+  until(`the slot is ${state}`, () => made.inspect().slots[0]?.state === state);
 
 const latchOf = (made: ReplayPipeline) => new Latch(slotsOf(made).device);
 
@@ -68,7 +68,7 @@ describe('actors in threads of their own', () => {
     expectExact(ticks, 5000);
     await made.close();
     update.close();
-  }).timeout(60_000);
+  });
 
   for (const state of Object.keys(held)) {
     it(`I6: stop while the slot is ${state}, with a waiter, releases everyone`, async () => {
@@ -208,7 +208,7 @@ describe('actors in threads of their own', () => {
     for (let kill = 0; kill < kills; kill++) {
       const thread = (kill * 5 + (kill >> 2)) % 4;
       const goal = made.inspect().finished + 5 + ((kill * 37) % 61);
-      await until(`${goal} ticks are done`, () => made.inspect().finished >= goal, 60_000);
+      await until(`${goal} ticks are done`, () => made.inspect().finished >= goal);
       const again = new Promise<void>((resolve) => {
         alive = resolve;
       });
@@ -222,7 +222,7 @@ describe('actors in threads of their own', () => {
     expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
     await made.close();
     update.close();
-  }).timeout(120_000);
+  });
 
   it('fails when the replacements are used up', async () => {
     const made = await pipeline({ placement: SPREAD, restart: 1 });

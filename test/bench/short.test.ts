@@ -4,9 +4,7 @@ import { meets } from '../../bench/harness.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
-describe('bench', function () {
-  this.timeout(120_000);
-
+describe('bench', () => {
   for (const name of ['pack', 'ring', 'graph', 'tick', 'learner', 'full-iteration', 'todevice', 'halo', 'prefetch'])
     itAll(`${name} runs, and tells figures`, async () => {
       const { code, stdout, stderr } = await run('bench/run.js', [name, '--quick', '--json']);

@@ -35,9 +35,7 @@ const all = (buffer: ReplayBuffer) =>
     ),
   );
 
-describe('buffer/packed', function () {
-  this.timeout(30_000);
-
+describe('buffer/packed', () => {
   it('is what add() makes of them, over many laps, in pieces of any length', () => {
     const [one, other] = [ReplayBuffer.create({ capacity: 17, fields }), ReplayBuffer.create({ capacity: 17, fields })];
     for (let from = 0, n = 1; from < 200; from += n, n = (n * 5) % 13) {

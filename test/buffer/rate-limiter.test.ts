@@ -155,8 +155,7 @@ describe('rate limiter', () => {
     expect(() => limited().limiter.countSamples(-1)).to.throw(RangeError, 'rows');
   });
 
-  it('keeps its band between parking threads, and none waits for ever', async function () {
-    this.timeout(15_000);
+  it('keeps its band between parking threads, and none waits for ever', async () => {
     const { limiter, buffer } = limited({ samplesPerInsert: 4, minSize: 30, errorBuffer: 40, gateAdd: true });
     limiter.checkBand({ sampleCount: 16, addCount: 3 });
     const stop = new SharedArrayBuffer(4);

@@ -45,9 +45,7 @@ function checkAll(buffer: ReplayBuffer): void {
   expect(fault(buffer.gather(indices, new Uint32Array(buffer.size * WORDS)))).to.equal(null);
 }
 
-describe('replay buffer in many threads', function () {
-  this.timeout(20_000);
-
+describe('replay buffer in many threads', () => {
   for (const [capacity, rowsPerAdd] of [
     [1, 1],
     [2, 1],

@@ -154,8 +154,7 @@ describe('weight mailbox', () => {
     expect(() => box.write(weights(1, 0))).to.throw(RangeError, 'versions end');
   });
 
-  it('is never torn and never goes back, while a thread writes and two read', async function () {
-    this.timeout(15_000);
+  it('is never torn and never goes back, while a thread writes and two read', async () => {
     const box = WeightMailbox.create({ length: 20_000 });
     const ready = new SharedArrayBuffer(4);
     const start = (role: MailboxWork['role']) =>

@@ -57,7 +57,7 @@ const kinds: [name: string, kind: Kind, options?: Options][] = [
 ];
 
 describe('checkpoint: exactness', function () {
-  this.timeout(setting({ short: 30_000, all: 300_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000 }));
   afterEach(closeAll);
   /** saves of runs of threads that fell into one */
   let within = 0;

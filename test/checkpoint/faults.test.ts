@@ -47,7 +47,7 @@ interface Ended {
 }
 
 describe('checkpoint: faults', function () {
-  this.timeout(setting({ short: 60_000, all: 600_000 }));
+  this.timeout(setting({ short: 120_000, all: 600_000 }));
   let shim: { path: string; folder: string };
   /** what a run is after none, one, two, three changes */
   const prints: Partial<Record<Kind, string[]>> = {};

@@ -20,7 +20,7 @@ function segmentsIn(folder: string): { names: string[]; bytes: number } {
 }
 
 describe('checkpoint: what is kept', function () {
-  this.timeout(setting({ short: 30_000, all: 120_000 }));
+  this.timeout(setting({ short: 120_000, all: 120_000 }));
   afterEach(closeAll);
 
   it('a save is of one moment, though a learner works on the arrays that it gave and priorities are set by hand', () =>

@@ -35,7 +35,7 @@ function numbered(words: Float64Array, what: string): number {
 }
 
 describe('checkpoint: beside writers', function () {
-  this.timeout(setting({ short: 30_000, all: 300_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000 }));
 
   // The small ring goes round many times in a save, the other once in a few.
   for (const capacity of RINGS)

@@ -20,8 +20,7 @@ describe('checkpoint/resume', () => {
   for (const [way, args] of Object.entries(ways))
     (way === 'uniform' ? itLong : itAll)(
       `a killed lock-step run ends with the bits of one that was left alone (${way})`,
-      async function () {
-        this.timeout(120_000);
+      async () => {
         const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
         expect(exact(killed)).to.deep.equal(exact(whole));
       },
@@ -30,8 +29,7 @@ describe('checkpoint/resume', () => {
   for (const [way, args] of Object.entries(ways))
     (way === 'uniform' ? itLong : itAll)(
       `killed behind tick 200 and gone on with it is what as many ticks make (${way})`,
-      async function () {
-        this.timeout(120_000);
+      async () => {
         const example = new Example(args);
         await withFolder(async (folder) => {
           const saved = await example.killedBehind(199, folder);
@@ -46,8 +44,7 @@ describe('checkpoint/resume', () => {
       },
     );
 
-  itAll('a free run that is killed goes on where it was: ticks, steps and episodes only grow', async function () {
-    this.timeout(120_000);
+  itAll('a free run that is killed goes on where it was: ticks, steps and episodes only grow', async () => {
     const example = new Example(ways.uniform, process.env, { free: true });
     await withFolder(async (folder) => {
       const rows = async () => ((await Checkpoint.inspect(folder))?.parts.limiter?.inserts as number | undefined) ?? 0;
@@ -67,8 +64,7 @@ describe('checkpoint/resume', () => {
     });
   });
 
-  itAll('in 200 ticks and 200 more it is what 400 make, though a round has eight', async function () {
-    this.timeout(60_000);
+  itAll('in 200 ticks and 200 more it is what 400 make, though a round has eight', async () => {
     const example = new Example(ways.uniform);
     await withFolder(async (folder) => {
       const first = await example.run('--ticks', '203', '--checkpoint', folder);
@@ -82,8 +78,7 @@ describe('checkpoint/resume', () => {
     });
   });
 
-  it('a folder that is empty begins at tick 0, and the sentence says so; one that is not, where it goes on', async function () {
-    this.timeout(60_000);
+  it('a folder that is empty begins at tick 0, and the sentence says so; one that is not, where it goes on', async () => {
     await withFolder(async (folder) => {
       mkdirSync(folder);
       const main = 'examples/cartpole-dqn/main.js';
@@ -102,8 +97,7 @@ describe('checkpoint/resume', () => {
     });
   });
 
-  itAll('a folder that is not there begins at tick 0 and says so; another run is not saved over it', async function () {
-    this.timeout(60_000);
+  itAll('a folder that is not there begins at tick 0 and says so; another run is not saved over it', async () => {
     await withFolder(async (folder) => {
       const loud = new Example(ways.uniform).start(['--ticks', '8', '--resume', folder]);
       const { stdout } = await loud.ended;

@@ -20,7 +20,7 @@ interface TraceEvent {
 
 describe('cli/cartpole', () => {
   it('trains to solved: 475 or more over 100 greedy episodes, exit code 0', async function () {
-    this.timeout(150_000);
+    this.timeout(300_000);
     const { code, lines, stderr } = await run(MAIN, ['--json', '--max-seconds', '120']);
     expect(stderr).to.equal('');
     const objects = lines.map((line) => JSON.parse(line));
@@ -135,7 +135,7 @@ describe('cli/cartpole', () => {
     [['now'], /there is no argument 'now'/],
   ];
   itAll('wrong usage is refused with one sentence and exit code 2', async function () {
-    this.timeout(10_000 * misuse.length);
+    this.timeout(30_000 * misuse.length);
     for (const [args, sentence] of misuse) {
       const { code, stdout, stderr } = await run(MAIN, args);
       const what = args.join(' ');

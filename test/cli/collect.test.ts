@@ -28,8 +28,7 @@ export default ({ options, report }) => ({
 });
 `;
 
-describe('cli/collect', function () {
-  this.timeout(30_000);
+describe('cli/collect', () => {
   let folder: string;
   let entry: string;
   before(() => {

@@ -10,8 +10,7 @@ import { run } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
 
-describe('cli/kernels', function () {
-  this.timeout(60_000);
+describe('cli/kernels', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-cli-'));
   const source = join(folder, 'saxpy.gk');
   writeFileSync(source, saxpySource);

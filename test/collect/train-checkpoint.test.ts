@@ -15,9 +15,7 @@ const training = (change: Partial<TrainOptions> = {}): TrainOptions => ({
   ...change,
 });
 
-describe('collect/train-checkpoint', function () {
-  this.timeout(60_000);
-
+describe('collect/train-checkpoint', () => {
   itAll('goes on where the signal ended it, and where it was over there is nothing to do', () =>
     withFolder(async (folder) => {
       const enough = new AbortController();

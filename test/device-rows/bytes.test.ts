@@ -34,8 +34,7 @@ async function moved(options: object) {
 const near = (got: number, want: number) =>
   expect(got / want, `${got} bytes, ${want} are told`).to.be.within(0.99, 1.01);
 
-describe('device-rows/bytes', function () {
-  this.timeout(60_000);
+describe('device-rows/bytes', () => {
   before(function () {
     // Counted by the software drivers of CUDA and ROCm.
     if (!/^(cuda|rocm)/.test(TESTED)) this.skip();

@@ -110,7 +110,7 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
 }
 
 describe('device-rows/deaths', function () {
-  this.timeout(setting({ short: 60_000, all: 300_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000 }));
   before(function () {
     // Whatever the device is, the stores are the same.
     if (!TESTED.startsWith('host')) this.skip();

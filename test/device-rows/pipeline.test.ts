@@ -78,7 +78,7 @@ function sums(made: Awaited<ReturnType<typeof open>>) {
 }
 
 describe('device-rows/pipeline', function () {
-  this.timeout(setting({ short: 60_000, all: 300_000, long: 1_200_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000, long: 1_200_000 }));
 
   for (const placement of placements)
     it(`draws what philoxIndices() says, in manual ticks and in runs (${JSON.stringify(placement)})`, async () => {
@@ -219,7 +219,7 @@ describe('device-rows/pipeline', function () {
           let low = 0;
           for (let tick = 0; tick < manual; tick++) {
             const { x, y, more } = await made
-              .sampleLargeBatch(tick, SAMPLE, { timeoutMs: 20_000 })
+              .sampleLargeBatch(tick, SAMPLE, { timeoutMs: 60_000 })
               .then((batch) => batch!);
             const [ids, minus, words] = await Promise.all([x.toArray(), y.toArray(), more.toArray()]);
             for (const [i, id] of ids.entries()) {
@@ -275,7 +275,7 @@ describe('device-rows/pipeline', function () {
     await using made = await open(buffer, { deviceRing: { guard: 10 } });
     await made.sampleLargeBatch(0, SAMPLE);
     buffer.add(numbered(100, 50));
-    expect(await made.waitUntilReady(1, SAMPLE, { timeoutMs: 10_000 })).to.equal(true);
+    expect(await made.waitUntilReady(1, SAMPLE, { timeoutMs: 60_000 })).to.equal(true);
     expect(made.ring!.stats().visible).to.be.within(100, 110);
     made.afterTick();
     made.startPrepare(1, SAMPLE);
@@ -312,7 +312,7 @@ describe('device-rows/pipeline', function () {
       {
         await using made = await open(buffer);
         made.startPrepare(3, SAMPLE);
-        expect(await made.waitUntilReady(3, SAMPLE, { timeoutMs: 10_000 })).to.equal(true);
+        expect(await made.waitUntilReady(3, SAMPLE, { timeoutMs: 60_000 })).to.equal(true);
         await using checkpoint = await Checkpoint.open(folder, { buffer, pipeline: made });
         await checkpoint.save();
       }

@@ -52,7 +52,7 @@ const arrays = async (batch: object) =>
   ) as Record<string, ArrayLike<number>>;
 
 describe('device-rows/steps', function () {
-  this.timeout(setting({ short: 60_000, all: 300_000, long: 1_200_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000, long: 1_200_000 }));
 
   const goals = () => {
     const fields = {
@@ -176,7 +176,7 @@ describe('device-rows/steps', function () {
         await using made = await opened({ buffer, view, sampler: prioritized() });
         for (let tick = 0; tick < 5; tick++) await next(made, tick);
         made.startPrepare(5, ROWS);
-        expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 20_000 })).to.equal(true);
+        expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 60_000 })).to.equal(true);
         // It was drawn before these came.
         add(4, 100);
         {

@@ -12,8 +12,7 @@ import { refusal, rejection } from '../rig/refusal.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { saxpySource } from './saxpy.ts';
 
-describe('device/own-kernels', function () {
-  this.timeout(60_000);
+describe('device/own-kernels', () => {
   const family = TESTED.split(':')[0] as 'host' | 'cuda' | 'rocm' | 'xpu';
   const saxpy = {
     tensors: ['float32', 'float32'],

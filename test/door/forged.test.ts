@@ -3,9 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 
-describe('door/forged', function () {
-  this.timeout(120_000);
-
+describe('door/forged', () => {
   it('objects and words that nobody wrote are refused, or come to nothing outside their memory', () => {
     const program = fileURLToPath(new URL('./forged.js', import.meta.url));
     const { stdout, stderr, status, signal } = spawnSync(process.execPath, [program], {

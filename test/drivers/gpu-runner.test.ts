@@ -12,9 +12,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = 'dist/test/gpu/run.js';
 const mode = modes.cuda13;
 
-describe('the tests for a GPU', function () {
-  this.timeout(120_000);
-
+describe('the tests for a GPU', () => {
   itShort('refuse to run without one, naming why for each family', () => {
     const none = { HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script], {
@@ -77,9 +75,7 @@ describe('the record of a device', () => {
   });
 });
 
-describe("a driver's own facts", function () {
-  this.timeout(120_000);
-
+describe("a driver's own facts", () => {
   const facts = (chosen: readonly string[], seconds = 30, env: NodeJS.ProcessEnv = {}) => {
     const software = {
       HOTSLOT_CUDA: buildSoftwareDriver('cuda'),

@@ -10,8 +10,7 @@ import { buildSoftwareDriver } from './build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-describe('the steps of a first run on a GPU', function () {
-  this.timeout(120_000);
+describe('the steps of a first run on a GPU', () => {
   let out: string;
   beforeEach(() => {
     out = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));

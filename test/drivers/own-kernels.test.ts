@@ -33,8 +33,7 @@ async function imageFor(mode: Mode): Promise<string> {
   return file;
 }
 
-describe('drivers/own-kernels', function () {
-  this.timeout(120_000);
+describe('drivers/own-kernels', () => {
   after(() => rmSync(folder, { recursive: true, force: true }));
   before(async function () {
     const missing = (await missingFor(formats.ptx)) ?? (await missingFor(formats.spirv));

@@ -28,8 +28,7 @@ const stranger = 'libm.so.6';
 /** Threads that are killed in turn. */
 const kills = setting({ short: 4, all: 6, long: 200 });
 
-describeAll('drivers in trouble', function () {
-  this.timeout(60_000);
+describeAll('drivers in trouble', () => {
   before(function () {
     need(this, cuda13);
   });

@@ -42,9 +42,7 @@ function ask(address: string, path: string, method = 'GET'): Promise<Answer> {
   });
 }
 
-describe('examples/browser', function () {
-  this.timeout(60_000);
-
+describe('examples/browser', () => {
   it('serves what the page asks for, to this machine alone, and nothing else', () =>
     inFolder(async (folder) => {
       const model = join(folder, 'x.onnx');
@@ -145,7 +143,7 @@ describe('examples/browser', function () {
     return served(async (folder, address) => {
       // Timers run as fast as they can: two episodes of ten seconds, and what is between them.
       const args = [...headless(folder), '--virtual-time-budget=24000', '--dump-dom', address];
-      const how = { encoding: 'utf8', timeout: 50_000, env: homeIn(folder) } as const;
+      const how = { encoding: 'utf8', timeout: 110_000, env: homeIn(folder) } as const;
       const { status, stdout, stderr } = spawnSync(CHROMIUM, args, how);
       expect(status, stderr).to.equal(0);
       const text = (id: string) => new RegExp(`id="${id}"[^>]*>([^<]*)<`).exec(stdout)?.[1];

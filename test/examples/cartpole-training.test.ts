@@ -39,8 +39,7 @@ describe('examples/cartpole-training', () => {
 function trainings(settings: Settings): void {
   const options: TrainingOptions = { ...common, settings };
 
-  it('collectors get better while the actors feed the learner', async function () {
-    this.timeout(40_000);
+  it('collectors get better while the actors feed the learner', async () => {
     await using training = await Training.open(options);
     const enough = new AbortController();
     let early = Number.NaN;

@@ -6,8 +6,7 @@ import { itAll } from '../rig/setting.ts';
 
 const gymnasium = (...args: string[]) => run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
 
-describe('examples/gymnasium', function () {
-  this.timeout(60_000);
+describe('examples/gymnasium', () => {
   before(function () {
     needNumpy(this);
   });

@@ -6,9 +6,7 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const script = 'examples/learners/main.js';
 
-describe('examples/learners', function () {
-  this.timeout(120_000);
-
+describe('examples/learners', () => {
   itAll('solves CartPole by two learners whose parameters are equal at every look', async () => {
     const { code, stderr, lines } = await run(script, ['--device', TESTED, '--json']);
     expect(stderr).to.equal('');

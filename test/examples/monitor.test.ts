@@ -20,9 +20,7 @@ async function lookedAt(look: (url: string) => Promise<void>): Promise<number | 
   return code;
 }
 
-describe('examples: --monitor', function () {
-  this.timeout(60_000);
-
+describe('examples: --monitor', () => {
   it('serves its page and its metrics while it trains, and goes with the run', async () => {
     let last = '';
     const code = await lookedAt(async (url) => {

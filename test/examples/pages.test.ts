@@ -80,7 +80,6 @@ describe('pages', () => {
     // A short run takes those of the first page that anybody reads.
     const take = page === 'README.md' ? it : itAll;
     take(`snippets of ${page} run`, async function () {
-      this.timeout(120_000);
       const served = snippets.some(({ code }) => code.includes(SERVER));
       if (served) needServer(this);
       const launches = snippets.some(({ code }) => code.includes(MPI));

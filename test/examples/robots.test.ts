@@ -18,9 +18,7 @@ const fixture = new URL('../../../test/fixtures/robots.json', import.meta.url);
 const { robots: tracks } = JSON.parse(readFileSync(fileURLToPath(fixture), 'utf8')) as { robots: Track[] };
 const sizes = { HalfCheetah: [17, 6], Hopper: [11, 3], Walker2d: [17, 6], Ant: [105, 8], Humanoid: [348, 17] } as const;
 
-describe('examples/mujoco', function () {
-  this.timeout(20_000);
-
+describe('examples/mujoco', () => {
   it('has the robots that Gymnasium has, with its spaces', async () => {
     expect(Object.keys(robots)).to.deep.equal(Object.keys(sizes));
     for (const [name, [seen, moved]] of Object.entries(sizes)) {

@@ -19,9 +19,7 @@ const itWhere = (there: boolean, title: string, run: () => Promise<void>): void 
   else it(`${title} (where @pkmn/sim is ${there ? '' : 'not '}installed)`);
 };
 
-describe('examples/showdown', function () {
-  this.timeout(120_000);
-
+describe('examples/showdown', () => {
   itWhere(false, 'says what to install', async () => {
     const { code, stderr } = await run('examples/showdown/main.js', []);
     expect([code, stderr]).to.deep.equal([

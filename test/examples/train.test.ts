@@ -6,9 +6,7 @@ import { describeAll, itAll, itLong, itShort } from '../rig/setting.ts';
 
 const train = (...args: string[]) => run('examples/train/main.js', args);
 
-describe('examples/train', function () {
-  this.timeout(100_000);
-
+describe('examples/train', () => {
   itAll('its last JSON line says how it went, and its exit code that it is solved', async () => {
     const solved = await train('--env', 'CartPole', '--json', '--seed', '3', '--device', 'host:0');
     expect(solved.code, solved.stderr).to.equal(0);

@@ -34,8 +34,7 @@ const lookOf = (tensors: NamedTensors) =>
 
 const numpys = allDTypes.filter((dtype) => dtype !== 'bfloat16');
 
-describe('formats/numpy', function () {
-  this.timeout(60_000);
+describe('formats/numpy', () => {
   before(function () {
     if (spawnSync(PYTHON, ['-c', 'import numpy']).status === 0) return;
     console.log(`      left out: ${PYTHON} has no numpy (apt-get install python3-numpy)`);

@@ -96,9 +96,7 @@ const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
 
 const models: Record<string, { model: Uint8Array; outputs: string[] }> = {};
 
-describe('formats/onnx', function () {
-  this.timeout(60_000);
-
+describe('formats/onnx', () => {
   for (const [name, layers] of Object.entries(networks))
     it(`a network's layers: ${name}`, async () => {
       const network = new Network(layers);

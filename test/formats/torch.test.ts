@@ -11,9 +11,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** Debian's, which has torch as a package. */
 const PYTHON = '/usr/bin/python3';
 
-describe('formats/torch', function () {
-  this.timeout(60_000);
-
+describe('formats/torch', () => {
   itAll('reads the weights that the page writes, and computes what the policy does', function () {
     if (spawnSync(PYTHON, ['-c', 'import torch']).status !== 0) {
       console.log(`      left out: ${PYTHON} has no torch (apt-get install python3-torch)`);

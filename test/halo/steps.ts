@@ -68,8 +68,8 @@ export async function parksBehind(what: 'holds' | 'failed', how: 'park' | 'parkA
       },
       async ({ second }) => {
         try {
-          if (how === 'park') second.waitSync({ timeoutMs: 10_000 });
-          else await second.wait({ timeoutMs: 10_000 });
+          if (how === 'park') second.waitSync({ timeoutMs: 60_000 });
+          else await second.wait({ timeoutMs: 60_000 });
         } catch {
           // the failure
         }

@@ -71,7 +71,7 @@ export class UpdaterRig {
 /** Starts and waits on every rank. */
 export async function exchange(parts: Part[], updaters: HaloUpdater[], n: number): Promise<void> {
   for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(n).quantities);
-  for (const each of updaters) expect(await each.wait({ timeoutMs: 10_000 })).to.equal(true);
+  for (const each of updaters) expect(await each.wait({ timeoutMs: 60_000 })).to.equal(true);
   for (const each of parts) expect(await each.wrong(n)).to.equal(null);
 }
 

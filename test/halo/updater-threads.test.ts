@@ -16,15 +16,11 @@ onBoth((rig) => {
       [2, 2, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 500, all: 3000 }), false],
       [3, 1, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 300, all: 1000 }), true],
     ] as const) {
-      itLonger(
-        `${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`,
-        async function () {
-          this.timeout(60_000);
-          const all = plane(columns, rows);
-          const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
-          for (const each of threads) expect(await each.result()).to.equal(null);
-        },
-      );
+      itLonger(`${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`, async () => {
+        const all = plane(columns, rows);
+        const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
+        for (const each of threads) expect(await each.result()).to.equal(null);
+      });
     }
 
     it('the main thread is a rank, too', async () => {
@@ -134,8 +130,7 @@ onBoth((rig) => {
         const all = plane(2, 1);
         const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });
         let error: { code?: unknown } | undefined;
-        const asleep = () =>
-          until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript, 10_000);
+        const asleep = () => until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript);
         if (sleeper === 'this thread') {
           const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
           expect(await here.update(mine.fill(1).quantities)).to.equal(true);

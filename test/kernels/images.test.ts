@@ -81,8 +81,7 @@ function registry(): Map<string, string> {
 
 const sorted = (map: Map<string, string>) => Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
-describe('kernels/images', function () {
-  this.timeout(120_000);
+describe('kernels/images', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 

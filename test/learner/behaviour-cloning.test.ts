@@ -145,7 +145,6 @@ describe('learner/behaviour-cloning', () => {
   });
 
   itAll('torch finds the same', async function () {
-    this.timeout(60_000);
     if (spawnSync(PYTHON, ['-c', 'import torch']).status !== 0) {
       console.log(`      left out: ${PYTHON} has no torch (apt-get install python3-torch)`);
       this.skip();

@@ -95,7 +95,7 @@ const scenarios: Record<string, () => Promise<unknown>> = {
     trouble('hang');
     const state = await compileAllocator({ timeoutMs: 3000 });
     const [pid] = probes();
-    await until('the probe is dead', () => dead(pid as number), 10_000);
+    await until('the probe is dead', () => dead(pid as number));
     return { state, probes: probes().length, message: compilationError()?.message };
   },
 
@@ -114,10 +114,10 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   async 'a thread dies with its probe'() {
     trouble('hang');
     const first = thread('compile');
-    await until('it probes', () => probes().length === 1, 10_000);
+    await until('it probes', () => probes().length === 1);
     const busy = told(() => createUnifiedMempool('host:0'));
     await first.terminate();
-    await until('the probe is dead', () => dead(probes()[0] as number), 10_000);
+    await until('the probe is dead', () => dead(probes()[0] as number));
     const between = compilationState();
     trouble('none');
     return { busy, between, state: await compileAllocator(), probes: probes().length };
@@ -126,7 +126,7 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   async 'waits in a worker for another thread'() {
     trouble('hang');
     const first = thread('compile');
-    await until('it probes', () => probes().length === 1, 10_000);
+    await until('it probes', () => probes().length === 1);
     trouble('none');
     const second = thread('pool');
     await first.terminate();

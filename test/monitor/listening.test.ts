@@ -125,7 +125,7 @@ describe('monitor/listening', () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const collectors = await pool({ fault: 'collect', words, calm: true });
     board.listen({ collectors });
-    await until('an episode is over', () => collectors.statistics().episodes > 0, 20_000);
+    await until('an episode is over', () => collectors.statistics().episodes > 0);
     Atomics.store(words, 2, 1);
     expect((await rejection(collectors.done)).message).to.include('the environment broke');
     board.scalar('after', 1, 1);

@@ -14,8 +14,7 @@ import { atEnd, counting, endAll, running, served } from './serving.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-describeAll('monitor/page', function () {
-  this.timeout(120_000);
+describeAll('monitor/page', () => {
   let browser: Browser;
 
   before(async function () {

@@ -205,7 +205,7 @@ describe('a pipeline in adversity', () => {
     await made.sampleLargeBatch(0, SAMPLE);
     expect(refusal(() => made.afterTick({ stream: 3 } as never)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
     made.afterTick();
-    expect(await made.sampleLargeBatch(1, SAMPLE, { timeoutMs: 10_000 })).to.have.property('obs');
+    expect(await made.sampleLargeBatch(1, SAMPLE, { timeoutMs: 60_000 })).to.have.property('obs');
     await made.close();
     update.close();
   });

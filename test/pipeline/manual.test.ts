@@ -96,7 +96,7 @@ for (const [name, placement] of Object.entries(placements)) {
       buffer.add(rows(10));
       expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
       // Pack's thread may have been given no core so far.
-      await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()), 20_000);
+      await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()));
       buffer.add(rows(10, 10));
       const batch = await made.sampleLargeBatch(0, SAMPLE);
       const drawn = [...uniformIndices({ seed: 0, size: 20, count: SAMPLE })].map(Number);

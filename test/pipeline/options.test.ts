@@ -172,7 +172,7 @@ describe('opening a pipeline', () => {
     const run = (script: string) =>
       execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
         encoding: 'utf8',
-        timeout: 15_000,
+        timeout: 100_000,
       });
     expect(run('./idle-process.js')).to.equal('left idle\n');
     expect(run('./unheard-error.js')).to.match(/^uncaught PipelineError: .*lost/);

@@ -24,7 +24,7 @@ await perform(async () => {
     made.sampleLargeBatchSync(tick, rows);
     made.afterTick();
     made.startPrepare(tick + 1, rows);
-    if (made.waitUntilReadySync(tick + 1, rows, { timeoutMs: 10_000 })) done++;
+    if (made.waitUntilReadySync(tick + 1, rows, { timeoutMs: 60_000 })) done++;
   }
   made.closeSync();
   made.closeSync();

@@ -302,35 +302,31 @@ describe('what a pipeline tells', () => {
     });
   });
 
-  itAll(
-    'a run that waits ten seconds for the same thing says so once, in the words of waitingFor()',
-    async function () {
-      this.timeout(60_000);
-      const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
-      const made = await pipeline({ buffer });
-      made.capture(() => {});
-      // Nothing moves where words of others count seconds.
-      let seconds = 0;
-      const leave = feed(buffer.share().memory, {
-        waitingFor: () => `rows: 1 host, 1 silent for ${seconds} s`,
-        spans: [],
-      });
-      const counting = setInterval(() => seconds++, 1000);
-      const warnings: string[] = [];
-      made.on('warning', (text) => warnings.push(text));
-      const controller = new AbortController();
-      const running = made.run({ signal: controller.signal });
-      await once(made as never, 'warning');
-      expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
-      expect(warnings[0]).to.match(/rows: 0 were ever added; rows: 1 host, 1 silent for \d+ s$/);
-      // The same again is not told again.
-      await new Promise((resolve) => setTimeout(resolve, 10_500));
-      expect(warnings).to.have.length(1);
-      controller.abort();
-      expect(await running).to.include({ aborted: true, ticks: 0 });
-      clearInterval(counting);
-      leave();
-      await made.close();
-    },
-  );
+  itAll('a run that waits ten seconds for the same thing says so once, in the words of waitingFor()', async () => {
+    const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
+    const made = await pipeline({ buffer });
+    made.capture(() => {});
+    // Nothing moves where words of others count seconds.
+    let seconds = 0;
+    const leave = feed(buffer.share().memory, {
+      waitingFor: () => `rows: 1 host, 1 silent for ${seconds} s`,
+      spans: [],
+    });
+    const counting = setInterval(() => seconds++, 1000);
+    const warnings: string[] = [];
+    made.on('warning', (text) => warnings.push(text));
+    const controller = new AbortController();
+    const running = made.run({ signal: controller.signal });
+    await once(made as never, 'warning');
+    expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
+    expect(warnings[0]).to.match(/rows: 0 were ever added; rows: 1 host, 1 silent for \d+ s$/);
+    // The same again is not told again.
+    await new Promise((resolve) => setTimeout(resolve, 10_500));
+    expect(warnings).to.have.length(1);
+    controller.abort();
+    expect(await running).to.include({ aborted: true, ticks: 0 });
+    clearInterval(counting);
+    leave();
+    await made.close();
+  });
 });

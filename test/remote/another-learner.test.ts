@@ -10,8 +10,7 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { bufferOf, host, learn, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.ts';
 
-describe('the next learner of a run', function () {
-  this.timeout(60_000);
+describe('the next learner of a run', () => {
   const shared = sharedServer();
 
   itAll(

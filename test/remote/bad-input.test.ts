@@ -22,8 +22,7 @@ import {
   untilAsked,
 } from './runs.ts';
 
-describeAll('remote collectors and bad input', function () {
-  this.timeout(60_000);
+describeAll('remote collectors and bad input', () => {
   const shared = sharedServer();
 
   /** A learner with a good host, and the pen of a bad one. */

@@ -10,9 +10,7 @@ import { host, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.
 
 const HOUR = 3_600_000;
 
-describe('remote/wall clocks', function () {
-  this.timeout(60_000);
-
+describe('remote/wall clocks', () => {
   it('a host is as live behind a jump of its learner’s clock as before', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });

@@ -22,7 +22,7 @@ const FIRST = setting({ short: 1, all: 1, long: 0 });
 const STRIDE = { rows: setting({ short: 13, all: 8, long: 1 }), steps: setting({ short: 13, all: 13, long: 1 }) };
 
 describeAll('remote collectors whose thread is ended', function () {
-  this.timeout(setting({ short: 60_000, all: 180_000 }));
+  this.timeout(setting({ short: 120_000, all: 180_000 }));
   const shared = sharedServer();
 
   /** A learner whose threads the test starts, one after the other. */

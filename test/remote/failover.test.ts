@@ -15,8 +15,7 @@ const HOSTS = 12;
 /** Rows of each host in a round: what the replica has, and what it lacks. */
 const [HAS, LACKS] = [100, 200];
 
-describe('remote/failover', function () {
-  this.timeout(120_000);
+describe('remote/failover', () => {
   before(function () {
     needServer(this);
   });

@@ -8,8 +8,7 @@ import { bufferOf, expectWhole, host, learn, leash, newRun, sharedServer, untilA
 
 const LAST = `${2n ** 64n - 1n}`;
 
-describeAll('remote collectors and a stream that is tampered with', function () {
-  this.timeout(60_000);
+describeAll('remote collectors and a stream that is tampered with', () => {
   const shared = sharedServer();
 
   /** A run with a host in the midst of its rows, and all of it whole in the end. */

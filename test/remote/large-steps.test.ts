@@ -25,7 +25,6 @@ export default () => ({
 describe('remote/steps of five MiB', () => {
   itAll('arrive, and are refused by nobody', async function () {
     needServer(this);
-    this.timeout(60_000);
     const server = await startServer();
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-large-'));
     const entry = join(folder, 'collector.mjs');
@@ -36,7 +35,7 @@ describe('remote/steps of five MiB', () => {
       const given = { url: server.url, run: 'large' };
       await using remote = await RemoteCollectors.open({ ...given, buffer: buffer as never });
       await using host = await CollectorHost.open({ ...given, entry: pathToFileURL(entry) });
-      await until('all of it has come', () => host.statistics().acknowledged === 6, 30_000);
+      await until('all of it has come', () => host.statistics().acknowledged === 6);
       expect(buffer.size).to.be.at.least(4);
       expect(remote.statistics()).to.include({ refused: 0, lost: 0 });
     } finally {

@@ -80,7 +80,7 @@ export class Told implements LinkEvents {
   };
   /** Resolves when `met`, asked whenever something is told. */
   async when(met: () => boolean): Promise<void> {
-    while (!met()) await once(this.#events, 'told', { signal: AbortSignal.timeout(15_000) });
+    while (!met()) await once(this.#events, 'told', { signal: AbortSignal.timeout(60_000) });
   }
 }
 

@@ -129,7 +129,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
       link.store('stays', bytes(2)),
     ]);
     const gone = async () => (await link.load('bytes')) === null && (await link.load('fields', ['a']))[0] === null;
-    for (const end = performance.now() + 5000; !(await gone()); ) expect(performance.now()).to.be.below(end);
+    for (const end = performance.now() + 60_000; !(await gone()); ) expect(performance.now()).to.be.below(end);
     expect(await link.load('stays')).not.to.equal(null);
     // A value that is stored again has its new life, or none.
     await link.store('bytes', bytes(1), 1);
@@ -152,7 +152,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     // Renewed for less, it ends, and the other one has it.
     await holder.lease('key', name, 20);
     let now = name;
-    for (const end = performance.now() + 5000; now === name && performance.now() < end; )
+    for (const end = performance.now() + 60_000; now === name && performance.now() < end; )
       now = await other.lease('key', another, 60_000);
     expect(now).to.equal(another);
     expect(await holder.lease('key', name, 20)).to.equal(another);

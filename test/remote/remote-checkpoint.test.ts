@@ -7,8 +7,7 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll, setting } from '../rig/setting.ts';
 import { bufferOf, host, learn, leash, newRun, numbersIn, sharedServer, untilAsked } from './runs.ts';
 
-describe('remote collectors and checkpoints', function () {
-  this.timeout(60_000);
+describe('remote collectors and checkpoints', () => {
   const shared = sharedServer();
 
   /** A buffer that a checkpoint takes, with room for all. */

@@ -20,11 +20,11 @@ import { needServer, startServer, type TestServer } from './server.ts';
 export type Kind = 'rows' | 'steps';
 type Buffers = ReplayBuffer | TrajectoryBuffer;
 
-/** Asks until `met`, a little while apart: threads and a server need the cores too. Fails after `ms`, and says how it stood. */
+/** Asks until `met`, a little while apart: threads and a server need the cores too. Throws after `ms`, with what `tell` returns. */
 export async function untilAsked(
   what: string,
   met: () => unknown | Promise<unknown>,
-  { ms = 20_000, tell = () => '' }: { ms?: number; tell?: () => string } = {},
+  { ms = 60_000, tell = () => '' }: { ms?: number; tell?: () => string } = {},
 ): Promise<void> {
   for (const end = performance.now() + ms; !(await met()); await wait(3))
     if (performance.now() > end) throw new Error(`waited ${ms} ms in vain until ${what} ${tell()}`);

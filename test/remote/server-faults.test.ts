@@ -22,7 +22,7 @@ const WIDTH = 64;
 const ROWS = 300;
 
 describeAll('remote/server faults', function () {
-  this.timeout(setting({ short: 30_000, all: 120_000, long: 400_000 }));
+  this.timeout(setting({ short: 120_000, all: 120_000, long: 400_000 }));
   const random = new Random(SEED);
   const below = (end: number) => Math.floor(random.next() * end);
   const stack: { close(): Promise<unknown> }[] = [];

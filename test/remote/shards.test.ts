@@ -10,8 +10,7 @@ import { Swarm } from './swarm.ts';
 const HOSTS = 16;
 const ROWS = 100;
 
-describe('remote/shards', function () {
-  this.timeout(30_000);
+describe('remote/shards', () => {
   let server: TestServer;
   let swarm: Swarm;
 

@@ -10,8 +10,7 @@ const ROWS = setting({ short: 500, all: 500, long: 1000 });
 /** of 32 bytes: what a host may have on the way */
 const WINDOW_ROWS = 128;
 
-describeAll(`remote/swarm of ${HOSTS} hosts`, function () {
-  this.timeout(120_000);
+describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
   const stack: { close(): Promise<unknown> }[] = [];
   let server: TestServer;
 

@@ -17,7 +17,6 @@ import { Uplink } from '../../src/remote/uplink.ts';
 import { WeightsIn } from '../../src/remote/weights.ts';
 import { BELL_WORDS, type Bell, BellBoard } from '../../src/wait/bell.ts';
 import { waitFor } from '../../src/wait/wait.ts';
-import { setting } from '../rig/setting.ts';
 
 export interface SwarmOptions {
   /** of the server as the learner sees it, and as hosts do */
@@ -240,7 +239,7 @@ export class Swarm {
   }
 
   /** Asked whenever rows came in, and ten times a second. */
-  async until(what: string, met: () => boolean, timeoutMs = setting({ short: 10_000, all: 60_000 })): Promise<void> {
+  async until(what: string, met: () => boolean, timeoutMs = 60_000): Promise<void> {
     const look = () => {
       if (this.#failure) throw this.#failure;
       return met();

@@ -14,8 +14,7 @@ import { itAll } from '../rig/setting.ts';
 import { bufferOf, closeAll, expectWhole, host, learn, leash, newRun, untilAsked } from './runs.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 
-describe('remote collectors over TLS', function () {
-  this.timeout(60_000);
+describe('remote collectors over TLS', () => {
   const run = newRun();
   const [learner, collector] = aclUsers(run).map((user) => ({ ...user, password: newPassword() }));
   const secrets = [learner!.password, collector!.password, 'a-secret-of-its-own'];

@@ -21,7 +21,6 @@ export default () => ({
 describe('remote/bytes under way', () => {
   itAll('are those that hosts have sent and the learner has not taken', async function () {
     needServer(this);
-    this.timeout(30_000);
     const server = await startServer();
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-under-way-'));
     const entry = join(folder, 'collector.mjs');
@@ -33,10 +32,10 @@ describe('remote/bytes under way', () => {
       const given = { url: server.url, run: 'under-way' };
       await using remote = await RemoteCollectors.open({ ...given, buffer: buffer as never });
       await using host = await CollectorHost.open({ ...given, entry: pathToFileURL(entry) });
-      await until('the learner knows of bytes under way', () => remote.statistics().streamBytes >= 300 * 8, 10_000);
+      await until('the learner knows of bytes under way', () => remote.statistics().streamBytes >= 300 * 8);
       expect(host.statistics().acknowledged).to.be.below(400);
       limiter.countSamples(300);
-      await until('the learner knows that there are none', () => remote.statistics().streamBytes === 0, 10_000);
+      await until('the learner knows that there are none', () => remote.statistics().streamBytes === 0);
       expect(buffer.size).to.equal(400);
     } finally {
       await server.stop();

@@ -8,9 +8,7 @@ import { MemoryServer } from './memory-link.ts';
 import { numbersIn, wrongIn } from './numbered.ts';
 import { keys, MemoryHost, MemoryLearner } from './protocol.ts';
 
-describe('remote/uplink', function () {
-  this.timeout(30_000);
-
+describe('remote/uplink', () => {
   it('keeps a bounded number of messages, none larger than its rows, before a learner that stands still', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, { epoch: 1, capacity: 10_000, transitBytes: 2 ** 24 });

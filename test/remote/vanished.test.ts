@@ -9,9 +9,7 @@ import { MemoryHost, MemoryLearner } from './protocol.ts';
 const HOSTS = 8;
 const BATCH = 2;
 
-describe('remote/rows that vanish', function () {
-  this.timeout(60_000);
-
+describe('remote/rows that vanish', () => {
   it('come again behind a limiter, before any host runs out of rows', async () => {
     const server = new MemoryServer();
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: BATCH, gateAdd: true });

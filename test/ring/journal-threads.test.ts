@@ -4,9 +4,7 @@ import { Journal } from '../../src/ring/journal.ts';
 import { setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 
-describe('ring/journal', function () {
-  this.timeout(60_000);
-
+describe('ring/journal', () => {
   for (const capacity of [2, 4, 64])
     it(`of ${capacity}, beside its writer: every entry is whole, or missed`, async () => {
       const entries = setting({ short: 50_000, all: 1_000_000 });

@@ -39,7 +39,7 @@ function headsOf(rowBytes: number, out: Uint8Array, rows: number): { lane: numbe
 }
 
 describe('outgoing steps', function () {
-  this.timeout(setting({ short: 60_000, all: 200_000, long: 3_600_000 }));
+  this.timeout(setting({ short: 120_000, all: 200_000, long: 3_600_000 }));
 
   for (let seed = 0; seed < setting({ short: 8, all: 40, long: 5000 }); seed++)
     itLonger(`make the same buffer again: seed ${seed}`, () => {

@@ -21,7 +21,7 @@ const rules = [
 ];
 
 describe('packed steps', function () {
-  this.timeout(setting({ short: 20_000, all: 200_000, long: 3_600_000 }));
+  this.timeout(setting({ short: 120_000, all: 200_000, long: 3_600_000 }));
 
   for (let seed = 0; seed < setting({ short: 12, all: 40, long: 5000 }); seed++)
     itLonger(`make what add() makes: seed ${seed}`, () => {

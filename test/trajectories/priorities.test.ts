@@ -55,7 +55,7 @@ class Steps implements Disposable {
 const tooFar = (df: number): number => df + 6 * Math.sqrt(2 * df);
 
 describe('trajectories: priorities', function () {
-  this.timeout(setting({ short: 30_000, all: 600_000 }));
+  this.timeout(setting({ short: 120_000, all: 600_000 }));
 
   itLonger('random updates give the tree that is built from scratch', () => {
     using steps = new Steps(3, 501);

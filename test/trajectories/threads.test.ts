@@ -7,7 +7,7 @@ import type { LaneWork, Told } from './lane-worker.ts';
 import { fields, LANES } from './telling.ts';
 
 describe('trajectories in many threads', function () {
-  this.timeout(setting({ short: 60_000, all: 300_000, long: 3_600_000 }));
+  this.timeout(setting({ short: 120_000, all: 300_000, long: 3_600_000 }));
 
   const times = setting({ short: 1, all: 3, long: 300 });
   const cases: { perLane: number; words: number; rows: number; writers: number; roles: LaneWork['role'][] }[] = [

@@ -80,7 +80,7 @@ function play(seed: number): void {
 }
 
 describe('trajectories: views against lists of episodes', function () {
-  this.timeout(setting({ short: 60_000, all: 600_000, long: 3_600_000 }));
+  this.timeout(setting({ short: 120_000, all: 600_000, long: 3_600_000 }));
 
   const seeds = setting({ short: 12, all: 24, long: 20_000 });
   for (let first = 0; first < seeds; first += seeds / 4)

@@ -140,9 +140,7 @@ describe('trajectory writers', () => {
   });
 });
 
-describe('lanes of a trajectory buffer', function () {
-  this.timeout(20_000);
-
+describe('lanes of a trajectory buffer', () => {
   const small = { obs: { shape: [], observation: true } } as const;
   const make = () => TrajectoryBuffer.create({ capacity: 64, lanes: 4, fields: small });
   const start = (buffer: ReturnType<typeof make>, firstLane: number, lanes: number, then: WriterWork['then']) =>

@@ -11,9 +11,7 @@ const consumer = Object.fromEntries(
     .map((name) => [name, readFileSync(join(strict, name), 'utf8')]),
 );
 
-describeAll('types', function () {
-  this.timeout(120_000);
-
+describeAll('types', () => {
   it('let a strict consumer write what is right, and nothing that is wrong', () => {
     expect(compiled(consumer)).to.equal('');
   });

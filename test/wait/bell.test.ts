@@ -111,6 +111,6 @@ describe('a bell', () => {
       clearInterval(hold);
       await other.result();
       expect(Atomics.load(words, turn)).to.equal(2 * rounds);
-    }).timeout(30_000);
+    });
   }
 });
