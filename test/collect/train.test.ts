@@ -37,9 +37,7 @@ const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): Train
 };
 const words = () => new Int32Array(new SharedArrayBuffer(8));
 
-describe('collect/train', function () {
-  this.timeout(60_000);
-
+describe('collect/train', () => {
   for (const [name, learner] of Object.entries(learners))
     it(`${name} learns, stops at its goal, and acts by what it learned`, async () => {
       const discrete = name === 'dqn';
@@ -243,10 +241,8 @@ describe('collect/train', function () {
     const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
     const looking = await train(training({ ...endless, steps: 2000, signal: AbortSignal.timeout(1500) }));
     expect(looking).to.deep.include({ interrupted: true, meanReturn: null, curve: [] });
-    const begun = performance.now();
-    const late = { environmentOptions: { late: 400 }, signal: AbortSignal.timeout(100) };
-    expect(await train(training(late))).to.deep.include({ interrupted: true, steps: 0, meanReturn: null });
-    expect(performance.now() - begun).to.be.below(8000);
+    const never = { environmentOptions: { late: Infinity }, signal: AbortSignal.timeout(100) };
+    expect(await train(training(never))).to.deep.include({ interrupted: true, steps: 0, meanReturn: null });
   });
 
   it('a collector that breaks ends a look at an episode without end', async () => {

