@@ -42,8 +42,7 @@ async function failing(promised: Promise<unknown>, says: RegExp): Promise<void> 
   expect((await rejection(promised)).message).to.match(says);
 }
 
-describe('collect/gymnasium', function () {
-  this.timeout(60_000);
+describe('collect/gymnasium', () => {
   before(function () {
     needNumpy(this);
   });
@@ -181,10 +180,10 @@ describe('collect/gymnasium', function () {
   });
 
   itAll('one that says nothing is asked where it was, and ended', async () => {
-    const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 3 });
+    const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 10 });
     await failing(
       evaluate({ environments: set, policy: zero }),
-      /was busy with a step for 3 s and was ended; the option timeout allows more; it printed at last:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
+      /was busy with a step for 10 s and was ended; the option timeout allows more; it printed at last:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
     );
     await set.close();
     expect(() => set.play({ nextSeed: () => 1 }).begin()).to.throw('is closed');

@@ -24,8 +24,7 @@ import {
 const rowsOnly = () => bufferOf('rows') as ReplayBuffer;
 const filled = (length: number, value: number) => new Float32Array(length).fill(value);
 
-describe('remote collectors', function () {
-  this.timeout(60_000);
+describe('remote collectors', () => {
   const shared = sharedServer();
 
   const ROWS = setting({ short: 2000, all: 50_000 });
@@ -78,12 +77,14 @@ describe('remote collectors', function () {
     const VERSIONS = setting({ short: 20, all: 400 });
     let seen = 0;
     let skipped = 0;
+    const VERSIONS_AT_ONCE = 4;
     for (let version = 2, at = performance.now(); version <= VERSIONS; version++) {
       mailbox.write(filled(300_000, version));
       to(10 * version);
-      // A hundred versions a second.
-      at += 10;
-      await untilAsked('the next one is due', () => performance.now() >= at);
+      // Several without a turn of the event loop: however slow the machine is, the learner sends not every one of them.
+      if (version % VERSIONS_AT_ONCE > 0) continue;
+      at += 10 * VERSIONS_AT_ONCE;
+      await untilAsked('the next ones are due', () => performance.now() >= at);
       const { version: now } = machine.statistics();
       if (now > seen + 1) skipped++;
       expect(now).to.be.at.least(seen);
@@ -115,7 +116,7 @@ describe('remote collectors', function () {
     const machine = await host({ url: shared.url, run, entry });
     for (const version of [1, 2]) {
       mailbox.write(filled(length, version));
-      await untilAsked('it is there', () => machine.statistics().version === version, { ms: 30_000 });
+      await untilAsked('it is there', () => machine.statistics().version === version);
     }
     expect(remote.statistics().connected).to.equal(true);
   });
