@@ -30,7 +30,7 @@ function wrong({ error, same, later, closing, left }: Tried): string[] {
 }
 
 describe('faults: calls of the binaries', function () {
-  this.timeout(setting({ short: 60_000, all: 600_000, long: 1_800_000 }));
+  this.timeout(setting({ short: 300_000, all: 600_000, long: 1_800_000 }));
   let tries: Tries;
   let known: ReturnType<Tries['record']> | undefined;
   const places = () => (known ??= tries.record());

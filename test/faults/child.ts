@@ -154,7 +154,7 @@ function watch(what: string): NodeJS.Timeout {
     );
     process.stderr.write(`${what} hangs\n${doing.map((each) => each.join(' ')).join('\n')}\n`);
     process.exit(3);
-  }, 20_000);
+  }, 100_000);
   hangs.unref();
   return hangs;
 }

@@ -12,8 +12,7 @@ import type { Written } from './files-child.ts';
 const CHILD = fileURLToPath(new URL('./files-child.js', import.meta.url));
 const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC' } as const;
 
-describe('faults: files', function () {
-  this.timeout(60_000);
+describe('faults: files', () => {
   let folder: string;
   let shim: string | null;
   before(function () {

@@ -130,7 +130,7 @@ async function halo(closing: Closing): Promise<string> {
     });
     for (let n = 0; n < 2; n++) {
       for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(n).quantities);
-      for (const each of updaters) await each.wait({ timeoutMs: 10_000 });
+      for (const each of updaters) await each.wait({ timeoutMs: 60_000 });
       for (const each of parts) {
         const wrong = await each.wrong(n);
         if (wrong !== null) return wrong;

@@ -10,7 +10,7 @@ import { buildShim, repository, type Site } from './shim.ts';
 
 const CHILD = fileURLToPath(new URL('./child.js', import.meta.url));
 /** ms: longer than any try takes */
-const PATIENCE = 60_000;
+const PATIENCE = 110_000;
 
 /** A try that ended its process. */
 export interface Ended {

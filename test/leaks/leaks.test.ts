@@ -43,7 +43,7 @@ function wrongWith(held: Held): string | null {
 }
 
 describe('leaks', function () {
-  const MS = setting({ short: 150_000, all: 300_000, long: 7_200_000 });
+  const MS = setting({ short: 300_000, all: 600_000, long: 7_200_000 });
   this.timeout(MS);
   const measured = (operation: string, times: number): Held => {
     const library = buildLibrary('libin_use.so', [{ source: 'test/leaks/in_use.cpp', defines: [] }], '');
