@@ -46,6 +46,13 @@ describe('monitor/serve', () => {
       return all.filter((part) => part !== undefined).length >= 2;
     };
     await until('the curve of the count has grown twice', grown);
+    // A busy machine may run a thread late.
+    const stepped = () =>
+      parsed(heard)
+        .at(-1)
+        .collectors.workers.map((each: { steps: number }) => each.steps);
+    await until('both collectors have stepped', () => Math.min(...stepped()) > 0);
+    await until('the run moves', () => parsed(heard).at(-1).updatesPerSecond > 0);
     expect(monitor.clients).to.equal(1);
     expect(heard.head)
       .to.match(/^HTTP\/1\.1 200 OK\r\n/)

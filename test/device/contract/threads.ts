@@ -162,9 +162,10 @@ export function threadContract(device: () => Device): void {
     await until('the stream is held', () => latch.reached);
     const waiter = new Thread('wait', { device: device().name, event: event.handle });
     await waiter.next();
-    expect(await waiter.terminate()).to.be.lessThan(1000);
+    await waiter.terminate();
     free.fill(tensor, 1);
     await until('other work is done', () => free.query());
+    // What the thread waited for has still not come.
     expect(event.query()).to.equal(false);
     latch.open();
     await stream.synchronize();
