@@ -14,7 +14,7 @@ export function needNumpy(context: Mocha.Context): void {
 }
 
 export const counted = (options: GymnasiumOptions) =>
-  gymnasium({ python: PYTHON, path: new URL('../../../test/collect/', import.meta.url), timeout: 20, ...options });
+  gymnasium({ python: PYTHON, path: new URL('../../../test/collect/', import.meta.url), timeout: 100, ...options });
 
 /** For a pool. */
 export default (context: CollectorContext<{ entry: string; kwargs?: object; environments?: number }>) => {
