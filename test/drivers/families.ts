@@ -47,7 +47,7 @@ export function describeMode(
   const same = between ? itLong : newest && mode.driver === 'cuda' ? itShort : itAll;
   const learns = newest && mode.driver !== 'cuda' ? itAll : once;
   describe(`${mode.name} (software driver)`, function () {
-    this.timeout(setting({ short: 120_000, all: 600_000, long: 1_200_000 }));
+    this.timeout(setting({ short: 600_000, all: 600_000, long: 1_200_000 }));
     before(function () {
       need(this, mode);
       libraryOf(mode);

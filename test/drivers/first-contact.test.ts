@@ -18,7 +18,7 @@ async function probe(mode: Mode, args: readonly string[], more: Record<string, s
 }
 
 describeAll('first contact with a driver', function () {
-  this.timeout(setting({ short: 120_000, all: 400_000 }));
+  this.timeout(setting({ short: 600_000, all: 600_000 }));
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-contact-'));
   before(function () {
     need(this, cuda13);

@@ -33,7 +33,9 @@ async function imageFor(mode: Mode): Promise<string> {
   return file;
 }
 
-describe('drivers/own-kernels', () => {
+describe('drivers/own-kernels', function () {
+  // A run of many tests; each of them has a time-out of its own, whose error says where it hung.
+  this.timeout(600_000);
   after(() => rmSync(folder, { recursive: true, force: true }));
   before(async function () {
     const missing = (await missingFor(formats.ptx)) ?? (await missingFor(formats.spirv));

@@ -152,7 +152,7 @@ export async function runTests(
   files: readonly string[],
   more: Record<string, string> = {},
 ): Promise<number> {
-  const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '120000', '--reporter', 'json'];
+  const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '60000', '--reporter', 'json'];
   mocha.push('--require', 'dist/test/rig/timed-out.js');
   const { stdout, stderr, status, signal } = await run(mode, [...mocha, ...files], more);
   let report: Report;
