@@ -1,0 +1,123 @@
+/** Processes that end an exchange by asking each other: every rank takes it, or every rank ends it, in any order of messages. */
+import { expect } from 'chai';
+import { type QuestionLetter, Questions } from '../../src/ranks/questions.ts';
+import { Verdict } from '../../src/ranks/verdict.ts';
+import { setting } from '../rig/setting.ts';
+
+const EXCHANGES = 3;
+
+/** xorshift32 */
+function drawn(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+}
+
+interface Process {
+  readonly verdict: Verdict;
+  readonly questions: Questions;
+  /** exchanges that it has sent its part of */
+  sent: number;
+  /** of each exchange: 'taken' or 'ended', once it knows */
+  readonly came: string[];
+  /** parts of the others that have arrived, by exchange */
+  readonly parts: number[];
+}
+
+/**
+ * Three processes, three exchanges. Each message of a pair of processes comes in order, and any pair may be slow. Who asks, when, and
+ * who comes late is drawn. Returns what each exchange came to.
+ */
+function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
+  const random = drawn(seed);
+  const ranks = 3;
+  const asks = random(4);
+  type Message = QuestionLetter | { kind: 'part'; exchange: number };
+  const channels = Array.from({ length: ranks * ranks }, () => [] as Message[]);
+  const send = (from: number, message: Message) => {
+    for (let to = 0; to < ranks; to++) if (to !== from) channels[from * ranks + to]!.push(message);
+  };
+  const failed: Error[] = [];
+  const processes: Process[] = Array.from({ length: ranks }, (_, here) => {
+    const verdict = new Verdict(new BigInt64Array(new SharedArrayBuffer(8)));
+    breaks(verdict);
+    const ends = { here, ranks, verdict, ring: () => {}, fail: (error: Error) => void failed.push(error) };
+    const questions = new Questions({ ...ends, send: (letter) => send(here, letter) });
+    return { verdict, questions, sent: 0, came: [], parts: Array(EXCHANGES + 1).fill(0) };
+  });
+  const waits = ({ sent, came }: Process) => sent > came.length;
+  const look = (process: Process) => {
+    if (!waits(process)) return;
+    const exchange = process.sent;
+    if (process.parts[exchange] === ranks - 1) {
+      const ended = process.verdict.take(exchange);
+      if (ended !== 'asked') process.came.push(ended === null ? 'taken' : 'ended');
+    } else if (process.verdict.endedBy(exchange) !== null) process.came.push('ended');
+  };
+  // G5: all parts of an exchange come before the next one is sent.
+  const mayStart = (process: Process) =>
+    !waits(process) && process.sent < EXCHANGES && (process.sent === 0 || process.parts[process.sent] === ranks - 1);
+  let asked = 0;
+  for (let step = 0; step < 4000; step++) {
+    const rank = random(ranks);
+    const process = processes[rank]!;
+    const what = random(8);
+    if (what === 0 && mayStart(process)) send(rank, { kind: 'part', exchange: ++process.sent });
+    else if (what === 1 && waits(process) && asked < asks && random(3) === 0) {
+      asked++;
+      process.questions.ask({ exchange: process.sent, rank, why: 2 });
+    } else if (what < 5) look(process);
+    else {
+      const from = random(ranks);
+      const message = channels[from * ranks + rank]!.shift();
+      if (message === undefined) continue;
+      if (message.kind === 'part') process.parts[message.exchange]!++;
+      else process.questions.hear(message);
+    }
+  }
+  for (const { questions } of processes) questions.close();
+  expect(failed).to.deep.equal([]);
+  return Array.from({ length: EXCHANGES }, (_, exchange) => {
+    const all = processes.map(({ came }) => came[exchange] ?? 'open');
+    expect(new Set(all).size, `seed ${seed}, exchange ${exchange + 1}: ${all.join(', ')}`).to.equal(1);
+    expect(all[0], `seed ${seed}, exchange ${exchange + 1} is decided`).not.to.equal('open');
+    return all[0] as string;
+  });
+}
+
+describe('ranks/questions between processes', function () {
+  this.timeout(300_000);
+  const rounds = setting({ short: 1500, all: 40_000 });
+
+  it('every rank takes an exchange, or every rank ends it', () => {
+    const came = { taken: 0, ended: 0 };
+    for (let seed = 1; seed <= rounds; seed++) for (const how of play(seed, () => {})) came[how as keyof typeof came]++;
+    expect(came.taken).to.be.greaterThan(rounds / 10);
+    expect(came.ended).to.be.greaterThan(rounds / 10);
+  });
+
+  for (const [fault, breaks] of Object.entries<(verdict: Verdict) => void>({
+    'an answer that promises nothing': (verdict) => {
+      verdict.ask = (exchange) => verdict.endedBy(exchange) === null && !verdict.isAsked(exchange);
+    },
+    'an exchange that is taken although it was asked about': (verdict) => {
+      const { take } = verdict;
+      verdict.take = (exchange) => {
+        const ended = take.call(verdict, exchange);
+        return ended === 'asked' ? null : ended;
+      };
+    },
+    'a decision that is not stored': (verdict) => {
+      verdict.end = () => true;
+    },
+  }))
+    it(`broken on purpose, is found: ${fault}`, () => {
+      expect(() => {
+        for (let seed = 1; seed <= 1500; seed++) play(seed, breaks);
+      }).to.throw(/seed/);
+    });
+});
