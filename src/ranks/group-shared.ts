@@ -7,7 +7,7 @@ import { checkCount, checkKeys } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
-import { Verdict } from './verdict.ts';
+import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
 /** What comes before the vector: float64 of a cache line, see group-rank.ts. */
@@ -107,7 +107,7 @@ export function countsOf(shared: SharedLearnerGroup, rank: number): BigInt64Arra
   return new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
 }
 export function verdictOf(shared: SharedLearnerGroup): Verdict {
-  return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), 1));
+  return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), VERDICT_WORDS));
 }
 function verdictAt({ words, ranks }: SharedLearnerGroup): number {
   return words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1));

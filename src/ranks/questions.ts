@@ -50,8 +50,6 @@ export class Questions {
   #open: { question: Question; answers: Set<number>; taken: boolean; timer: NodeJS.Timeout } | null = null;
   /** asked by others before the exchange before was decided here */
   #early: Question[] = [];
-  /** the latest exchange that was decided to end */
-  #ended = 0;
 
   constructor(ends: Ends) {
     this.#ends = ends;
@@ -83,7 +81,7 @@ export class Questions {
     const { verdict, here, send } = this.#ends;
     // What ended the exchange before is decided first: its word is the same one.
     if (verdict.isAsked(exchange - 1)) return void this.#early.push({ exchange, rank, why });
-    const taken = exchange !== this.#ended && !verdict.ask(exchange);
+    const taken = !verdict.ask(exchange);
     send({ kind: 'answered', from: here, taken, exchange, rank, why });
   }
 
@@ -106,10 +104,7 @@ export class Questions {
   #settle(question: Question, taken: boolean): void {
     const { verdict, ring } = this.#ends;
     if (taken) verdict.resume(question.exchange);
-    else {
-      this.#ended = question.exchange;
-      verdict.end(question.exchange, question);
-    }
+    else verdict.end(question.exchange, question);
     ring();
     for (const early of this.#early.splice(0)) this.#answer(early);
   }

@@ -28,19 +28,28 @@ const RANK_BITS = 8n;
 /** In place of a reason: another process asked to end it, and says soon what all processes answered. */
 const ASKED = 15;
 
-export class Verdict {
-  /** exchange, rank and reason; a reason of 0 says that it was taken */
-  readonly #word: BigInt64Array;
+const LATEST = 0;
+const BEFORE = 1;
+/** int64 */
+export const VERDICT_WORDS = 2;
 
-  constructor(word: BigInt64Array) {
-    this.#word = word;
+export class Verdict {
+  /** exchange, rank and reason of the latest one; a reason of 0 says that it was taken */
+  readonly #words: BigInt64Array;
+
+  /**
+   * Two words, of which the second keeps what ended the exchange before: another process may ask about the next one before the rank here
+   * has looked. It asks about no later one before this rank has sent its part of that (G5), so one is enough.
+   */
+  constructor(words: BigInt64Array) {
+    this.#words = words;
   }
 
   /** All parts of the exchange are there: takes it. What ended it, 'asked' while other processes decide, null when it is taken. */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
-      const now = this.#read();
-      if (now.exchange > exchange) return null;
+      const now = this.#read(LATEST);
+      if (now.exchange > exchange) return this.#endedBefore(exchange);
       if (now.exchange === exchange) return now.why === ASKED ? 'asked' : now.ended;
       if (this.#move(now.word, exchange, 0, Ending.none)) return null;
     }
@@ -49,8 +58,8 @@ export class Verdict {
   /** Ends it for everybody, unless it was taken. True when it is ended, by whomever. */
   end(exchange: number, { rank, why }: Ended): boolean {
     for (;;) {
-      const now = this.#read();
-      if (now.exchange > exchange) return false;
+      const now = this.#read(LATEST);
+      if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange && now.why !== ASKED) return now.ended !== null;
       if (this.#move(now.word, exchange, rank, why)) return true;
     }
@@ -58,38 +67,45 @@ export class Verdict {
 
   /** What ended this exchange; null while nothing did. */
   endedBy(exchange: number): Ended | null {
-    const now = this.#read();
+    const now = this.#read(LATEST);
+    if (now.exchange > exchange) return this.#endedBefore(exchange);
     return now.exchange === exchange && now.why !== ASKED ? now.ended : null;
   }
 
-  /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken, or another question is open. */
+  /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken. */
   ask(exchange: number): boolean {
     for (;;) {
-      const now = this.#read();
-      if (now.exchange > exchange || (now.exchange === exchange && now.why === Ending.none)) return false;
-      if (now.exchange === exchange) return true;
+      const now = this.#read(LATEST);
+      if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
+      if (now.exchange === exchange) return now.why !== Ending.none;
+      // Before the word that hides it: a rank that sees that one sees this one.
+      if (now.ended !== null) Atomics.store(this.#words, BEFORE, now.word);
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
   }
   isAsked(exchange: number): boolean {
-    const now = this.#read();
+    const now = this.#read(LATEST);
     return now.exchange === exchange && now.why === ASKED;
   }
   /** All that was asked was answered: somebody had taken the exchange, so all take it. */
   resume(exchange: number): void {
-    const now = this.#read();
+    const now = this.#read(LATEST);
     if (now.exchange === exchange && now.why === ASKED) this.#move(now.word, exchange, 0, Ending.none);
   }
 
-  #read(): { word: bigint; exchange: number; why: number; ended: Ended | null } {
-    const word = Atomics.load(this.#word, 0);
+  #endedBefore(exchange: number): Ended | null {
+    const before = this.#read(BEFORE);
+    return before.exchange === exchange ? before.ended : null;
+  }
+  #read(which: number): { word: bigint; exchange: number; why: number; ended: Ended | null } {
+    const word = Atomics.load(this.#words, which);
     const why = Number(word & 15n);
     const rank = Number((word >> HOW_BITS) & 255n);
-    const ended = why === Ending.none ? null : { rank, why: why as Ending };
+    const ended = why === Ending.none || why === ASKED ? null : { rank, why: why as Ending };
     return { word, exchange: Number(word >> (HOW_BITS + RANK_BITS)), why, ended };
   }
   #move(from: bigint, exchange: number, rank: number, why: Ending): boolean {
     const to = (((BigInt(exchange) << RANK_BITS) | BigInt(rank)) << HOW_BITS) | BigInt(why);
-    return Atomics.compareExchange(this.#word, 0, from, to) === from;
+    return Atomics.compareExchange(this.#words, LATEST, from, to) === from;
   }
 }
