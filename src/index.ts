@@ -118,4 +118,5 @@ export type { SharedTrajectoryBuffer } from './trajectories/shared-steps.ts';
 export { TrajectoryBuffer } from './trajectories/trajectory-buffer.ts';
 export type { TrajectoryWriter } from './trajectories/trajectory-writer.ts';
 export type { Stack, TransitionsOptions, View, WindowsOptions } from './trajectories/views.ts';
+export type { EndingName } from './wait/ending.ts';
 export type { WaitOptions } from './wait/wait.ts';

@@ -180,9 +180,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Runs ticks: request, pack, copy, replay, until `ticks` are through or the signal is aborted; then resolves with what happened.
-   * Tick ids continue from the last one. With a learner group every rank calls it, and all end at one exchange: `ended` says who ended
-   * it, and why. Rejects with PipelineError when an actor fails, or another rank does.
+   * Runs ticks until `ticks` are through or the signal is aborted; then resolves with what happened. Tick ids continue from the last
+   * one. In a learner group every rank calls it, and all end at one exchange. Rejects with PipelineError when an actor or a rank fails.
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);

@@ -117,7 +117,13 @@ export async function play(
       rings[rank]!.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
     else {
       const held = insideOf(made).standstill.use(
-        async () => expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(true),
+        async () => {
+          // Others go on meanwhile.
+          for (let turn = 0; turn < 3; turn++) {
+            expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(true);
+            await new Promise(setImmediate);
+          }
+        },
         { patient: null },
       );
       // A pipeline that ends meanwhile ends the save.

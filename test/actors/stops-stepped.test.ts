@@ -26,8 +26,8 @@ interface Everywhere extends NonNullable<Parameters<typeof play>[2]> {
   readonly step?: number;
   readonly only?: readonly Stop[];
   readonly of?: readonly (0 | 1)[];
-  /** a second stop of the same rank, at the next point */
-  readonly second?: Stop;
+  /** a second stop of the same rank, so many points later */
+  readonly second?: { readonly stop: Stop; readonly after: number };
 }
 
 /** Every stop of every rank at each point; how many cases that were. */
@@ -40,7 +40,7 @@ async function everywhere(
     for (const rank of who)
       for (let at = 0, points = 1; at < points && (!of.starved || at < STARVED_POINTS); at += step, played++) {
         const planned: Planned[] = [{ stop, rank, at }];
-        if (second !== undefined) planned.push({ stop: second, rank, at: at + 1 });
+        if (second !== undefined) planned.push({ stop: second.stop, rank, at: at + second.after });
         try {
           points = await play(of, planned, more);
         } catch (error) {
@@ -168,7 +168,7 @@ describe('two learners, stepped: stops', function () {
       },
     };
     const shownBy: Record<string, Everywhere> = {
-      'a save that lets an aborted run go on': { second: 'hold', step: 7 },
+      'a save that lets an aborted run go on': { only: ['hold'], second: { stop: 'abort', after: 40 } },
       'an exchange that is taken although it was ended': { only: ['close'] },
     };
     for (const [fault, breaks] of Object.entries(faults))
