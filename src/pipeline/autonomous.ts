@@ -76,11 +76,9 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
   };
 }
 
-/**
- * A run that ends by its signal, or by a listener, waits for learners of its group that have not come to the exchange: for so long where
- * they run, and where they do not, or are in another process.
- */
+/** A run that ends by its signal, or by a listener, waits so long in an exchange for a learner of its group that is in its run. */
 const COMING_MS = 10_000;
+/** The same for one that is not in its run, or is in another process. */
 const GRACE_MS = 1000;
 
 /** How long a run that ends waits for the others, in each exchange. */
@@ -197,9 +195,11 @@ function still(
   return () => {
     if (hold.held) return false;
     if (!header.isPaused(Pause.end)) {
-      if (ring.finished - first >= ticks) header.end(Ending.ticks);
-      else if (run.failed()) header.end(Ending.stopped);
-      parts.step();
+      const through = ring.finished - first >= ticks;
+      if (through || run.failed()) {
+        header.end(through ? Ending.ticks : Ending.stopped);
+        parts.step();
+      }
     }
     const ends = header.isPaused(Pause.end);
     if (!ends && !header.isPaused(Pause.hold)) {

@@ -11,6 +11,6 @@ export const Ending = {
 export type Ending = (typeof Ending)[keyof typeof Ending];
 
 /** The same as a word, for people. */
-export type EndingName = Exclude<keyof typeof Ending, 'none'>;
+export type EndingName = 'ticks' | 'aborted' | 'stopped';
 const names = Object.keys(Ending) as EndingName[];
 export const endingName = (why: Ending): EndingName => names[why] as EndingName;

@@ -69,8 +69,10 @@ describe('two learners, stepped: stops', function () {
 
   for (const of of cases)
     it(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
-      const played = await everywhere(of, { step: setting({ short: of === cases[0] ? 1 : 4, all: 1 }) });
-      expect(played).to.be.greaterThan(100);
+      // The ranks of the first case are alike but for the order of steps.
+      const short: Everywhere = of === cases[0] ? { of: [0] } : { step: 8 };
+      const played = await everywhere(of, setting({ short, all: {} }));
+      expect(played).to.be.greaterThan(50);
       this.test!.title += `: ${played} cases`;
     });
 

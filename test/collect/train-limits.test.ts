@@ -55,6 +55,12 @@ describe('collect/train: limits', function () {
     expect([steps >= 1000, interrupted]).to.deep.equal([true, false]);
   });
 
+  it('train() whose signal is aborted in onOpen applies no update', async () => {
+    const stop = new AbortController();
+    const { updates, interrupted } = await train(training({ signal: stop.signal, onOpen: () => stop.abort() }));
+    expect([updates, interrupted]).to.deep.equal([0, true]);
+  });
+
   it('train() goes on when 24.8 days of its 40 are over', async () => {
     // The first piece is over as soon as it is armed, the second one never.
     using timers = new LongTimers((armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()));

@@ -30,7 +30,7 @@ async function running(made: ReplayPipeline, signal?: AbortSignal) {
 for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per role': SPREAD } as const))
   describe(`the stop of a run is stored before the call returns, ${name}`, function () {
     this.timeout(120_000);
-    const rounds = setting({ short: 2, all: 20 });
+    const rounds = setting({ short: 1, all: 20 });
     afterEach(closeAll);
 
     /** Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that had no slot are not applied. */
