@@ -76,6 +76,7 @@ export class World implements Disposable {
   #counts = false;
   #skew = 0;
   #random: () => number = () => 0;
+  #everywhere = true;
   readonly #undo: (() => void)[] = [];
 
   constructor() {
@@ -139,6 +140,8 @@ export class World implements Disposable {
     const clock = loadAddon<{ nowMs(): number }>('device');
     this.replace(clock, 'nowMs', (now) => () => now() + world.#skew);
     this.replace(performance, 'now', (now) => () => now.call(performance) + world.#skew);
+    // This clock makes every wait a long one, which a pipeline warns of.
+    this.replace(process, 'emitWarning', () => () => {});
   }
 
   /** A method is another one until this world is closed. */
@@ -163,12 +166,19 @@ export class World implements Disposable {
     this.#later.push(act);
   }
 
-  /** Does this at that point, counted from now on. */
-  plan(acts: readonly { at: number; act: () => void }[], random: () => number = () => 0): void {
+  /**
+   * Does this at that point, counted from now on. Unless `everywhere`, there is no point behind a step that did nothing: what is done
+   * there differs from what is done before that step only in which actor looks first.
+   */
+  plan(
+    acts: readonly { at: number; act: () => void }[],
+    { random = () => 0, everywhere = true }: { random?: () => number; everywhere?: boolean } = {},
+  ): void {
     this.#acts.clear();
     for (const { at, act } of acts) this.#acts.set(at, act);
     this.points = 0;
     this.#random = random;
+    this.#everywhere = everywhere;
     this.#counts = true;
   }
 
@@ -189,13 +199,15 @@ export class World implements Disposable {
   /** A step of each actor, in a drawn order, then of each opener that was rung or has slept for long enough. */
   async round(): Promise<number> {
     let moved = 0;
+    let last = 1;
     const steps = this.#threads.flatMap((thread) => Array.from({ length: thread.steps }, () => thread));
     for (let left = steps.length; left > 0; left--) {
       const [thread] = steps.splice(Math.floor(this.#random() * left), 1) as [SteppedThread];
-      this.#point();
-      moved += thread.step();
+      if (last > 0 || this.#everywhere) this.#point();
+      last = thread.step();
+      moved += last;
     }
-    this.#point();
+    if (last > 0 || this.#everywhere) this.#point();
     for (const act of this.#later.splice(0)) act();
     const now = performance.now();
     const woken = this.#parked.filter(({ bell, seen, until }) => bell.read() !== seen || until <= now);

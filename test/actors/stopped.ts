@@ -93,7 +93,7 @@ async function settle<T>(
 export async function play(
   of: Case,
   planned: readonly Planned[],
-  { random, breaks }: { random?: () => number; breaks?: (world: World) => void } = {},
+  { breaks, ...order }: { random?: () => number; everywhere?: boolean; breaks?: (world: World) => void } = {},
 ): Promise<number> {
   if (laid !== null && (laid.of !== of || breaks)) await clear(laid);
   const table = laid ?? (await lay(of, breaks ?? (() => {})));
@@ -136,7 +136,7 @@ export async function play(
   try {
     world.plan(
       planned.map((each) => ({ at: each.at, act: () => act(each) })),
-      random,
+      order,
     );
     const runs = learners.map(async ({ made }, rank) => {
       try {

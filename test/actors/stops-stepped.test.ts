@@ -1,6 +1,7 @@
 /**
- * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and averager as they are. One stop everywhere
- * in `npm test`, two by seed; two everywhere in the longest setting. Faults that were there once are put back, and found.
+ * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and averager as they are. `npm test` has one
+ * stop wherever something has changed, and two by seed; test:all has one everywhere; the longest setting has two everywhere. Faults that
+ * were there once are put back, and found.
  */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/ranks/group-rank.ts';
@@ -69,15 +70,14 @@ describe('two learners, stepped: stops', function () {
 
   for (const of of cases)
     it(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
-      // The ranks of the first case are alike but for the order of steps.
-      const short: Everywhere = of === cases[0] ? { of: [0] } : { step: 8 };
+      const short: Everywhere = of === cases[0] ? { everywhere: false } : { step: 8 };
       const played = await everywhere(of, setting({ short, all: {} }));
       expect(played).to.be.greaterThan(50);
       this.test!.title += `: ${played} cases`;
     });
 
   it('an abort anywhere of the rank that waits for one without rows', async () => {
-    await everywhere(starved, { only: ['abort'], of: [0] });
+    await everywhere(starved, { only: ['abort'], of: [0], everywhere: setting({ short: false, all: true }) });
   });
 
   it('two by seed, in drawn orders of steps', async () => {
