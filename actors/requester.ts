@@ -33,8 +33,6 @@ export class Requester {
       const gate = this.#gate(sequence, mode);
       ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
-      // Of a run that began after the ring was rewound, the seat that was looked at before is another one.
-      if (!this.#seat.waits || this.#seat.slot !== slot) continue;
       this.#request(slot, sequence, mode);
       ring.handOver(slot, SlotState.Requested, 'pack');
       this.#seat.next();

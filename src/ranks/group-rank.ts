@@ -16,7 +16,7 @@ import { lookElsewhere, RankState } from '../halo/exchange-words.ts';
 import { Ending } from '../wait/ending.ts';
 import { GroupMember } from './group-member.ts';
 import {
-  Count,
+  type Counts,
   checkGroup,
   countsOf,
   groupWords,
@@ -27,12 +27,9 @@ import {
   verdictOf,
 } from './group-shared.ts';
 import { checkLetters, checksum, Letter, Purpose } from './letter.ts';
-
-export { Purpose };
-
 import type { Ended, Outcome, Verdict } from './verdict.ts';
 
-/** How often learners make sure that they still are alike, in exchanges. */
+/** Exchanges from one comparison of means to the next. */
 const CHECKED_EVERY = 1000;
 
 interface Means {
@@ -56,11 +53,15 @@ interface Half {
 
 export class GroupRank extends GroupMember {
   readonly #elsewhere: boolean;
-  readonly #counts: BigInt64Array;
+  readonly #counts: Counts;
   readonly #verdict: Verdict;
   readonly #routes: readonly Route[];
   #vector: Float32Array | null = null;
   readonly #letter = new Float64Array(Letter.count);
+  /** of each half, in the order of ranks, this rank's own among them */
+  readonly #letters: readonly (readonly Float64Array[])[];
+  /** the latest exchange whose letters were checked */
+  #checkedIn = 0;
   /** of what was averaged in that exchange */
   #checksum = { exchange: 0, sum: Number.NaN };
   /** what ended the exchange that was looked at last, before its parts were there */
@@ -89,21 +90,20 @@ export class GroupRank extends GroupMember {
       const [outgoing, incoming] = [routeOf(ranks, other, rank), routeOf(ranks, rank, other)];
       return { rank: other, outgoing, incoming, out: halves(outgoing), in: halves(incoming) };
     });
+    const letters = (half: number) => this.#routes.map((route) => (route.in[half] as Half).letter);
+    this.#letters = [0, 1].map((half) => letters(half).toSpliced(rank, 0, this.#letter));
   }
 
   /** of the latest exchange that was begun; they count from 1, below 2^51 */
   get exchange(): number {
-    return this.#count(Count.begun);
+    return this.#counts.begun.load();
   }
   /** an exchange was begun, is not over, and was not left; by whichever thread */
   get underWay(): boolean {
-    return this.exchange !== this.#count(Count.over) && !this.#isLeft;
+    return this.exchange !== this.#counts.over.load() && !this.#isLeft;
   }
   get #isLeft(): boolean {
-    return this.exchange !== this.#count(Count.over) && this.exchange === this.#count(Count.left);
-  }
-  #count(which: number): number {
-    return Number(Atomics.load(this.#counts, which));
+    return this.exchange !== this.#counts.over.load() && this.#counts.left.load() === 1;
   }
 
   /**
@@ -114,7 +114,7 @@ export class GroupRank extends GroupMember {
     this.check();
     if (this.#isLeft) {
       this.#settling = this.exchange;
-      Atomics.store(this.#counts, Count.left, 0n);
+      this.#counts.left.store(0n, 0);
     }
     if (!this.underWay || this.#settling !== this.exchange) return true;
     return this.failing(() => {
@@ -135,17 +135,17 @@ export class GroupRank extends GroupMember {
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.check();
     const before = this.exchange;
-    if (before !== this.#count(Count.over))
+    if (before !== this.#counts.over.load())
       this.failing(() => {
         throw stateError('BUSY', `exchange ${before} of rank ${this.rank} is under way, or its thread ended in it`);
       });
     const exchange = before + 1;
     const half = exchange % 2;
     this.#vector = vector;
-    const known = exchange % CHECKED_EVERY === 0 && this.#checksum.exchange === before;
-    const sum = known ? this.#checksum.sum : Number.NaN;
-    this.#letter.set([purpose, vector.length, every, sum, ends]);
-    Atomics.store(this.#counts, Count.begun, BigInt(exchange));
+    const compares = exchange % CHECKED_EVERY === 0 && this.#checksum.exchange === before;
+    this.#letter.set([purpose, vector.length, every, compares ? this.#checksum.sum : Number.NaN, ends]);
+    this.#counts.left.store(0n, 0);
+    this.#counts.begun.store(BigInt(exchange), exchange);
     for (const { out } of this.#routes) {
       (out[half] as Half).letter.set(this.#letter);
       (out[half] as Half).vector.set(vector);
@@ -215,7 +215,7 @@ export class GroupRank extends GroupMember {
   /** G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that does something else (G3). */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
-    const letters = this.failing(() => this.#letters());
+    const letters = this.#checked();
     const own = this.#letter[Letter.ends] as Ending;
     const first = letters.findIndex((letter) => letter[Letter.ends] !== Ending.none);
     const by = own === Ending.none ? first : this.rank;
@@ -244,12 +244,12 @@ export class GroupRank extends GroupMember {
   /** Leaves the exchange under way without an outcome: the parts that are missing are waited for before the next one (G5). */
   leave(): void {
     this.#vector = null;
-    Atomics.store(this.#counts, Count.left, BigInt(this.exchange));
+    this.#counts.left.store(1n, 1);
   }
 
   /** G1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
-    this.failing(() => this.#letters());
+    this.#checked();
     const vectors = Array.from({ length: this.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
     loadAddon<Means>('rows').mean(to, vectors);
     if (this.isCompared) this.compare(to);
@@ -266,22 +266,22 @@ export class GroupRank extends GroupMember {
 
   /** The vector of one rank. */
   take(rank: number, to: Float32Array): void {
-    this.failing(() => this.#letters());
+    this.#checked();
     to.set(this.#vectorOf(rank).subarray(0, to.length));
   }
 
   /** What came of it is put away (G2). */
   finish(): void {
     this.#vector = null;
-    Atomics.store(this.#counts, Count.over, BigInt(this.exchange));
+    this.#counts.over.store(BigInt(this.exchange), this.exchange);
   }
 
   /** A rank's run goes on: it is to come to the next exchange. Of other processes this is not known. */
   get runs(): boolean {
-    return this.#count(Count.runs) === 1;
+    return this.#counts.runs.load() === 1;
   }
   setRuns(runs: boolean): void {
-    Atomics.store(this.#counts, Count.runs, runs ? 1n : 0n);
+    this.#counts.runs.store(runs ? 1n : 0n, Number(runs));
   }
 
   #vectorOf(rank: number): Float32Array {
@@ -290,11 +290,11 @@ export class GroupRank extends GroupMember {
     return (route.in[this.exchange % 2] as Half).vector;
   }
 
-  /** G3: the letters of all ranks, in their order. */
-  #letters(): Float64Array[] {
-    const letters: Float64Array[] = Array.from({ length: this.ranks }, () => this.#letter);
-    for (const { rank, in: halves } of this.#routes) letters[rank] = (halves[this.exchange % 2] as Half).letter;
-    checkLetters(letters, this.rank, this.exchange);
+  /** G3: the letters of all ranks, in their order; checked once in each exchange. */
+  #checked(): readonly Float64Array[] {
+    const letters = this.#letters[this.exchange % 2] as readonly Float64Array[];
+    if (this.#checkedIn !== this.exchange) this.failing(() => checkLetters(letters, this.rank, this.exchange));
+    this.#checkedIn = this.exchange;
     return letters;
   }
 }

@@ -7,6 +7,7 @@ import { checkCount, checkKeys } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
+import { Int64 } from './int64.ts';
 import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
@@ -68,7 +69,10 @@ export function layOutGroup(
     ),
     elsewhere,
   });
-  for (let rank = 0; rank < ranks; rank++) countsOf(shared, rank).fill(BigInt(before), Count.begun, Count.over + 1);
+  for (let rank = 0; rank < ranks; rank++) {
+    const { begun, over } = countsOf(shared, rank);
+    for (const each of [begun, over]) each.store(BigInt(before), before);
+  }
   return shared;
 }
 
@@ -91,20 +95,23 @@ export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): Exc
   return new ExchangeWords(words, ranks, ranks * (ranks - 1), elsewhere);
 }
 
-/** Of one rank, int64 each. */
-export const Count = {
-  /** the latest exchange that it began; they count from 1 */
-  begun: 0,
+/** Counts of one rank, in an int64 each. */
+export interface Counts {
+  /** the latest exchange that it began; they count from 1, and stay below 2^53 */
+  readonly begun: Int64<number>;
   /** the latest exchange whose outcome it has put away */
-  over: 1,
-  /** the latest exchange that it left without an outcome (G5) */
-  left: 2,
+  readonly over: Int64<number>;
+  /** 1: it left the exchange under way without an outcome (G5) */
+  readonly left: Int64<number>;
   /** 1 while its pipeline runs */
-  runs: 3,
-} as const;
-
-export function countsOf(shared: SharedLearnerGroup, rank: number): BigInt64Array {
-  return new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
+  readonly runs: Int64<number>;
+}
+export function countsOf(shared: SharedLearnerGroup, rank: number): Counts {
+  const words = new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
+  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i, Number)) as [
+    ...[Int64<number>, Int64<number>, Int64<number>, Int64<number>],
+  ];
+  return { begun, over, left, runs };
 }
 export function verdictOf(shared: SharedLearnerGroup): Verdict {
   return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), VERDICT_WORDS));

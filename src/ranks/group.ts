@@ -7,7 +7,7 @@ import type { Bell } from '../wait/bell.ts';
 import type { Ending } from '../wait/ending.ts';
 import { checkSignal, LONGEST_PARK_MS, waitFor } from '../wait/wait.ts';
 import { GroupRank } from './group-rank.ts';
-import { Count, checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
+import { checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
 import { Purpose } from './letter.ts';
 import type { MpiProcess } from './mpi.ts';
 import { askToEnd } from './questions.ts';
@@ -59,7 +59,7 @@ export class LearnerGroup implements Disposable {
     sharedOf = (group) => group.#shared;
     insideOfGroup = (group) => ({
       rank: group.#inside,
-      isRunning: (rank) => Atomics.load(countsOf(group.#shared, rank), Count.runs) === 1n,
+      isRunning: (rank) => countsOf(group.#shared, rank).runs.load() === 1,
       waitUntil: (look, options) => group.#waitUntil(look, options),
       endWait: (why) => group.#endWait(why),
     });

@@ -8,6 +8,7 @@
  *    has all parts of it before it starts the next.
  */
 import { Ending } from '../wait/ending.ts';
+import { Int64 } from './int64.ts';
 
 /** Which rank ended an exchange, and why. */
 export interface Ended {
@@ -28,27 +29,35 @@ const RANK_BITS = 8n;
 /** In place of a reason: another process asked to end it, and says soon what all processes answered. */
 const ASKED = 15;
 
-const LATEST = 0;
-const BEFORE = 1;
 /** int64 */
 export const VERDICT_WORDS = 2;
 
+interface Said {
+  readonly word: bigint;
+  readonly exchange: number;
+  readonly why: number;
+  readonly ended: Ended | null;
+}
+
 export class Verdict {
   /** exchange, rank and reason of the latest one; a reason of 0 says that it was taken */
-  readonly #words: BigInt64Array;
+  readonly #latest: Int64<Said>;
+  /** what ended the exchange before */
+  readonly #before: Int64<Said>;
 
   /**
    * Two words, of which the second keeps what ended the exchange before: another process may ask about the next one before the rank here
    * has looked. It asks about no later one before this rank has sent its part of that (G5), so one is enough.
    */
   constructor(words: BigInt64Array) {
-    this.#words = words;
+    this.#latest = new Int64(words, 0, decode);
+    this.#before = new Int64(words, 1, decode);
   }
 
   /** All parts of the exchange are there: takes it. What ended it, 'asked' while other processes decide, null when it is taken. */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
-      const now = this.#read(LATEST);
+      const now = this.#latest.load();
       if (now.exchange > exchange) return this.#endedBefore(exchange);
       if (now.exchange === exchange) return now.why === ASKED ? 'asked' : now.ended;
       if (this.#move(now.word, exchange, 0, Ending.none)) return null;
@@ -58,7 +67,7 @@ export class Verdict {
   /** Ends it for everybody, unless it was taken. True when it is ended, by whomever. */
   end(exchange: number, { rank, why }: Ended): boolean {
     for (;;) {
-      const now = this.#read(LATEST);
+      const now = this.#latest.load();
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange && now.why !== ASKED) return now.ended !== null;
       if (this.#move(now.word, exchange, rank, why)) return true;
@@ -67,7 +76,7 @@ export class Verdict {
 
   /** What ended this exchange; null while nothing did. */
   endedBy(exchange: number): Ended | null {
-    const now = this.#read(LATEST);
+    const now = this.#latest.load();
     if (now.exchange > exchange) return this.#endedBefore(exchange);
     return now.exchange === exchange && now.why !== ASKED ? now.ended : null;
   }
@@ -75,37 +84,37 @@ export class Verdict {
   /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken. */
   ask(exchange: number): boolean {
     for (;;) {
-      const now = this.#read(LATEST);
+      const now = this.#latest.load();
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange) return now.why !== Ending.none;
       // Before the word that hides it: a rank that sees that one sees this one.
-      if (now.ended !== null) Atomics.store(this.#words, BEFORE, now.word);
+      if (now.ended !== null) this.#before.store(now.word, now);
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
   }
   isAsked(exchange: number): boolean {
-    const now = this.#read(LATEST);
+    const now = this.#latest.load();
     return now.exchange === exchange && now.why === ASKED;
   }
   /** All that was asked was answered: somebody had taken the exchange, so all take it. */
   resume(exchange: number): void {
-    const now = this.#read(LATEST);
+    const now = this.#latest.load();
     if (now.exchange === exchange && now.why === ASKED) this.#move(now.word, exchange, 0, Ending.none);
   }
 
   #endedBefore(exchange: number): Ended | null {
-    const before = this.#read(BEFORE);
+    const before = this.#before.load();
     return before.exchange === exchange ? before.ended : null;
-  }
-  #read(which: number): { word: bigint; exchange: number; why: number; ended: Ended | null } {
-    const word = Atomics.load(this.#words, which);
-    const why = Number(word & 15n);
-    const rank = Number((word >> HOW_BITS) & 255n);
-    const ended = why === Ending.none || why === ASKED ? null : { rank, why: why as Ending };
-    return { word, exchange: Number(word >> (HOW_BITS + RANK_BITS)), why, ended };
   }
   #move(from: bigint, exchange: number, rank: number, why: Ending): boolean {
     const to = (((BigInt(exchange) << RANK_BITS) | BigInt(rank)) << HOW_BITS) | BigInt(why);
-    return Atomics.compareExchange(this.#words, LATEST, from, to) === from;
+    return this.#latest.move(from, to);
   }
+}
+
+function decode(word: bigint): Said {
+  const why = Number(word & 15n);
+  const rank = Number((word >> HOW_BITS) & 255n);
+  const ended = why === Ending.none || why === ASKED ? null : { rank, why: why as Ending };
+  return { word, exchange: Number(word >> (HOW_BITS + RANK_BITS)), why, ended };
 }

@@ -2,9 +2,10 @@
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { openDevice, type ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { GroupRank, Purpose } from '../../src/ranks/group-rank.ts';
+import { GroupRank } from '../../src/ranks/group-rank.ts';
 import { LETTER_BYTES, routeOf, strideOf } from '../../src/ranks/group-shared.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
+import { Purpose } from '../../src/ranks/letter.ts';
 import { closeAll, pipeline, SPREAD } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
