@@ -94,7 +94,7 @@ export class GroupRank extends GroupMember {
     this.#letters = [0, 1].map((half) => letters(half).toSpliced(rank, 0, this.#letter));
   }
 
-  /** of the latest exchange that was begun; they count from 1, below 2^51 */
+  /** of the latest exchange that was begun; they count from 1, below 2^41 */
   get exchange(): number {
     return this.#counts.begun.load();
   }
@@ -114,7 +114,7 @@ export class GroupRank extends GroupMember {
     this.check();
     if (this.#isLeft) {
       this.#settling = this.exchange;
-      this.#counts.left.store(0n, 0);
+      this.#counts.left.store(0);
     }
     if (!this.underWay || this.#settling !== this.exchange) return true;
     return this.failing(() => {
@@ -144,8 +144,8 @@ export class GroupRank extends GroupMember {
     this.#vector = vector;
     const compares = exchange % CHECKED_EVERY === 0 && this.#checksum.exchange === before;
     this.#letter.set([purpose, vector.length, every, compares ? this.#checksum.sum : Number.NaN, ends]);
-    this.#counts.left.store(0n, 0);
-    this.#counts.begun.store(BigInt(exchange), exchange);
+    this.#counts.left.store(0);
+    this.#counts.begun.store(exchange);
     for (const { out } of this.#routes) {
       (out[half] as Half).letter.set(this.#letter);
       (out[half] as Half).vector.set(vector);
@@ -215,15 +215,15 @@ export class GroupRank extends GroupMember {
   /** G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that does something else (G3). */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
-    const letters = this.#checked();
-    const own = this.#letter[Letter.ends] as Ending;
-    const first = letters.findIndex((letter) => letter[Letter.ends] !== Ending.none);
-    const by = own === Ending.none ? first : this.rank;
-    const some = (purpose: Purpose) => letters.some((letter) => letter[Letter.purpose] === purpose);
-    return {
-      averages: some(Purpose.average) && !some(Purpose.leave),
-      ended: by < 0 ? null : { rank: by, why: (letters[by] as Float64Array)[Letter.ends] as Ending },
-    };
+    let [due, left, by] = [false, false, -1];
+    for (const [rank, letter] of this.#checked().entries()) {
+      due ||= letter[Letter.purpose] === Purpose.average;
+      left ||= letter[Letter.purpose] === Purpose.leave;
+      // This rank's own reason comes first.
+      if (letter[Letter.ends] !== Ending.none && (by < 0 || rank === this.rank)) by = rank;
+    }
+    const why = by < 0 ? Ending.none : ((this.#checked()[by] as Float64Array)[Letter.ends] as Ending);
+    return { averages: due && !left, ended: by < 0 ? null : { rank: by, why } };
   }
 
   /**
@@ -244,7 +244,7 @@ export class GroupRank extends GroupMember {
   /** Leaves the exchange under way without an outcome: the parts that are missing are waited for before the next one (G5). */
   leave(): void {
     this.#vector = null;
-    this.#counts.left.store(1n, 1);
+    this.#counts.left.store(1);
   }
 
   /** G1: the mean of all vectors, into `to`. */
@@ -273,7 +273,7 @@ export class GroupRank extends GroupMember {
   /** What came of it is put away (G2). */
   finish(): void {
     this.#vector = null;
-    this.#counts.over.store(BigInt(this.exchange), this.exchange);
+    this.#counts.over.store(this.exchange);
   }
 
   /** A rank's run goes on: it is to come to the next exchange. Of other processes this is not known. */
@@ -281,7 +281,7 @@ export class GroupRank extends GroupMember {
     return this.#counts.runs.load() === 1;
   }
   setRuns(runs: boolean): void {
-    this.#counts.runs.store(runs ? 1n : 0n, Number(runs));
+    this.#counts.runs.store(Number(runs));
   }
 
   #vectorOf(rank: number): Float32Array {

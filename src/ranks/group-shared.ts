@@ -71,7 +71,7 @@ export function layOutGroup(
   });
   for (let rank = 0; rank < ranks; rank++) {
     const { begun, over } = countsOf(shared, rank);
-    for (const each of [begun, over]) each.store(BigInt(before), before);
+    for (const each of [begun, over]) each.store(before);
   }
   return shared;
 }
@@ -97,20 +97,18 @@ export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): Exc
 
 /** Counts of one rank, in an int64 each. */
 export interface Counts {
-  /** the latest exchange that it began; they count from 1, and stay below 2^53 */
-  readonly begun: Int64<number>;
+  /** the latest exchange that it began; they count from 1, and stay below 2^41 (verdict.ts) */
+  readonly begun: Int64;
   /** the latest exchange whose outcome it has put away */
-  readonly over: Int64<number>;
+  readonly over: Int64;
   /** 1: it left the exchange under way without an outcome (G5) */
-  readonly left: Int64<number>;
+  readonly left: Int64;
   /** 1 while its pipeline runs */
-  readonly runs: Int64<number>;
+  readonly runs: Int64;
 }
 export function countsOf(shared: SharedLearnerGroup, rank: number): Counts {
   const words = new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
-  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i, Number)) as [
-    ...[Int64<number>, Int64<number>, Int64<number>, Int64<number>],
-  ];
+  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i)) as [Int64, Int64, Int64, Int64];
   return { begun, over, left, runs };
 }
 export function verdictOf(shared: SharedLearnerGroup): Verdict {

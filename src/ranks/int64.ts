@@ -1,43 +1,32 @@
-/** An int64 of shared memory, decoded. Reading it makes no BigInt while it stays what it was. */
+/** A whole number in an int64 of shared memory, read without a BigInt: exchanges are counted for months, and looked at all the time. */
 
-/**
- * Requires that the word's upper half never falls. Then two loads tell whether the word has changed: when the upper half that is loaded
- * second is the known one, it was so too when the lower half was loaded.
- */
-export class Int64<T> {
+/** Its upper half must never fall. */
+export class Int64 {
   readonly #word: BigInt64Array;
   readonly #halves: Int32Array;
-  readonly #decode: (word: bigint) => T;
-  #low = Number.NaN;
-  #high = Number.NaN;
-  #known!: T;
 
-  constructor(words: BigInt64Array, index: number, decode: (word: bigint) => T) {
+  constructor(words: BigInt64Array, index: number) {
     const at = words.byteOffset + 8 * index;
     this.#word = new BigInt64Array(words.buffer, at, 1);
     this.#halves = new Int32Array(words.buffer, at, 2);
-    this.#decode = decode;
   }
 
-  load(): T {
-    if (Atomics.load(this.#halves, 0) !== this.#low || Atomics.load(this.#halves, 1) !== this.#high) {
-      const word = Atomics.load(this.#word, 0);
-      this.#know(word, this.#decode(word));
+  /** Below 2^53. An upper half that is the same after the lower one was loaded was so when it was. */
+  load(): number {
+    const halves = this.#halves;
+    for (let high = Atomics.load(halves, 1); ; ) {
+      const low = Atomics.load(halves, 0);
+      const again = Atomics.load(halves, 1);
+      if (again === high) return high * 2 ** 32 + (low >>> 0);
+      high = again;
     }
-    return this.#known;
   }
-  /** `value`: the word, decoded. */
-  store(word: bigint, value: T): void {
-    Atomics.store(this.#word, 0, word);
-    this.#know(word, value);
+  store(value: number): void {
+    Atomics.store(this.#word, 0, BigInt(value));
   }
   /** Whether it was `from`, and is `to` now. */
-  move(from: bigint, to: bigint): boolean {
-    return Atomics.compareExchange(this.#word, 0, from, to) === from;
-  }
-  #know(word: bigint, value: T): void {
-    this.#low = Number(BigInt.asIntN(32, word));
-    this.#high = Number(word >> 32n);
-    this.#known = value;
+  move(from: number, to: number): boolean {
+    const expected = BigInt(from);
+    return Atomics.compareExchange(this.#word, 0, expected, BigInt(to)) === expected;
   }
 }

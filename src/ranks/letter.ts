@@ -34,7 +34,8 @@ const inText = (letter: Float64Array) =>
 /** G3: throws where a rank does something else than `rank`, and where the mean before was not the same. */
 export function checkLetters(letters: readonly Float64Array[], rank: number, exchange: number): void {
   const mine = letters[rank] as Float64Array;
-  for (const [other, letter] of letters.entries()) {
+  for (let other = 0; other < letters.length; other++) {
+    const letter = letters[other] as Float64Array;
     if (
       kindOf(letter) !== kindOf(mine) ||
       letter[Letter.length] !== mine[Letter.length] ||
@@ -44,7 +45,7 @@ export function checkLetters(letters: readonly Float64Array[], rank: number, exc
         `rank ${other} ${inText(letter)} where rank ${rank} ${inText(mine)}: learners of a group do the same, in one order`,
       );
     const [there, here] = [letter[Letter.sum] as number, mine[Letter.sum] as number];
-    if (!Number.isNaN(there) && !Number.isNaN(here) && there !== here)
+    if (there !== here && !Number.isNaN(there) && !Number.isNaN(here))
       throw stateError(
         'CLOSED',
         `the mean before exchange ${exchange} was not the same for rank ${other} as for rank ${rank}: what one of them was told, or has on its device, changed on the way`,

@@ -24,8 +24,9 @@ export interface Outcome {
   readonly ended: Ended | null;
 }
 
-const HOW_BITS = 4n;
-const RANK_BITS = 8n;
+/** A word is EXCHANGE × exchange + RANK × rank + reason, below 2^53. */
+const EXCHANGE = 2 ** 12;
+const RANK = 2 ** 4;
 /** In place of a reason: another process asked to end it, and says soon what all processes answered. */
 const ASKED = 15;
 
@@ -33,7 +34,7 @@ const ASKED = 15;
 export const VERDICT_WORDS = 2;
 
 interface Said {
-  readonly word: bigint;
+  readonly word: number;
   readonly exchange: number;
   readonly why: number;
   readonly ended: Ended | null;
@@ -41,23 +42,23 @@ interface Said {
 
 export class Verdict {
   /** exchange, rank and reason of the latest one; a reason of 0 says that it was taken */
-  readonly #latest: Int64<Said>;
+  readonly #latest: Int64;
   /** what ended the exchange before */
-  readonly #before: Int64<Said>;
+  readonly #before: Int64;
 
   /**
    * Two words, of which the second keeps what ended the exchange before: another process may ask about the next one before the rank here
    * has looked. It asks about no later one before this rank has sent its part of that (G5), so one is enough.
    */
   constructor(words: BigInt64Array) {
-    this.#latest = new Int64(words, 0, decode);
-    this.#before = new Int64(words, 1, decode);
+    this.#latest = new Int64(words, 0);
+    this.#before = new Int64(words, 1);
   }
 
   /** All parts of the exchange are there: takes it. What ended it, 'asked' while other processes decide, null when it is taken. */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
-      const now = this.#latest.load();
+      const now = decode(this.#latest.load());
       if (now.exchange > exchange) return this.#endedBefore(exchange);
       if (now.exchange === exchange) return now.why === ASKED ? 'asked' : now.ended;
       if (this.#move(now.word, exchange, 0, Ending.none)) return null;
@@ -67,7 +68,7 @@ export class Verdict {
   /** Ends it for everybody, unless it was taken. True when it is ended, by whomever. */
   end(exchange: number, { rank, why }: Ended): boolean {
     for (;;) {
-      const now = this.#latest.load();
+      const now = decode(this.#latest.load());
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange && now.why !== ASKED) return now.ended !== null;
       if (this.#move(now.word, exchange, rank, why)) return true;
@@ -76,7 +77,7 @@ export class Verdict {
 
   /** What ended this exchange; null while nothing did. */
   endedBy(exchange: number): Ended | null {
-    const now = this.#latest.load();
+    const now = decode(this.#latest.load());
     if (now.exchange > exchange) return this.#endedBefore(exchange);
     return now.exchange === exchange && now.why !== ASKED ? now.ended : null;
   }
@@ -84,37 +85,36 @@ export class Verdict {
   /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken. */
   ask(exchange: number): boolean {
     for (;;) {
-      const now = this.#latest.load();
+      const now = decode(this.#latest.load());
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange) return now.why !== Ending.none;
       // Before the word that hides it: a rank that sees that one sees this one.
-      if (now.ended !== null) this.#before.store(now.word, now);
+      if (now.ended !== null) this.#before.store(now.word);
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
   }
   isAsked(exchange: number): boolean {
-    const now = this.#latest.load();
+    const now = decode(this.#latest.load());
     return now.exchange === exchange && now.why === ASKED;
   }
   /** All that was asked was answered: somebody had taken the exchange, so all take it. */
   resume(exchange: number): void {
-    const now = this.#latest.load();
+    const now = decode(this.#latest.load());
     if (now.exchange === exchange && now.why === ASKED) this.#move(now.word, exchange, 0, Ending.none);
   }
 
   #endedBefore(exchange: number): Ended | null {
-    const before = this.#before.load();
+    const before = decode(this.#before.load());
     return before.exchange === exchange ? before.ended : null;
   }
-  #move(from: bigint, exchange: number, rank: number, why: Ending): boolean {
-    const to = (((BigInt(exchange) << RANK_BITS) | BigInt(rank)) << HOW_BITS) | BigInt(why);
-    return this.#latest.move(from, to);
+  #move(from: number, exchange: number, rank: number, why: Ending): boolean {
+    return this.#latest.move(from, exchange * EXCHANGE + rank * RANK + why);
   }
 }
 
-function decode(word: bigint): Said {
-  const why = Number(word & 15n);
-  const rank = Number((word >> HOW_BITS) & 255n);
-  const ended = why === Ending.none || why === ASKED ? null : { rank, why: why as Ending };
-  return { word, exchange: Number(word >> (HOW_BITS + RANK_BITS)), why, ended };
+function decode(word: number): Said {
+  const why = word % RANK;
+  const ended =
+    why === Ending.none || why === ASKED ? null : { rank: Math.floor((word % EXCHANGE) / RANK), why: why as Ending };
+  return { word, exchange: Math.floor(word / EXCHANGE), why, ended };
 }
