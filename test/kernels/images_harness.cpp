@@ -1,6 +1,6 @@
 // The committed SPIR-V, executed: its kernels, translated back and compiled for this processor, against the host's
-// forms, bit for bit. Blocks run one after the other; each thread of a block is a fiber, which runs until it ends or
-// comes to a barrier, where the next one goes on. Forwards and backwards, as kernels may not depend on the order.
+// forms, bit for bit, and looked at for races. Blocks run one after the other; each thread of a block is a fiber, which
+// runs until it ends or comes to a barrier, where the next one goes on. In their order, and in drawn ones.
 //   g++ … -rdynamic images_harness.cpp native/kernels/*.cpp kernels.o -ldl
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
 #include "kernels/kernel.hpp"
+#include "races.hpp"
 
 using namespace hotslot;
 
@@ -30,10 +32,14 @@ namespace host {
 
 namespace {
 
+using Words = std::vector<int64_t>;
+using Buffers = std::vector<std::vector<uint32_t>>;
+
 // Where a kernel is, and in what.
 size_t thread, threads = 1, block, blocks = 1;
 std::set<std::string> covered;
 std::mt19937 generator(11);
+Races races;
 // Results that are no numbers count as alike: arithmetic promises nothing of their sign.
 bool any_nan = false;
 
@@ -91,15 +97,25 @@ size_t get_local_size(unsigned) { return threads; }
 size_t get_group_id(unsigned) { return block; }
 size_t get_num_groups(unsigned) { return blocks; }
 float opencl_sqrt(float x) { return std::sqrt(x); }
-void barrier(unsigned) {
+void barrier(unsigned orders) {
+  races.barrier(orders);
   ++fibers[thread].barriers;
   let_go();
 }
+// What the sanitizer's pass puts before each access.
+#define HOTSLOT_ACCESS(BYTES)                                             \
+  extern "C" void __tsan_read##BYTES(void* at) { races.read(at, BYTES); } \
+  extern "C" void __tsan_write##BYTES(void* at) { races.write(at, BYTES); }
+HOTSLOT_ACCESS(1)
+HOTSLOT_ACCESS(2)
+HOTSLOT_ACCESS(4)
+HOTSLOT_ACCESS(8)
+HOTSLOT_ACCESS(16)
+extern "C" void __tsan_unaligned_read16(void* at) { races.read(at, 16); }
+extern "C" void __tsan_unaligned_write16(void* at) { races.write(at, 16); }
+extern "C" void __tsan_init() {}
 
 namespace {
-
-using Words = std::vector<int64_t>;
-using Buffers = std::vector<std::vector<uint32_t>>;
 
 // Whole arguments and floats go through registers of their own, and what is left over is ignored: one signature calls
 // them all.
@@ -117,14 +133,24 @@ void call(const char* name, const Words& whole, const std::vector<double>& real)
          w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2], r[3], r[4], r[5]);
 }
 
+// 0 to count - 1, in their order or in a drawn one.
+std::vector<size_t> order_of(size_t count, bool drawn) {
+  std::vector<size_t> all(count);
+  for (size_t i = 0; i < count; i++) all[i] = i;
+  if (drawn) std::shuffle(all.begin(), all.end(), generator);
+  return all;
+}
+
 // All threads of one block. A barrier that only some of them come to would hang a device.
-void run_block(const char* name, bool backwards) {
+void run_block(const char* name, bool drawn) {
   for (size_t t = 0; t < threads; t++) fibers[t].barriers = 0, fibers[t].ended = false;
+  races.begin_block(block, threads);
   for (bool going = true; going;) {
     going = false;
-    for (size_t t = 0; t < threads; t++) {
-      thread = backwards ? threads - 1 - t : t;
+    for (size_t t : order_of(threads, drawn)) {
+      thread = t;
       if (fibers[thread].ended) continue;
+      races.resume(thread);
       go_on();
       going |= !fibers[thread].ended;
     }
@@ -136,12 +162,18 @@ void run_block(const char* name, bool backwards) {
   }
 }
 
-void run_grid(const char* name, const std::function<void()>& kernel, bool backwards) {
+// What was found of races, empty where nothing was.
+std::string run_grid(const char* name, const Buffers& buffers, const std::function<void()>& kernel, bool drawn) {
   body = kernel;
-  for (size_t b = 0; b < blocks; b++) {
-    block = backwards ? blocks - 1 - b : b;
-    run_block(name, backwards);
+  std::vector<Races::Range> shared, stacks;
+  for (const auto& each : buffers) shared.push_back({reinterpret_cast<const char*>(each.data()), 4 * each.size()});
+  for (const Fiber& fiber : fibers) stacks.push_back({fiber.stack.data(), fiber.stack.size()});
+  races.launch(shared, stacks);
+  for (size_t b : order_of(blocks, drawn)) {
+    block = b;
+    run_block(name, drawn);
   }
+  return races.end();
 }
 
 Words words_of(Buffers& buffers, const Words& wholes) {
@@ -162,9 +194,9 @@ uint32_t as_word(float f) {
   return word;
 }
 
-// Both forms on the same random numbers, which `prepare` may change first.
+// Both forms on the same random numbers, which `prepare` may change first. `same`: a pointer that is another one.
 void compare(const char* name, const Words& wholes, const std::vector<double>& reals,
-             const std::function<void(Buffers&)>& prepare = {}) {
+             const std::function<void(Buffers&)>& prepare = {}, const std::map<size_t, size_t>& same = {}) {
   const Kernel* kernel = find_kernel(name);
   if (!kernel) return check(false, std::string("the registry has ") + name);
   covered.insert(name);
@@ -183,7 +215,7 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
   }
   if (prepare) prepare(start);
   Buffers want(start);
-  for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i].data();
+  for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[same.count(i) ? same.at(i) : i].data();
   if (std::strcmp(name, "gemm") == 0)
     host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(&args);
   else
@@ -191,21 +223,26 @@ void compare(const char* name, const Words& wholes, const std::vector<double>& r
   check(want != start, std::string(name) + " does something");
   constexpr size_t grids[][2] = {{1, 1}, {7, 1}, {1, 3}, {5, 3}, {1, 64}, {2, 64}, {1, 256}, {3, 256}};
   for (const auto& grid : grids)
-    for (bool backwards : {false, true}) {
+    for (bool drawn : {false, true}) {
       Buffers got(start);
-      const Words all = words_of(got, wholes);
+      Words all = words_of(got, wholes);
+      for (const auto& [i, other] : same) all[i] = all[other];
       blocks = grid[0], threads = grid[1];
-      run_grid(
-          name, [&] { call(name, all, reals); }, backwards);
+      const auto in_words = [&, drawn = drawn] {
+        return std::string(name) + " in " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
+               (drawn ? ", drawn" : "") + (same.empty() ? "" : ", in place");
+      };
+      const std::string race = run_grid(
+          name, got, [&] { call(name, all, reals); }, drawn);
+      if (!race.empty()) return check(false, in_words() + ": " + race);
       for (size_t b = 0; b < got.size(); b++)
         for (size_t i = 0; i < got[b].size(); i++)
           if (got[b][i] != want[b][i] &&
               !(any_nan && std::isnan(as_float(got[b][i])) && std::isnan(as_float(want[b][i])))) {
-            char text[200];
-            std::snprintf(text, sizeof text, "%s in %zu blocks of %zu%s: pointer %zu[%zu] is %.9g, on the host %.9g",
-                          name, blocks, threads, backwards ? " backwards" : "", b, i, as_float(got[b][i]),
+            char text[100];
+            std::snprintf(text, sizeof text, ": pointer %zu[%zu] is %.9g, on the host %.9g", b, i, as_float(got[b][i]),
                           as_float(want[b][i]));
-            return check(false, text);
+            return check(false, in_words() + text);
           }
     }
 }
@@ -271,11 +308,16 @@ void compare_ops() {
   compare("clip", {13, 17, 20, 18}, {-30, 40}, wide);
   for (int64_t columns : {1, 5, 32, 77, 130}) {
     for (int64_t op = 0; op <= 4; op++) compare("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
-    for (int64_t logarithm : {0, 1}) compare("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
+    for (int64_t logarithm : {0, 1}) {
+      compare("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
+      compare("softmax_rows", {9, columns, columns + 3, columns + 3, logarithm}, {}, wide, {{0, 1}});
+    }
   }
   for (int64_t columns : {1, 5, 32, 77, 130}) {
     compare("layer_norm", {9, columns, columns + 2, columns + 3}, {1e-5});
+    compare("layer_norm", {9, columns, columns + 3, columns + 3}, {1e-5}, {}, {{0, 2}});
     compare("layer_norm_backward", {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
+    compare("layer_norm_backward", {9, columns, columns + 1, columns, columns + 1, columns + 3}, {}, {}, {{0, 2}});
   }
   const auto some = [](Buffers& b) {
     for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
@@ -283,6 +325,7 @@ void compare_ops() {
   for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16}) {
     compare("norm_act", {9, 77, 79, 80, op}, {1e-5}, some);
     compare("norm_act_backward", {9, 77, 78, 77, 79, 80, op}, {}, some);
+    compare("norm_act_backward", {9, 77, 80, 77, 79, 80, op}, {}, some, {{0, 3}});
   }
   compare("scatter_columns", {33, 6, 7, 2, 3}, {}, [](Buffers& b) {
     for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i / 3 % 8) - 1);

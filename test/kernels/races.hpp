@@ -1,0 +1,170 @@
+// Races of a kernel that is executed a thread at a time. The compiler's thread sanitizer puts a call before each access
+// of the kernel's code (opt -passes=tsan); this is what those calls come to.
+//
+// Reported: a write that changes a byte which another thread has written or read, and a read of a byte that another
+// thread has changed. Threads of one block are ordered by a barrier between the two accesses that orders this kind of
+// memory, and by nothing else; threads of two blocks are never ordered within a launch.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace hotslot {
+
+class Races {
+ public:
+  // What OpenCL's barrier() may order, as its flags have them.
+  static constexpr unsigned local = 1, global = 2;
+
+  struct Range {
+    const char* begin;
+    size_t bytes;
+  };
+
+  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of one thread.
+  void launch(const std::vector<Range>& buffers, std::vector<Range> stacks) {
+    buffers_.clear();
+    for (const Range& range : buffers) buffers_.push_back({range, std::vector<Cell>(range.bytes)});
+    stacks_ = std::move(stacks);
+    found_.clear();
+    pending_.bytes = 0;
+    looks_ = true;
+  }
+  // A block begins, with memory of its own.
+  void begin_block(size_t block, size_t threads) {
+    settle();
+    block_ = uint32_t(block);
+    epochs_.assign(threads, {});
+    own_.clear();
+  }
+  // This thread goes on.
+  void resume(size_t thread) {
+    settle();
+    thread_ = uint32_t(thread);
+  }
+  // This thread has come to a barrier.
+  void barrier(unsigned orders) {
+    settle();
+    for (unsigned kind : {local, global})
+      if (orders & kind) epochs_[thread_][kind - 1]++;
+  }
+  // The launch is over: what was found first, empty when nothing was.
+  const std::string& end() {
+    settle();
+    looks_ = false;
+    return found_;
+  }
+
+  void read(const void* at, size_t bytes) {
+    if (!looks_) return;
+    settle();
+    for (size_t i = 0; i < bytes; i++) {
+      const auto [cell, kind] = find(static_cast<const char*>(at) + i);
+      if (!cell) continue;
+      if (cell->changed && unordered(cell->writer, kind))
+        report("reads", cell->writer, "changed", static_cast<const char*>(at) + i);
+      if (unordered(cell->reader, kind))
+        cell->others = std::max(cell->others, cell->reader.block == block_ ? here : elsewhere);
+      else if (cell->others == here && cell->reader.epoch != epoch(kind))
+        cell->others = nobody;
+      cell->reader = now(kind);
+    }
+  }
+
+  void write(const void* at, size_t bytes) {
+    if (!looks_) return;
+    settle();
+    pending_.at = static_cast<const char*>(at);
+    pending_.bytes = bytes;
+    std::memcpy(pending_.old, at, bytes);
+  }
+
+ private:
+  struct Access {
+    uint32_t block = 0, thread = 0, epoch = 0;
+    bool known = false;
+  };
+  // Who read a byte beside its latest reader: nobody since the same barrier, a thread of its block, or one of another
+  // block.
+  enum Others : uint8_t { nobody, here, elsewhere };
+  struct Cell {
+    Access writer, reader;
+    Others others = nobody;
+    // the writer's bytes were others than before
+    bool changed = false;
+  };
+  struct Buffer {
+    Range range;
+    std::vector<Cell> cells;
+  };
+
+  // A write is known once it is made, which is before anything else happens.
+  void settle() {
+    const size_t bytes = pending_.bytes;
+    pending_.bytes = 0;
+    for (size_t i = 0; i < bytes; i++) {
+      const char* const at = pending_.at + i;
+      const auto [cell, kind] = find(at);
+      if (!cell) continue;
+      const bool changes = *at != pending_.old[i];
+      if (changes) {
+        if (unordered(cell->writer, kind)) report("changes", cell->writer, "wrote", at);
+        if (unordered(cell->reader, kind) || cell->others == elsewhere ||
+            (cell->others == here && cell->reader.epoch == epoch(kind)))
+          report("changes", cell->reader, cell->others == nobody ? "read" : "and others read", at);
+      }
+      // A write of the same bytes hides no change of another thread.
+      if (!changes && unordered(cell->writer, kind)) continue;
+      cell->changed = changes;
+      cell->writer = now(kind);
+    }
+  }
+
+  uint32_t epoch(unsigned kind) const { return epochs_[thread_][kind - 1]; }
+  Access now(unsigned kind) const { return {block_, thread_, epoch(kind), true}; }
+  bool unordered(const Access& other, unsigned kind) const {
+    if (!other.known) return false;
+    if (other.block != block_) return true;
+    return other.thread != thread_ && other.epoch == epoch(kind);
+  }
+
+  std::pair<Cell*, unsigned> find(const char* at) {
+    for (Buffer& buffer : buffers_)
+      if (at >= buffer.range.begin && at < buffer.range.begin + buffer.range.bytes)
+        return {&buffer.cells[size_t(at - buffer.range.begin)], global};
+    for (const Range& stack : stacks_)
+      if (at >= stack.begin && at < stack.begin + stack.bytes) return {nullptr, 0};
+    return {&own_[at], local};
+  }
+
+  void report(const char* does, const Access& other, const char* did, const char* at) {
+    if (!found_.empty()) return;
+    std::string where = "memory of its block";
+    for (size_t i = 0; i < buffers_.size(); i++) {
+      const Range& range = buffers_[i].range;
+      if (at >= range.begin && at < range.begin + range.bytes)
+        where = "byte " + std::to_string(at - range.begin) + " of buffer " + std::to_string(i);
+    }
+    found_ = "thread " + std::to_string(thread_) + " of block " + std::to_string(block_) + " " + does + " " + where +
+             ", which thread " + std::to_string(other.thread) + " of block " + std::to_string(other.block) + " " + did;
+  }
+
+  std::vector<Buffer> buffers_;
+  std::vector<Range> stacks_;
+  std::unordered_map<const char*, Cell> own_;
+  std::vector<std::array<uint32_t, 2>> epochs_;
+  uint32_t block_ = 0, thread_ = 0;
+  struct {
+    const char* at;
+    size_t bytes = 0;
+    char old[16];
+  } pending_;
+  std::string found_;
+  bool looks_ = false;
+};
+
+}  // namespace hotslot
