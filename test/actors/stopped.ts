@@ -32,9 +32,10 @@ interface Table {
   readonly buffers: readonly ReplayBuffer[];
 }
 
-async function lay(of: Case, breaks: (world: World) => void): Promise<Table> {
+async function lay(of: Case, breaks?: (world: World) => void): Promise<Table> {
   const world = new World();
-  breaks(world);
+  if (breaks) world.hurry();
+  breaks?.(world);
   const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e6 }));
   const groups = await join(2);
   const buffers = limiters.map((limiter) => ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter }));
@@ -96,7 +97,7 @@ export async function play(
   { breaks, ...order }: { random?: () => number; everywhere?: boolean; breaks?: (world: World) => void } = {},
 ): Promise<number> {
   if (laid !== null && (laid.of !== of || breaks)) await clear(laid);
-  const table = laid ?? (await lay(of, breaks ?? (() => {})));
+  const table = laid ?? (await lay(of, breaks));
   laid = null;
   const { ticks, every } = of;
   const { world, limiters, learners, buffers } = table;

@@ -91,7 +91,7 @@ export function lifetimeContract(device: () => Device): void {
         others.push(fresh());
         return addressOf(others.at(-1) as Tensor) === at;
       };
-      await until('it can be used again', isBack, 10_000);
+      await until('it can be used again', isBack);
       for (const other of others) other.close();
     }
   });
