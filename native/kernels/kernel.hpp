@@ -47,6 +47,8 @@ struct Reach {
   const char* step_name = nullptr;
   // The element type, where a whole number of the launch says which.
   const ElementType* type = nullptr;
+  // Bytes that a device moves at once: the tensor begins at a multiple of them.
+  uint8_t unit = 1;
 };
 
 struct Kernel {
@@ -76,7 +78,11 @@ struct Kernel {
     const uint64_t each = block_makes ? block_makes : threads, elements = output.bytes / 4;
     return std::clamp<uint64_t>(elements / each + (elements % each > 0), 1, most);
   }
-  bool aligned(int i, uintptr_t address) const { return widths[size_t(i)] == 0 || address % widths[size_t(i)] == 0; }
+  // Pointer i begins at a multiple of so many bytes.
+  uint64_t alignment(size_t i, const Reach& reach) const {
+    return std::max(
+        {uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1), uint64_t(reach.unit)});
+  }
 };
 
 // Every kernel of the learner and the transfer path; null when there is no such name.

@@ -69,6 +69,11 @@ class Check {
     reach[i].bytes = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
   }
 
+  // The `count` first pointers are moved `bytes` at a time on a device; the host refuses what a device would.
+  void moved_by(int64_t bytes, int count) {
+    for (int i = 0; i < count; i++) reach[i].unit = uint8_t(bytes);
+  }
+
   // Null, or the first complaint; good until the next check on this thread.
   const char* verdict() const { return wrong ? text() : nullptr; }
 

@@ -145,6 +145,7 @@ void gather_places(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
   if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
   check.vector(0, times(rows, words)), check.vector(1, times(ring_rows, words)), check.vector(2, rows);
+  check.moved_by(16, 2);
   check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 
@@ -157,6 +158,7 @@ void gather_fields(const KernelArgs&, Check& check) {
     check.say("width, offset and stride must be multiples of the unit %lld", (long long)unit);
   check.items(0, times(rows, width), 1), check.items(1, times(check.size(4, "ring_rows"), stride), 1);
   check.items(2, times(check.size(5, "fresh_rows"), stride), 1), check.vector(3, rows);
+  check.moved_by(unit == 16 || unit == 4 ? unit : 1, 3);
   check.at_least(7, "shift", 0), check.at_most(7, "shift", 10);
 }
 
@@ -164,6 +166,7 @@ void put_places(const KernelArgs&, Check& check) {
   const int64_t most = check.size(0, "most"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
   if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
   check.vector(0, times(ring_rows, words)), check.vector(1, times(most, words + 1)), check.vector(2, 1);
+  check.moved_by(16, 2);
   check.at_most(0, "most", INT32_MAX), check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 

@@ -170,7 +170,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     Ref<Range> range = reach[i].bytes ? range_around(at) : nullptr;
     if (reach[i].bytes && (!reachable(range, device) || reach[i].bytes > range->end() - at))
       fault = status::illegal_address;
-    else if (reach[i].bytes && !kernel->aligned(i, at))
+    else if (reach[i].bytes && at % kernel->alignment(size_t(i), reach[i]) != 0)
       fault = misaligned_address;
     launch.spans.push_back({view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
     touched.push_back(std::move(range));

@@ -206,10 +206,8 @@ void check_launch(const Launch& call, const Rows* rows) {
       if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
     if (span.bytes < reach[i].bytes)
       throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
-    if (!kernel.aligned(int(i), uintptr_t(span.address())))
-      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(kernel.widths[i]));
-    if (type && uintptr_t(span.address()) % type->bytes != 0)
-      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", int(type->bytes));
+    if (const uint64_t unit = kernel.alignment(i, reach[i]); uintptr_t(span.address()) % unit != 0)
+      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", unit);
   }
 }
 

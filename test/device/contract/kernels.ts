@@ -56,6 +56,39 @@ export function kernelContract(device: () => Device): void {
     ]);
   });
 
+  it('refuse tensors that begin between two units of a move, whatever the family moves at once', () => {
+    using memory = device().allocate({ shape: [64], dtype: 'uint32' });
+    using fine = device().allocate({ shape: [64], dtype: 'uint32' });
+    using places = device().allocate({ shape: [8], dtype: 'int32' });
+    const between = (bytes: number) => memory.view({ shape: [32], offset: bytes / 4 });
+    const launch = (kernel: string, tensors: Tensor[], wholes: number[]) =>
+      launchAnything(device().currentStream, kernel, { tensors, wholes });
+    const cases: [kernel: string, tensors: Tensor[], moved: number, wholes: number[]][] = [
+      ['gather_places', [fine, fine, places], 2, [2, 8, 2, 0]],
+      ['put_places', [fine, fine, places], 2, [2, 8, 2, 0]],
+    ];
+    for (const [kernel, tensors, moved, wholes] of cases)
+      for (let i = 0; i < moved; i++)
+        for (const bytes of [4, 8, 12])
+          expect(refusal(() => launch(kernel, tensors.with(i, between(bytes)), wholes)).message).to.equal(
+            `kernel '${kernel}': tensor ${i} begins at byte ${bytes}, it must be a multiple of 16`,
+          );
+    const part = (offset: number) => fine.view({ shape: [32], dtype: 'uint8', offset });
+    for (const unit of [16, 4, 1]) {
+      const wholes = [2, 16, 0, 16, 2, 2, unit, 0];
+      const given: Tensor[] = [part(0), part(32), part(64), places];
+      for (let i = 0; i < 3; i++)
+        for (const at of [1, 4, 8]) {
+          const tensors = given.with(i, part(128 + at));
+          if (at % unit === 0) launch('gather_fields', tensors, wholes);
+          else
+            expect(refusal(() => launch('gather_fields', tensors, wholes)).message).to.equal(
+              `kernel 'gather_fields': tensor ${i} begins at byte ${128 + at}, it must be a multiple of ${unit}`,
+            );
+        }
+    }
+  });
+
   it('refuse rows that lie elsewhere than the numbers say', () => {
     using table = device().allocate({ shape: [4, 5] });
     using out = device().allocate({ shape: [12] });
