@@ -18,9 +18,10 @@ export const rounded =
 
 const text = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value));
 
-/** Compares one value; NaN is within no tolerance. */
+/** Compares one value. NaN is the same as NaN, whatever its sign and payload, and within no tolerance of a number. */
 export function same(what: string, got: unknown, expected: unknown, tolerance: Tolerance = exactly): void {
   if (got === expected && got !== undefined) return;
+  if (Number.isNaN(got) && Number.isNaN(expected)) return;
   if (typeof got === 'number' && typeof expected === 'number') {
     if (Math.abs(got - expected) <= tolerance(expected)) return;
   }

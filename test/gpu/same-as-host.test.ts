@@ -1,5 +1,5 @@
 /**
- * A device against the host device: the same bytes out of every kernel that adds nothing up in another order, matrix products
+ * A device against the host device: the same bits (NaN for NaN) out of every kernel that adds nothing up in another order, matrix products
  * within their error bound, the same batches, and a whole training run within rounding. Where the tested device is the host
  * device or made of it (a software driver), everything is exact.
  */
@@ -10,6 +10,7 @@ import { DqnLearner } from '../../src/learner/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { launchAnything } from '../rig/launch.ts';
+import { firstDifference } from '../rig/same-bits.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { kernelCases, type LaunchCase, random } from './kernel-cases.ts';
 import { opCases } from './op-cases.ts';
@@ -21,12 +22,10 @@ const EXACT = ON_HOST || description.startsWith('Hotslot software driver');
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) => Buffer.from(buffer, byteOffset, byteLength);
 
-/** Fails at the first element whose bits differ. */
+/** Fails at the first element that differs; NaN is the same as NaN. */
 function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
-  if (bytesOf(got).equals(bytesOf(want))) return;
-  let at = 0;
-  while (bytesOf(got.subarray(at, at + 1)).equals(bytesOf(want.subarray(at, at + 1)))) at++;
-  expect.fail(`${what}[${at}]: ${DEVICE} has ${got[at]}, ${HOST} has ${want[at]}`);
+  const at = firstDifference(got, want);
+  if (at >= 0) expect.fail(`${what}[${at}]: ${DEVICE} has ${got[at]}, ${HOST} has ${want[at]}`);
 }
 
 /** Every tensor's values behind one launch. */

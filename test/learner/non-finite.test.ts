@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { openDevice } from '../../src/device/open.ts';
 import { DqnLearner } from '../../src/learner/index.ts';
 import { firstNonFinite } from '../../src/learner/non-finite.ts';
+import { itAlone } from '../rig/error-scope.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
@@ -87,7 +88,7 @@ describe('firstNonFinite', () => {
     expect(kept).to.deep.include({ operation: 0, before: ['y'] });
   });
 
-  it('leaves no rejection to nobody when the stream fails, or a promise', async () => {
+  itAlone(TESTED, 'leaves no rejection to nobody when the stream fails, or a promise', async () => {
     const unhandled: unknown[] = [];
     const listen = (reason: unknown) => unhandled.push(reason);
     process.on('unhandledRejection', listen);

@@ -12,6 +12,7 @@ import {
   type Tick,
   WeightMailbox,
 } from '../../src/index.ts';
+import { itAlone } from '../rig/error-scope.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -79,7 +80,7 @@ describe('what a pipeline tells', () => {
       update.close();
     });
 
-    it('ends with the failure of the pipeline', async () => {
+    itAlone(TESTED, 'ends with the failure of the pipeline', async () => {
       const made = await pipeline();
       const device = openDevice(TESTED);
       made.capture((_batch, { stream }) => stream.launch('fail'));
