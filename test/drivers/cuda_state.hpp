@@ -324,6 +324,7 @@ struct Driver {
   bool fills_load = false;         // fills are made by kernels, which are loaded when they are first needed
   std::string exclusive;           // a file: one process at a time has the devices
   bool late_graph_events = false;  // a graph's record shows when it is made, and not before
+  bool ends_elsewhere = false;     // a capture that another thread wants to end is over, though it is refused
   uint64_t memory = 0;             // per device; 0: the machine's
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;
@@ -359,6 +360,18 @@ struct ThreadState {
 inline ThreadState& thread_state() {
   static thread_local ThreadState state;
   return state;
+}
+// 0 in a thread that is ending, where the driver is as a card: an H100 took it for another one when the destructors of
+// its pthread keys ran.
+inline uint64_t calling_thread() {
+  static thread_local bool ends = false;
+  struct End {
+    bool& ends;
+    ~End() { ends = true; }
+  };
+  static thread_local const End end{ends};
+  (void)end;
+  return ends && driver().ends_elsewhere ? 0 : thread_state().id;
 }
 
 struct Unlocked {

@@ -22,12 +22,13 @@ using Function = struct FunctionOf*;
 namespace status {
 constexpr Status success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, deinitialized = 4,
                  stub_library = 34, no_device = 100, invalid_device = 101, invalid_image = 200, invalid_context = 201,
-                 no_binary_for_gpu = 209, unsupported_ptx_version = 222, invalid_handle = 400, not_found = 500,
-                 not_ready = 600, illegal_address = 700, launch_timeout = 702, peer_access_already_enabled = 704,
-                 already_registered = 712, not_registered = 713, launch_failed = 719, not_permitted = 800,
-                 not_supported = 801, capture_unsupported = 900, capture_invalidated = 901, capture_merge = 902,
-                 capture_unmatched = 903, capture_unjoined = 904, capture_isolation = 905, capture_implicit = 906,
-                 captured_event = 907, capture_wrong_thread = 908, graph_exec_update_failure = 910, unknown = 999;
+                 no_binary_for_gpu = 209, unsupported_ptx_version = 222, invalid_handle = 400, illegal_state = 401,
+                 not_found = 500, not_ready = 600, illegal_address = 700, launch_timeout = 702,
+                 peer_access_already_enabled = 704, already_registered = 712, not_registered = 713, launch_failed = 719,
+                 not_permitted = 800, not_supported = 801, capture_unsupported = 900, capture_invalidated = 901,
+                 capture_merge = 902, capture_unmatched = 903, capture_unjoined = 904, capture_isolation = 905,
+                 capture_implicit = 906, captured_event = 907, capture_wrong_thread = 908,
+                 graph_exec_update_failure = 910, unknown = 999;
 }
 
 enum Flag : unsigned {

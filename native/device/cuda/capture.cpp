@@ -19,7 +19,19 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open.
+// Whether the stream captures again: the end of a capture was refused, and then there was none to end.
+bool captures_again(RawStream& raw) {
+  const Driver& driver = raw.device.driver;
+  GraphHandle graph = nullptr;
+  if (driver.call.stream_begin_capture(raw.handle, capture_thread_local) != status::success) return false;
+  const bool ended = driver.call.stream_end_capture(raw.handle, &graph) == status::success;
+  if (graph) raw.device.give_back(driver.call.graph_destroy, graph);
+  return ended;
+}
+
+// A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open: it
+// is ended once more. An H100 refuses the end by another thread (908), ends the capture all the same, and answers 401
+// to the second end.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
@@ -31,9 +43,10 @@ Status end_in_driver(RawStream& raw, GraphHandle& graph) {
     const Status got = driver.call.stream_end_capture(raw.handle, &graph);
     if (over(got)) return got;
     GraphHandle late = nullptr;
-    // Once more, in case the refusal had nothing to do with the capture.
-    if (!over(driver.call.stream_end_capture(raw.handle, &late))) raw.capture_stuck = true;
+    const Status again = driver.call.stream_end_capture(raw.handle, &late);
     if (late) raw.device.give_back(driver.call.graph_destroy, late);
+    const bool none = driver.ends_broken_captures && again == status::illegal_state;
+    if (!over(again) && !(none && captures_again(raw))) raw.capture_stuck = true;
     return got;
   } catch (const Error& error) {
     raw.capture_stuck = true;
