@@ -26,7 +26,7 @@ import {
   strideOf,
   verdictOf,
 } from './group-shared.ts';
-import { checkLetters, checksum, Letter, Purpose } from './letter.ts';
+import { checkLetters, checksum, Letter, outcomeOf, type Purpose } from './letter.ts';
 import type { Ended, Outcome, Verdict } from './verdict.ts';
 
 /** Exchanges from one comparison of means to the next. */
@@ -215,15 +215,7 @@ export class GroupRank extends GroupMember {
   /** G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that does something else (G3). */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
-    let [due, left, by] = [false, false, -1];
-    for (const [rank, letter] of this.#checked().entries()) {
-      due ||= letter[Letter.purpose] === Purpose.average;
-      left ||= letter[Letter.purpose] === Purpose.leave;
-      // This rank's own reason comes first.
-      if (letter[Letter.ends] !== Ending.none && (by < 0 || rank === this.rank)) by = rank;
-    }
-    const why = by < 0 ? Ending.none : ((this.#checked()[by] as Float64Array)[Letter.ends] as Ending);
-    return { averages: due && !left, ended: by < 0 ? null : { rank: by, why } };
+    return outcomeOf(this.#checked(), this.rank);
   }
 
   /**

@@ -1,6 +1,9 @@
-/** A whole number in an int64 of shared memory, read without a BigInt: exchanges are counted for months, and looked at all the time. */
+/** A whole number below 2^53 in an int64 of shared memory, which threads read without making a BigInt. */
 
-/** Its upper half must never fall. */
+/**
+ * The upper half of the word must never decrease. So load() reads the lower half between two reads of the upper half: if these are equal,
+ * the upper half had that value when the lower half was read.
+ */
 export class Int64 {
   readonly #word: BigInt64Array;
   readonly #halves: Int32Array;
@@ -11,7 +14,6 @@ export class Int64 {
     this.#halves = new Int32Array(words.buffer, at, 2);
   }
 
-  /** Below 2^53. An upper half that is the same after the lower one was loaded was so when it was. */
   load(): number {
     const halves = this.#halves;
     for (let high = Atomics.load(halves, 1); ; ) {
@@ -24,7 +26,7 @@ export class Int64 {
   store(value: number): void {
     Atomics.store(this.#word, 0, BigInt(value));
   }
-  /** Whether it was `from`, and is `to` now. */
+  /** Stores `to` if the word is `from`, in one step. True if it did. */
   move(from: number, to: number): boolean {
     const expected = BigInt(from);
     return Atomics.compareExchange(this.#word, 0, expected, BigInt(to)) === expected;

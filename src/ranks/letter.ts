@@ -1,5 +1,7 @@
 /** What stands before a vector of a learner group: what the sender does with it, and whether its run ends. */
 import { stateError, typeError } from '../errors.ts';
+import { Ending } from '../wait/ending.ts';
+import type { Outcome } from './verdict.ts';
 
 export const Purpose = {
   average: 1,
@@ -34,8 +36,7 @@ const inText = (letter: Float64Array) =>
 /** G3: throws where a rank does something else than `rank`, and where the mean before was not the same. */
 export function checkLetters(letters: readonly Float64Array[], rank: number, exchange: number): void {
   const mine = letters[rank] as Float64Array;
-  for (let other = 0; other < letters.length; other++) {
-    const letter = letters[other] as Float64Array;
+  for (const [other, letter] of letters.entries()) {
     if (
       kindOf(letter) !== kindOf(mine) ||
       letter[Letter.length] !== mine[Letter.length] ||
@@ -45,12 +46,26 @@ export function checkLetters(letters: readonly Float64Array[], rank: number, exc
         `rank ${other} ${inText(letter)} where rank ${rank} ${inText(mine)}: learners of a group do the same, in one order`,
       );
     const [there, here] = [letter[Letter.sum] as number, mine[Letter.sum] as number];
-    if (there !== here && !Number.isNaN(there) && !Number.isNaN(here))
+    if (!Number.isNaN(there) && !Number.isNaN(here) && there !== here)
       throw stateError(
         'CLOSED',
         `the mean before exchange ${exchange} was not the same for rank ${other} as for rank ${rank}: what one of them was told, or has on its device, changed on the way`,
       );
   }
+}
+
+/** G6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own reason to end comes first. */
+export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
+  let due = false;
+  let left = false;
+  let by = -1;
+  for (const [other, letter] of letters.entries()) {
+    due ||= letter[Letter.purpose] === Purpose.average;
+    left ||= letter[Letter.purpose] === Purpose.leave;
+    if (letter[Letter.ends] !== Ending.none && (by < 0 || other === rank)) by = other;
+  }
+  const why = letters[by]?.[Letter.ends] as Ending;
+  return { averages: due && !left, ended: by < 0 ? null : { rank: by, why } };
 }
 
 /** Of all bits: two that differ in one differ. A whole number below 2^53. */

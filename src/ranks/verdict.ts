@@ -33,7 +33,7 @@ const ASKED = 15;
 /** int64 */
 export const VERDICT_WORDS = 2;
 
-interface Said {
+interface Decision {
   readonly word: number;
   readonly exchange: number;
   readonly why: number;
@@ -112,7 +112,7 @@ export class Verdict {
   }
 }
 
-function decode(word: number): Said {
+function decode(word: number): Decision {
   const why = word % RANK;
   const ended =
     why === Ending.none || why === ASKED ? null : { rank: Math.floor((word % EXCHANGE) / RANK), why: why as Ending };

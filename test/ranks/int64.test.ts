@@ -1,0 +1,59 @@
+/** Int64: a load while another thread counts across the middle of the word, at each of its steps. */
+import { expect } from 'chai';
+import { Int64 } from '../../src/ranks/int64.ts';
+
+const MIDDLE = 2 ** 32;
+
+describe('Int64', () => {
+  /** What `load` returns when the word becomes `values[i + 1]` before its i-th access of a half. */
+  function stepped(load: (word: Int64, halves: Int32Array) => number, values: readonly number[]): number {
+    const words = new BigInt64Array(new SharedArrayBuffer(8));
+    const word = new Int64(words, 0);
+    word.store(values[0] as number);
+    const real = Atomics.load;
+    let access = 0;
+    Object.assign(Atomics, {
+      load: (array: Int32Array, index: number) => {
+        const next = values[++access];
+        if (next !== undefined) word.store(next);
+        return real(array, index);
+      },
+    });
+    try {
+      return load(word, new Int32Array(words.buffer));
+    } finally {
+      Object.assign(Atomics, { load: real });
+    }
+  }
+  /** Every run of up to five values that do not decrease, around the middle. */
+  function* runs(from: readonly number[] = []): Generator<readonly number[]> {
+    if (from.length > 0) yield from;
+    if (from.length === 5) return;
+    for (const value of [MIDDLE - 2, MIDDLE - 1, MIDDLE, MIDDLE + 1, 2 * MIDDLE])
+      if (value >= (from.at(-1) ?? 0)) yield* runs([...from, value]);
+  }
+
+  it('load returns a value that the word had, whatever another thread stores between its steps', () => {
+    let played = 0;
+    for (const values of runs()) {
+      expect(values).to.include(
+        stepped((word) => word.load(), values),
+        `${values}`,
+      );
+      played++;
+    }
+    expect(played).to.equal(251);
+  });
+
+  it('a load that reads each half once is found', () => {
+    const once = (_: Int64, halves: Int32Array) => Atomics.load(halves, 1) * MIDDLE + (Atomics.load(halves, 0) >>> 0);
+    const torn = [...runs()].filter((values) => !values.includes(stepped(once, values)));
+    expect(torn).to.have.lengthOf.above(0);
+  });
+
+  it('move stores only when the word is the expected one', () => {
+    const word = new Int64(new BigInt64Array(new SharedArrayBuffer(8)), 0);
+    expect([word.move(0, 5 * MIDDLE + 7), word.load()]).to.deep.equal([true, 5 * MIDDLE + 7]);
+    expect([word.move(0, 1), word.load()]).to.deep.equal([false, 5 * MIDDLE + 7]);
+  });
+});
