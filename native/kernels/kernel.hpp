@@ -47,7 +47,7 @@ struct Reach {
   const char* step_name = nullptr;
   // The element type, where a whole number of the launch says which.
   const ElementType* type = nullptr;
-  // Bytes that a device moves at once: the tensor begins at a multiple of them.
+  // Bytes of one load or store of a device. The tensor's address is a multiple of this number.
   uint8_t unit = 1;
 };
 
@@ -78,7 +78,7 @@ struct Kernel {
     const uint64_t each = block_makes ? block_makes : threads, elements = output.bytes / 4;
     return std::clamp<uint64_t>(elements / each + (elements % each > 0), 1, most);
   }
-  // Pointer i begins at a multiple of so many bytes.
+  // The address of pointer i must be a multiple of this number.
   uint64_t alignment(size_t i, const Reach& reach) const {
     return std::max(
         {uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1), uint64_t(reach.unit)});

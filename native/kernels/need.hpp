@@ -69,7 +69,8 @@ class Check {
     reach[i].bytes = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
   }
 
-  // The `count` first pointers are moved `bytes` at a time on a device; the host refuses what a device would.
+  // A device loads and stores `bytes` at once in the first `count` pointers. Every family checks their alignment, the
+  // host too.
   void moved_by(int64_t bytes, int count) {
     for (int i = 0; i < count; i++) reach[i].unit = uint8_t(bytes);
   }

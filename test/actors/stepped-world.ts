@@ -16,7 +16,7 @@ import { Bell } from '../../src/wait/bell.ts';
 
 /** A wait that nothing ends for so long, on the world's clock, is one for ever. */
 const FOR_EVER_MS = 120_000;
-/** And for so long in fact: the host device's threads, which are real ones, may not have had a turn. */
+/** Such a wait has also taken this long on the machine's clock. Before, the host device's threads may not have had a turn. */
 const PATIENCE_MS = 30_000;
 /** Rounds in which nothing moves, before the clock does: the host device works in threads of its own. */
 const STILL = 3;
@@ -178,8 +178,8 @@ export class World implements Disposable {
   }
 
   /**
-   * Does this at that point, counted from now on. Unless `everywhere`, there is no point behind a step that did nothing: what is done
-   * there differs from what is done before that step only in which actor looks first.
+   * Does this at that point, counted from now on. Unless `everywhere`, there is no point after a step that did nothing. A stop there
+   * differs from a stop before that step only in which actor looks first.
    */
   plan(
     acts: readonly { at: number; act: () => void }[],

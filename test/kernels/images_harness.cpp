@@ -23,6 +23,7 @@
 #include "kernels/halo.hpp"
 #include "kernels/kernel.hpp"
 #include "races.hpp"
+#include "races_check.hpp"
 
 using namespace hotslot;
 
@@ -109,9 +110,6 @@ HOTSLOT_ACCESS(2)
 HOTSLOT_ACCESS(4)
 HOTSLOT_ACCESS(8)
 HOTSLOT_ACCESS(16)
-extern "C" void __tsan_unaligned_read16(void* at) { races.read(at, 16); }
-extern "C" void __tsan_unaligned_write16(void* at) { races.write(at, 16); }
-extern "C" void __tsan_init() {}
 
 namespace {
 
@@ -520,7 +518,7 @@ void test_the_test_kernels() {
 
 int main() {
   begin_fibers();
-  compare_all(), test_the_test_kernels();
+  check_races(), compare_all(), test_the_test_kernels();
   std::printf("%zu kernels compared: %d failures\n", covered.size(), failures.load());
   return failures > 0;
 }

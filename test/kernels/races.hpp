@@ -1,5 +1,5 @@
-// Races of a kernel that is executed a thread at a time. The compiler's thread sanitizer puts a call before each access
-// of the kernel's code (opt -passes=tsan); this is what those calls come to.
+// Finds races of a kernel whose threads are executed one at a time. The compiler's thread sanitizer puts a call before
+// each access of the kernel's code (opt -passes=tsan), and each call comes here.
 //
 // Reported: a write that changes a byte which another thread has written or read, and a read of a byte that another
 // thread has changed. Threads of one block are ordered by a barrier between the two accesses that orders this kind of
@@ -17,7 +17,7 @@ namespace hotslot {
 
 class Races {
  public:
-  // What OpenCL's barrier() may order, as its flags have them.
+  // Kinds of memory, as the flags of OpenCL's barrier().
   static constexpr unsigned local = 1, global = 2;
 
   struct Range {
@@ -88,13 +88,13 @@ class Races {
     uint32_t block = 0, thread = 0, epoch = 0;
     bool known = false;
   };
-  // Who read a byte beside its latest reader: nobody since the same barrier, a thread of its block, or one of another
+  // Readers of a byte other than its latest one: none since the same barrier, a thread of its block, or one of another
   // block.
   enum Others : uint8_t { nobody, here, elsewhere };
   struct Cell {
     Access writer, reader;
     Others others = nobody;
-    // the writer's bytes were others than before
+    // the writer changed the byte
     bool changed = false;
   };
   struct Buffer {
@@ -102,7 +102,7 @@ class Races {
     std::vector<Cell> cells;
   };
 
-  // A write is known once it is made, which is before anything else happens.
+  // Compares the bytes of the latest write with those before it. Every call here comes after that write.
   void settle() {
     const size_t bytes = pending_.bytes;
     pending_.bytes = 0;

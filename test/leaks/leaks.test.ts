@@ -33,7 +33,7 @@ const TIMES = setting({ short: 400, all: 500, long: 20_000 });
  * them. Compiled code stops growing, later where a busy machine compiles late.
  */
 const REPEATS = setting({ short: [1, 4, 16], all: [1, 4, 16], long: [1, 4] });
-/** The looks themselves make V8 forget compiled code, which it makes again. */
+/** Each look collects garbage, and V8 drops compiled code then, which it compiles again. */
 const KEEP_COMPILED = '--no-flush-bytecode';
 
 /** What each time holds in every part. A leak does; compiled code and its feedback grow less from part to part. */
