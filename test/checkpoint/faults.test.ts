@@ -105,7 +105,7 @@ describe('checkpoint: faults', function () {
             const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`);
             over = signal === null;
             if (over) return expect(code, errors).to.equal(0);
-            expect(signal).to.equal('SIGKILL');
+            expect(signal, errors).to.equal('SIGKILL');
             found.push(await goesOn(kind, folder, `${mode} at call ${at}`));
             over = only !== null;
           });
