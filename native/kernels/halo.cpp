@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/need.hpp"
+#include "kernels/overlap.hpp"
 #include "wait/idle_cores.hpp"
 
 namespace hotslot {
@@ -214,6 +215,26 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   }
   return nullptr;
 }
+
+namespace {
+
+Overlap::Part part_of(const HaloMove& move) {
+  Overlap::Part part;
+  part.base = move.base;
+  for (int64_t d = 0; d < move.rank; ++d) part.add(move.dims[d].extent, move.dims[d].step);
+  return part;
+}
+
+}  // namespace
+
+bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift) {
+  if (a.count == 0 || b.count == 0) return false;
+  Overlap::Part second = part_of(b);
+  second.base += shift;
+  return Overlap::meet(part_of(a), second);
+}
+
+bool halo_move_meets_itself(const HaloMove& move) { return move.count > 0 && Overlap::meets_itself(part_of(move)); }
 
 // ---- as kernels -----------------------------------------------------------------------------------------------------
 

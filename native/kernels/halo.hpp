@@ -34,6 +34,11 @@ struct HaloArray {
 const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
                       int64_t n_arrays);
 
+// Whether the moves of two arrays have an element in common where the second array begins `shift` elements behind the
+// first; and whether two of a move's elements are one.
+bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift);
+bool halo_move_meets_itself(const HaloMove& move);
+
 // halo8, halo16, halo32, halo64, in the registry.
 const Kernel* halo_kernel(int64_t itemsize);
 // What the registry is made of.

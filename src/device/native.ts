@@ -139,8 +139,9 @@ interface NativeDevice {
   /** Of memory that is used again, pooled streams and tables, since the process opened the device. */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
   /**
-   * One launch of a halo kernel, behind what the stream `behind` (0: none) has; `spans` are handle, offset and bytes of the
-   * buffer, the table and the arrays.
+   * A halo kernel, behind what the stream `behind` (0: none) has; `spans` are handle, offset and bytes of the buffer, the table
+   * and the arrays. `moves`: the table on the host and what each move into an array writes, see native/device/addon/halo.cpp; a
+   * move that writes elements of another one comes behind it. null: moves into the buffer, in one launch.
    */
   launchHalo(
     stream: number,
@@ -149,7 +150,10 @@ interface NativeDevice {
     itemsize: number,
     spans: Float64Array,
     wholes: Float64Array,
+    moves: BigInt64Array | null,
   ): void;
+  /** Whether moves `a` and `b` of a table write one element of an array; of one move: whether it writes one twice. */
+  haloMeets(table: BigInt64Array, a: number, b: number): boolean;
   /** Strided copies in the calling thread, as native/kernels/halo.hpp has them; answers, see `answered`. */
   moveHalo(table: BigInt64Array, itemsize: number, buffer: TypedArray, arrays: readonly TypedArray[]): boolean;
   /** Whether a copy between the two is one operation on either's streams. */

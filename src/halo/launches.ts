@@ -5,7 +5,7 @@ import { native } from '../device/native.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
 import { dtypes } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
-import { count, encode, type Move } from './moves.ts';
+import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
 /** Arrays and elements that a halo kernel takes. */
@@ -19,6 +19,8 @@ interface Launch {
   readonly wholes: Float64Array;
   /** which arrays */
   readonly arrays: readonly number[];
+  /** into arrays: what each move writes, so that the later of two that write one element comes behind the earlier */
+  readonly moves: BigInt64Array | null;
 }
 
 export class HaloLaunches extends Owner {
@@ -56,13 +58,13 @@ export class HaloLaunches extends Owner {
   /** Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this caller's. */
   run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
     let first = behind?.handle ?? 0;
-    for (const { spans, wholes, arrays: which } of this.#launches) {
+    for (const { spans, wholes, arrays: which, moves } of this.#launches) {
       for (let i = 0; i < which.length; i++) {
         const tensor = arrays[which[i] as number] as Tensor;
         spans[6 + 3 * i] = tensor.handle;
         spans[7 + 3 * i] = tensor.byteOffset;
       }
-      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes);
+      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes, moves);
       first = 0;
     }
   }
@@ -78,10 +80,8 @@ export class HaloLaunches extends Owner {
     const arrays = moves.map(({ array }) => array);
     const elements = arrays.map((array) => (specs[array] as HaloExchangeSpec).specification.span);
     // By their places among the kernel's arguments.
-    const table = encode(
-      moves.map((move, i) => ({ ...move, array: i })),
-      direction,
-    );
+    const numbered = moves.map((move, i) => ({ ...move, array: i }));
+    const table = encode(numbered, direction);
     const { handle } = own(this, new Handle(native().deviceTable(device.handle, table)));
     const size = this.#itemsize;
     const start = buffer.byteOffset + (moves[0] as Move).buffer * size;
@@ -89,6 +89,7 @@ export class HaloLaunches extends Owner {
     for (const each of elements) spans.push(0, 0, each * size);
     const wholes = new Float64Array(2 + MOST_ARRAYS);
     wholes.set([moves.length, total, ...elements]);
-    return { spans: Float64Array.from(spans), wholes, arrays };
+    const written = direction === 'unpack' ? encodeWritten(table, numbered) : null;
+    return { spans: Float64Array.from(spans), wholes, arrays, moves: written };
   }
 }

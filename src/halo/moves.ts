@@ -2,6 +2,7 @@
  * What a transformer does, as strided copies between arrays and its dense buffer. A rotation costs nothing: it turns the order in
  * which the array is walked, so it is folded into signed steps. The buffer is filled in row-major order of the rotated part.
  */
+import { native } from '../device/native.ts';
 import { rangeError } from '../errors.ts';
 import type { Components } from './descriptors.ts';
 import { type HaloExchangeSpec, type HaloRange, type QuantityHaloSpec, quarterTurns } from './spec.ts';
@@ -42,15 +43,28 @@ export function packMoves(descriptors: readonly Components[]): Move[] {
   });
 }
 
-/** Buffer → arrays, as it comes. */
+/** Buffer → arrays, as it comes. Throws RangeError for a part that has two elements in one place: either could stay. */
 export function unpackMoves(descriptors: readonly Components[]): Move[] {
-  return listed(descriptors, (components, first) =>
+  const moves = listed(descriptors, (components, first) =>
     components.map(({ specification, unpackSlices }, place) => ({
       ...walk(specification, unpackSlices, 0),
       array: first + place,
       negate: false,
     })),
   );
+  if (moves.length === 0) return moves;
+  const table = encode(moves, 'unpack');
+  let m = 0;
+  for (const [i, components] of descriptors.entries())
+    for (const [place, { specification }] of components.entries()) {
+      const { dims, strides } = specification;
+      if (native().haloMeets(table, m, m))
+        throw rangeError(
+          `${'xy'[place]}[${i}]: strides [${strides}] of [${dims}] put two elements of unpackSlices in one place`,
+        );
+      m++;
+    }
+  return moves;
 }
 
 function listed(
@@ -121,4 +135,29 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
     table.set(row.map(BigInt), m * MOVE_WORDS);
   });
   return table;
+}
+
+/**
+ * The same for a launch whose moves go into arrays, with three words more per move behind all of them, as
+ * native/device/addon/halo.cpp reads them: the first element of the array that it writes, the one behind its last, and a bit for
+ * each other move that writes an element of it if both are given the same memory.
+ */
+export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {
+  const written = moves.flatMap((move, m) => {
+    const low = move.extents.reduce(
+      (sum, extent, d) => sum + Math.min(0, (extent - 1) * (move.steps[d] as number)),
+      move.base,
+    );
+    const high = move.extents.reduce(
+      (sum, extent, d) => sum + Math.max(0, (extent - 1) * (move.steps[d] as number)),
+      move.base,
+    );
+    const meets = moves.map((_, other) => other !== m && native().haloMeets(table, m, other));
+    return [
+      low,
+      count(move) === 0 ? low : high + 1,
+      meets.reduce((bits, each, other) => bits + (each ? 2 ** other : 0), 0),
+    ];
+  });
+  return BigInt64Array.from([...table, ...written.map(BigInt)]);
 }

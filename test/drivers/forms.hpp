@@ -9,8 +9,9 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "kernels/kernel.hpp"
+#include "kernels/halo.hpp"
 
 namespace hotslot::software {
 
@@ -46,7 +47,31 @@ inline const Kernel* brought_form(const std::string& name) {
   return nullptr;
 }
 
+// A halo kernel whose moves run from the last to the first. Threads of a launch run in any order on a card, so moves of
+// one launch that write one element leave the value of either. On the host the moves run in the table's order.
+template <int bits>
+const Kernel* last_move_first() {
+  static const Kernel* const own = find_kernel(("halo" + std::to_string(bits)).c_str());
+  static const Kernel reversed = [] {
+    Kernel kernel = *own;
+    kernel.run = [](const KernelArgs* given) {
+      const auto* moves = static_cast<const HaloMove*>(given->pointer[1]);
+      std::vector<HaloMove> last_first(moves, moves + given->whole[0]);
+      std::reverse(last_first.begin(), last_first.end());
+      KernelArgs args = *given;
+      args.pointer[1] = last_first.data();
+      return own->run(&args);
+    };
+    return kernel;
+  }();
+  return &reversed;
+}
+
 inline const Kernel* form_of(const std::string& name) {
+  if (name == "halo8") return last_move_first<8>();
+  if (name == "halo16") return last_move_first<16>();
+  if (name == "halo32") return last_move_first<32>();
+  if (name == "halo64") return last_move_first<64>();
   const Kernel* const own = find_kernel(name.c_str());
   return own ? own : brought_form(name);
 }

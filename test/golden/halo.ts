@@ -3,6 +3,7 @@ import { type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
 import { HaloDataTransformer, HaloExchangeSpec, type HaloQuantity, QuantityHaloSpec } from '../../src/halo/index.ts';
 import type { Tensor } from '../../src/index.ts';
 import { close, deviceAt, fill, memoryAt, places, valuesAt } from '../halo/places.ts';
+import { firstDifference } from '../rig/same-bits.ts';
 import { same } from './differences.ts';
 
 /** Memory before, what the source packed, what it was given to unpack, memory after. */
@@ -61,13 +62,11 @@ export function repeated(of: HaloCase, data: TypedArray | Tensor): HaloQuantity[
   return of.descriptors.map(() => ({ data, shape, strides, dims }));
 }
 
-/** The first bytes that differ, not all of them. */
+/** Fails at the first element that differs; NaN is the same as NaN, whatever its sign and payload. */
 function sameBits(what: string, got: TypedArray, expected: TypedArray): void {
-  const [a, b] = [bits(got), bits(expected)];
-  same(`${what}: the number of bytes`, a.length / 2, b.length / 2);
-  const digit = a === b ? -1 : Array.from(a).findIndex((each, i) => each !== b[i]);
-  const at = Math.floor(digit / 2 / got.BYTES_PER_ELEMENT);
-  if (digit >= 0) same(`${what}: element ${at}`, bits(got.subarray(at, at + 1)), bits(expected.subarray(at, at + 1)));
+  same(`${what}: the number of elements`, got.length, expected.length);
+  const at = firstDifference(got, expected);
+  if (at >= 0) same(`${what}: element ${at}`, bits(got.subarray(at, at + 1)), bits(expected.subarray(at, at + 1)));
 }
 
 /** On all places, one after the other. */

@@ -155,7 +155,7 @@ describe('halo/transformer', () => {
 
     it('is one launch for up to ten arrays, however many edges', () => {
       const device = tested();
-      using data = device.allocate({ shape: [64, 64] });
+      using data = device.allocate({ shape: [11, 64, 64] });
       for (const [edges, launches] of [
         [8, 1],
         [10, 1],
@@ -163,7 +163,7 @@ describe('halo/transformer', () => {
       ] as const) {
         const specs = new Array<HaloExchangeSpec>(edges).fill(spec);
         using transformer = HaloDataTransformer.get(device, specs);
-        const quantities = specs.map(() => ({ data }));
+        const quantities = specs.map((_, i) => ({ data: data.view({ shape: [64, 64], offset: i * 64 * 64 }) }));
         for (const way of ['asyncPack', 'asyncUnpack'] as const) {
           const { exec, nodeCount } = captureGraph(device, { what: 'capturing', pool: null }, () =>
             transformer[way](quantities),

@@ -61,6 +61,7 @@ const sources = {
     'test/native/kernels_harness.cpp',
     'test/native/kernels_ops.cpp',
     'test/native/kernels_learners.cpp',
+    'test/native/kernels_overlap.cpp',
     ...kernels,
   ],
 } as const;

@@ -792,7 +792,7 @@ int main() {
   test_idle_cores();  // while nothing else has called them
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
       test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(), test_refusals(),
-      test_test_kernels(), test_ops();
+      test_test_kernels(), test_ops(), test_overlap();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }

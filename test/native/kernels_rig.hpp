@@ -85,4 +85,5 @@ inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
 // Kernels of ops (kernels_ops.cpp).
 void test_ops();
+void test_overlap();
 void test_learners();

@@ -5,13 +5,32 @@
 namespace hotslot {
 namespace {
 
-// launchHalo(stream, behind, event, itemsize, spans, wholes): one launch of a halo kernel; behind what the stream
-// `behind` (0: none) was given, unless all of that is done. Spans are handle, offset and bytes: the buffer, the table,
-// arrays; arrays that are missing are never read.
+// The moves of one launch into arrays, as src/halo/launches.ts encodes them: HaloMoves, then these of each.
+struct Written {
+  int64_t low, end;  // elements of the array from its start: the first that the move writes, and behind its last
+  int64_t meets;     // bit i: it writes an element of move i too, where both are given the same memory
+};
+
+// Whether two moves write one element, of arrays that begin at these addresses.
+bool write_one(const HaloMove* moves, const Written* written, int a, int b, uintptr_t at_a, uintptr_t at_b,
+               int64_t itemsize) {
+  const auto low = [&](uintptr_t at, int m) { return at + uintptr_t(written[m].low * itemsize); };
+  const auto end = [&](uintptr_t at, int m) { return at + uintptr_t(written[m].end * itemsize); };
+  if (low(at_a, a) >= end(at_b, b) || low(at_b, b) >= end(at_a, a)) return false;
+  if (at_a == at_b) return (written[a].meets >> b & 1) != 0;
+  return halo_moves_meet(moves[a], moves[b], (int64_t(at_b) - int64_t(at_a)) / itemsize);
+}
+
+// launchHalo(stream, behind, event, itemsize, spans, wholes, moves): a halo kernel, behind what the stream `behind` (0:
+// none) was given, unless all of that is done. Spans are handle, offset and bytes: the buffer, the table, arrays;
+// arrays that are missing are never read. `moves`, of moves into arrays only: the table and Written. It is one launch,
+// and where two moves write one element as many as put the later one behind the earlier.
 Napi::Value launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"), wholes = bytes_of(info[5], "the whole numbers");
+  const Bytes plan = info[6].IsNull() ? Bytes{} : bytes_of(info[6], "the moves");
   return guard(info, [&] {
-    const Kernel* kernel = halo_kernel(int64_t(whole(info, 3)));
+    const int64_t itemsize = int64_t(whole(info, 3));
+    const Kernel* kernel = halo_kernel(itemsize);
     const auto* numbers = reinterpret_cast<const double*>(spans.data);
     const int given = int(spans.size / (3 * sizeof(double)));
     if (given < 1 || int(wholes.size / sizeof(double)) < kernel->wholes)
@@ -25,6 +44,9 @@ Napi::Value launch_halo(Info info) {
       call.spans.push_back(i < given ? span(numbers[3 * i], uint64_t(numbers[3 * i + 1]), uint64_t(numbers[3 * i + 2]))
                                      : call.spans[0]);
     check_launch(call);
+    const int count = int(call.args.whole[0]);
+    if (plan.size && plan.size < size_t(count) * (sizeof(HaloMove) + sizeof(Written)))
+      throw argument("a halo's moves are incomplete");
     const auto on = stream(info, 0);
     if (number(info, 1) != 0) {
       const auto behind = stream(info, 1);
@@ -34,7 +56,42 @@ Napi::Value launch_halo(Info info) {
         on->wait(mark.ref());
       }
     }
-    on->launch(std::move(call));
+    int first = 0;
+    if (plan.size) {
+      const auto* moves = reinterpret_cast<const HaloMove*>(plan.data);
+      const auto* written = reinterpret_cast<const Written*>(moves + count);
+      uintptr_t at[halo_arrays];
+      for (int m = 0; m < count; ++m) at[m] = uintptr_t(call.spans[size_t(2 + m)].address());
+      // Moves first to last - 1 of the table. Threads of the moves before find that they have none.
+      const auto some = [&](int last) {
+        Launch part = call;
+        part.spans[1].offset += size_t(first) * sizeof(HaloMove);
+        part.spans[1].bytes -= size_t(first) * sizeof(HaloMove);
+        part.args.whole[0] = last - first;
+        part.args.whole[1] = moves[last - 1].buffer + moves[last - 1].count;
+        if (part.args.whole[1] > 0) on->launch(std::move(part));
+        first = last;
+      };
+      for (int m = 1; m < count; ++m)
+        for (int before = first; before < m; ++before)
+          if (write_one(moves, written, m, before, at[m], at[before], itemsize)) {
+            some(m);
+            break;
+          }
+      if (first > 0) some(count);
+    }
+    if (first == 0) on->launch(std::move(call));
+  });
+}
+
+// Whether moves `a` and `b` of a table write one element of an array; of one move: whether it writes one twice.
+Napi::Value halo_meets(Info info) {
+  const Bytes table = bytes_of(info[0], "the table");
+  return guard(info, [&] {
+    const auto* moves = reinterpret_cast<const HaloMove*>(table.data);
+    const size_t a = size_t(whole(info, 1)), b = size_t(whole(info, 2)), count = table.size / sizeof(HaloMove);
+    if (a >= count || b >= count) throw argument("the table has ", count, " moves");
+    return a == b ? halo_move_meets_itself(moves[a]) : halo_moves_meet(moves[a], moves[b], 0);
   });
 }
 
@@ -55,6 +112,8 @@ Napi::Value move_halo(Info info) {
       napi_value each = nullptr;
       napi_get_element(info.Env(), info[3], i, &each);
       const Bytes bytes = bytes_of(Napi::Value(info.Env(), each), "a quantity's data");
+      if (bytes.data < buffer.data + buffer.size && buffer.data < bytes.data + bytes.size)
+        throw range("the buffer and the data of quantity ", i, " share memory: pass a buffer of its own");
       arrays[i] = {bytes.data, int64_t(bytes.size) / itemsize};
     }
     const char* why = halo_move(reinterpret_cast<const HaloMove*>(table.data), int64_t(table.size / sizeof(HaloMove)),
@@ -67,7 +126,7 @@ Napi::Value move_halo(Info info) {
 }  // namespace
 
 void add_halo_functions(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {{"launchHalo", launch_halo}, {"moveHalo", move_halo}};
+  static constexpr Exported all[] = {{"launchHalo", launch_halo}, {"haloMeets", halo_meets}, {"moveHalo", move_halo}};
   add_functions(env, exports, all);
 }
 

@@ -1,0 +1,114 @@
+// Whether two parts of memory have an element in common. A part is a base and up to `most_steps` dimensions, each with
+// an extent and a signed step: rows of a matrix, a halo's move. The answer is exact for every part that array libraries
+// make. A search that takes longer than `most_tries` steps answers yes.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <numeric>
+
+namespace hotslot {
+
+class Overlap {
+ public:
+  static constexpr int most_steps = 9, most_tries = 100000;
+
+  // The elements base + Σ i_d · step_d for 0 ≤ i_d < extent_d. All extents are at least 1.
+  struct Part {
+    int64_t base = 0;
+    int rank = 0;
+    std::array<int64_t, most_steps> extent{}, step{};
+    void add(int64_t count, int64_t distance) {
+      if (count > 1) extent[size_t(rank)] = count, step[size_t(rank)] = distance, ++rank;
+    }
+  };
+
+  // Whether an element of `a` is an element of `b`.
+  static bool meet(const Part& a, const Part& b) {
+    Overlap sum;
+    for (int d = 0; d < a.rank; ++d) sum.add(a.step[size_t(d)], a.extent[size_t(d)] - 1);
+    for (int d = 0; d < b.rank; ++d) sum.add(-b.step[size_t(d)], b.extent[size_t(d)] - 1);
+    return sum.reaches(Wide(b.base) - a.base);
+  }
+
+  // Whether two of a part's indices are one element: the difference of the two is 0, and the first dimension in which
+  // they differ has a positive one.
+  static bool meets_itself(const Part& part) {
+    for (int first = 0; first < part.rank; ++first) {
+      Overlap sum;
+      const int64_t step = part.step[size_t(first)];
+      sum.add(step, part.extent[size_t(first)] - 2);
+      for (int d = first + 1; d < part.rank; ++d) {
+        sum.add(part.step[size_t(d)], part.extent[size_t(d)] - 1);
+        sum.add(-part.step[size_t(d)], part.extent[size_t(d)] - 1);
+      }
+      if (sum.reaches(-Wide(step))) return true;
+    }
+    return false;
+  }
+
+ private:
+  using Wide = __int128;
+  // step · k for every whole number k from low to high.
+  struct Term {
+    Wide step, low, high;
+  };
+
+  // step · k for 0 ≤ k ≤ most. Terms of one step are one term.
+  void add(Wide step, int64_t most) {
+    if (step == 0 || most == 0) return;
+    const Term term = step > 0 ? Term{step, 0, most} : Term{-step, -Wide(most), 0};
+    for (int i = 0; i < count_; ++i)
+      if (terms_[i].step == term.step) {
+        terms_[i].low += term.low, terms_[i].high += term.high;
+        return;
+      }
+    terms_[count_++] = term;
+  }
+
+  // Whether the terms can have this sum.
+  bool reaches(Wide sum) {
+    std::sort(terms_, terms_ + count_, [](const Term& a, const Term& b) { return a.step > b.step; });
+    // Where a term's multiples leave no gap up to the next step, the two are one term.
+    for (int i = count_ - 1; i > 0; --i) {
+      Term &wide = terms_[i - 1], &fine = terms_[i];
+      const Wide times = wide.step / fine.step;
+      if (wide.step % fine.step != 0 || fine.high - fine.low + 1 < times) continue;
+      wide = {fine.step, wide.low * times + fine.low, wide.high * times + fine.high};
+      std::copy(terms_ + i + 1, terms_ + count_, terms_ + i);
+      --count_;
+    }
+    Wide low = 0, high = 0, divisor = 0;
+    for (int i = count_ - 1; i >= 0; --i) {
+      rest_[i] = {divisor, low, high};
+      low += terms_[i].step * terms_[i].low, high += terms_[i].step * terms_[i].high;
+      divisor = std::gcd(uint64_t(divisor), uint64_t(terms_[i].step));
+    }
+    return sum >= low && sum <= high && from(0, sum);
+  }
+
+  bool from(int i, Wide sum) {
+    if (i == count_) return sum == 0;
+    const auto [step, least, most] = terms_[i];
+    const auto [divisor, low, high] = rest_[i];
+    const Wide first = std::max(least, up(sum - high, step)), last = std::min(most, down(sum - low, step));
+    for (Wide k = first; k <= last; ++k) {
+      const Wide left = sum - step * k;
+      if (++tries_ > most_tries) return true;
+      if (divisor == 0 ? left == 0 : left % divisor == 0 && from(i + 1, left)) return true;
+    }
+    return false;
+  }
+  static Wide down(Wide a, Wide b) { return a / b - (a % b < 0); }
+  static Wide up(Wide a, Wide b) { return -down(-a, b); }
+
+  // Of the terms behind one: what divides all their sums, the least of these and the greatest.
+  struct Rest {
+    Wide divisor, low, high;
+  };
+  Term terms_[2 * most_steps];
+  Rest rest_[2 * most_steps];
+  int count_ = 0, tries_ = 0;
+};
+
+}  // namespace hotslot
