@@ -268,6 +268,9 @@ Kernel kernel(const char* name) {
   Kernel kernel{name, 2 + halo_arrays, 2 + halo_arrays, 0, need<T>, run<T>};
   kernel.widths.fill(sizeof(T));
   kernel.widths[1] = sizeof(int64_t);
+  // The buffer and the arrays, not the table: a move's flags say which way it goes.
+  kernel.writes = uint16_t((1 << kernel.pointers) - 1) & ~(1 << 1);
+  kernel.shares = kernel.writes & ~1;
   return kernel;
 }
 

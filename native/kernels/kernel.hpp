@@ -49,6 +49,10 @@ struct Reach {
   const ElementType* type = nullptr;
   // Bytes of one load or store of a device. The tensor's address is a multiple of this number.
   uint8_t unit = 1;
+  // The distance of rows that have a gap between them; 0: one run.
+  uint64_t gap_step() const { return step && (bytes - 1) % step + 1 < step ? step : 0; }
+  // From one address both are the same bytes.
+  bool same_rows(const Reach& other) const { return bytes == other.bytes && gap_step() == other.gap_step(); }
 };
 
 struct Kernel {
@@ -68,6 +72,12 @@ struct Kernel {
   bool may_hold = false;
   // Bit i: pointer i is written. They are the first ones.
   uint16_t writes = 0;
+  // Bit i: pointer i may be the tensor of pointer 0. A thread that writes an element of pointer 0 has read this element
+  // of pointer i, and no other thread reads it.
+  uint16_t in_place = 0;
+  // Bit i: pointer i may have bytes of other such pointers. Who launches the kernel puts writes of one element in
+  // order.
+  uint16_t shares = 0;
   // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes one.
   uint16_t block_makes = 0;
   // Of kernels that a program brought: whose this is, and which of them. Null: the core's own.
@@ -84,6 +94,14 @@ struct Kernel {
         {uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1), uint64_t(reach.unit)});
   }
 };
+
+// The pair of pointers of a launch that has a byte in common which one of the two writes, where the kernel does not
+// allow it; {-1, -1} where there is none. `at`: the address of each pointer. A kernel that a program brought may do
+// what it likes with its own.
+struct Clash {
+  int written = -1, other = -1;
+};
+Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach);
 
 // Every kernel of the learner and the transfer path; null when there is no such name.
 const Kernel* find_kernel(const char* name);

@@ -10,6 +10,7 @@
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
 #include "kernels/need.hpp"
+#include "kernels/overlap.hpp"
 
 namespace hotslot {
 namespace host {
@@ -198,6 +199,12 @@ Kernel by_block(int outputs, Kernel kernel) {
   return kernel;
 }
 
+// One that may write its output over these inputs.
+Kernel in_place(std::initializer_list<int> inputs, Kernel kernel) {
+  for (const int i : inputs) kernel.in_place |= uint16_t(1 << i);
+  return kernel;
+}
+
 }  // namespace
 
 const std::vector<Kernel>& all_kernels() {
@@ -205,17 +212,17 @@ const std::vector<Kernel>& all_kernels() {
   static const auto& list = *[] {
     std::vector<Kernel> kernels{
         gemm_kernel(),
-        HOTSLOT_KERNEL(unary),
-        HOTSLOT_KERNEL(unary_backward),
-        HOTSLOT_KERNEL(binary),
-        HOTSLOT_KERNEL(where),
-        HOTSLOT_KERNEL(clip),
+        in_place({1}, HOTSLOT_KERNEL(unary)),
+        in_place({1, 2}, HOTSLOT_KERNEL(unary_backward)),
+        in_place({1, 2}, HOTSLOT_KERNEL(binary)),
+        in_place({1, 2, 3}, HOTSLOT_KERNEL(where)),
+        in_place({1}, HOTSLOT_KERNEL(clip)),
         by_block(1, HOTSLOT_KERNEL(reduce_rows)),
-        by_block(GK_LANES, HOTSLOT_KERNEL(softmax_rows)),
-        by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm)),
-        by_block(GK_LANES, HOTSLOT_KERNEL(layer_norm_backward)),
+        by_block(GK_LANES, in_place({1}, HOTSLOT_KERNEL(softmax_rows))),
+        by_block(GK_LANES, in_place({2}, HOTSLOT_KERNEL(layer_norm))),
+        by_block(GK_LANES, in_place({2}, HOTSLOT_KERNEL(layer_norm_backward))),
         by_block(GK_LANES, HOTSLOT_KERNEL(norm_act)),
-        by_block(GK_LANES, HOTSLOT_KERNEL(norm_act_backward)),
+        by_block(GK_LANES, in_place({3}, HOTSLOT_KERNEL(norm_act_backward))),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(squashed_gaussian),
         HOTSLOT_KERNEL(squashed_gaussian_backward),
@@ -230,20 +237,20 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(patches_backward),
         HOTSLOT_KERNEL(planes),
         HOTSLOT_KERNEL(planes_backward),
-        HOTSLOT_KERNEL(bias_act),
-        HOTSLOT_KERNEL(act_backward),
+        in_place({1}, HOTSLOT_KERNEL(bias_act)),
+        in_place({1, 2}, HOTSLOT_KERNEL(act_backward)),
         by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),
         HOTSLOT_KERNEL(argmax_rows),
-        HOTSLOT_KERNEL(gather_columns),
+        in_place({2}, HOTSLOT_KERNEL(gather_columns)),
         HOTSLOT_KERNEL(gather),
-        HOTSLOT_KERNEL(copy2d),
-        HOTSLOT_KERNEL(convert),
+        in_place({1}, HOTSLOT_KERNEL(copy2d)),
+        in_place({1}, HOTSLOT_KERNEL(convert)),
         HOTSLOT_KERNEL(fill),
-        HOTSLOT_KERNEL(axpby),
-        HOTSLOT_KERNEL(copy_every),
+        in_place({1}, HOTSLOT_KERNEL(axpby)),
+        in_place({1}, HOTSLOT_KERNEL(copy_every)),
         HOTSLOT_KERNEL(goal_reward),
-        HOTSLOT_KERNEL(td_target),
-        HOTSLOT_KERNEL(td_target_discounts),
+        in_place({3, 4, 5}, HOTSLOT_KERNEL(td_target)),
+        in_place({3, 4}, HOTSLOT_KERNEL(td_target_discounts)),
         HOTSLOT_KERNEL(td_loss),
         HOTSLOT_KERNEL(td_loss_weighted),
         by_block(1, HOTSLOT_KERNEL(grad_norm)),
@@ -264,6 +271,36 @@ const std::vector<Kernel>& all_kernels() {
     return new std::vector<Kernel>(std::move(kernels));
   }();
   return list;
+}
+
+namespace {
+
+// The bytes behind a pointer: rows of `width` bytes, or one run of them.
+Overlap::Part bytes_behind(uintptr_t at, const Reach& reach) {
+  Overlap::Part part;
+  part.base = int64_t(at);
+  const uint64_t step = reach.gap_step(), width = step ? (reach.bytes - 1) % step + 1 : reach.bytes;
+  part.add(int64_t(width), 1);
+  if (step) part.add(int64_t((reach.bytes - width) / step + 1), int64_t(step));
+  return part;
+}
+
+}  // namespace
+
+Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
+  if (kernel.module) return {};
+  for (int i = 0; i < kernel.pointers; ++i) {
+    if (!(kernel.writes >> i & 1) || reach[i].bytes == 0) continue;
+    for (int j = 0; j < kernel.pointers; ++j) {
+      // A pair of written ones once.
+      if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
+      if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
+      if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;
+      if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j])) continue;
+      if (Overlap::meet(bytes_behind(at[i], reach[i]), bytes_behind(at[j], reach[j]))) return {i, j};
+    }
+  }
+  return {};
 }
 
 const Kernel* find_kernel(const char* name) {

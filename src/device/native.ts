@@ -12,7 +12,10 @@ interface NativeKernel {
   tensors: number;
   wholes: number;
   reals: number;
+  /** bit i: tensor i is written */
   writes: number;
+  /** bit i: tensor i may be tensor 0 */
+  inPlace: number;
 }
 
 /** Kernels that a program brings, as native/device/core/kernel_module.hpp has them; `codes`: their tensors' dtypes. */

@@ -49,6 +49,21 @@ const all: readonly (readonly [kernel: KernelName, wholes: readonly number[], re
   ...[0, 1, 2].map((act) => ['planes_backward', [5, 7, 121, 850, 851, act]] as const),
 ];
 
-export const opCases = all.map(([kernel, wholes, reals = []]) => {
-  return [`[${wholes}]`, kernel, sized(kernel, wholes, reals)] as const;
-});
+/** The same rows in the output and in the inputs that it may be. */
+const alike: typeof all = [
+  ['gather_columns', [rows, columns, 54, 1]],
+  ...unary.map((op) => ['unary', [rows, columns, 54, 54, op]] as const),
+  ['unary_backward', [rows, columns, 54, 54, 54, 13]],
+  ['binary', [rows, columns, 54, 54, 1, 54, 1, 3]],
+  ['where', [rows, columns, 54, 54, 1, 54, 1, 54, 1]],
+  ['clip', [rows, columns, 54, 54], [-0.5, 0.25]],
+  ...[0, 1].map((logarithm) => ['softmax_rows', [rows, 301, 302, 302, logarithm]] as const),
+  ['layer_norm', [rows, 301, 302, 302], [1e-5]],
+  ['layer_norm_backward', [rows, 301, 302, 303, 302, 305]],
+  ['norm_act_backward', [rows, 301, 302, 303, 304, 302, 12]],
+];
+
+const cases = (of: typeof all) =>
+  of.map(([kernel, wholes, reals = []]) => [`[${wholes}]`, kernel, sized(kernel, wholes, reals)] as const);
+export const opCases = cases(all);
+export const inPlaceCases = cases(alike);

@@ -127,6 +127,7 @@ Napi::Value kernels(Info info) {
     out.Set("wholes", kernel.wholes);
     out.Set("reals", kernel.reals);
     out.Set("writes", kernel.writes);
+    out.Set("inPlace", kernel.in_place);
     list.Set(n++, out);
   }
   return list;

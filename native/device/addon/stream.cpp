@@ -196,6 +196,7 @@ void check_launch(const Launch& call, const Rows* rows) {
   const Kernel& kernel = *call.kernel;
   const auto which = [&](size_t i) { return sentence("kernel '", kernel.name, "': tensor ", i); };
   Reach reach[max_pointers];
+  uintptr_t at[max_pointers];
   if (const char* wrong = kernel.need(call.args, reach)) throw range("kernel '", kernel.name, "': ", wrong);
   for (size_t i = 0; i < call.spans.size(); ++i) {
     const Span& span = call.spans[i];
@@ -206,8 +207,14 @@ void check_launch(const Launch& call, const Rows* rows) {
       if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
     if (span.bytes < reach[i].bytes)
       throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
-    if (const uint64_t unit = kernel.alignment(i, reach[i]); uintptr_t(span.address()) % unit != 0)
+    at[i] = uintptr_t(span.address());
+    if (const uint64_t unit = kernel.alignment(i, reach[i]); at[i] % unit != 0)
       throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", unit);
+  }
+  if (const auto [written, other] = clash(kernel, at, reach); written >= 0) {
+    const bool in_place = (kernel.in_place >> std::max(written, other) & 1) != 0;
+    throw range(which(size_t(written)), " is written and shares memory with tensor ", other, ": pass ",
+                in_place ? "the same tensor for both, or " : "", "tensors without an element in common");
   }
 }
 

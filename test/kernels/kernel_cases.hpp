@@ -1,0 +1,284 @@
+// A launch of every kernel and each of its branches, for the harness that executes images: images_harness.cpp.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "kernels/gk.hpp"
+#include "kernels/halo.hpp"
+#include "kernels/kernel.hpp"
+
+using namespace hotslot;
+
+using Words = std::vector<int64_t>;
+using Buffers = std::vector<std::vector<uint32_t>>;
+
+inline std::mt19937 generator(11);
+
+inline float as_float(uint32_t word) {
+  float f;
+  std::memcpy(&f, &word, 4);
+  return f;
+}
+inline uint32_t as_word(float f) {
+  uint32_t word;
+  std::memcpy(&word, &f, 4);
+  return word;
+}
+
+// Runs the kernel of the image and the host's form on the same random numbers, which `prepare` may change first, and
+// compares what both leave. Where the kernel may write its output over an input of the launch, it runs so too.
+void compare_forms(const char* name, const Words& wholes, const std::vector<double>& reals,
+                   const std::function<void(Buffers&)>& prepare = {});
+
+inline void any_doubles(std::vector<uint32_t>& words) {
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    const double size = std::ldexp(1 + double(generator() >> 8) * 0x1p-24, int(generator() % 290) - 155);
+    const double value = generator() % 2 ? size : -size;
+    std::memcpy(&words[i], &value, 8);
+    // Bits that a float has no room for: none, half of the last one, and beside it.
+    constexpr uint32_t rests[] = {0, 0x10000000, 0x0fffffff, 0x10000001};
+    if (i % 4 == 0) words[i] = (words[i] & 0xe0000000) | rests[generator() % 4];
+  }
+}
+
+// Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole words.
+inline void compare_halo(const char* name) {
+  const std::vector<HaloMove> moves = {
+      {0, 0, 0, 24, 100, 3, {{2, 25}, {3, -5}, {4, 1}}},
+      {1, 2, 24, 20, 3, 2, {{4, 7}, {5, 30}}},
+      {2, 1, 44, 12, 40, 2, {{3, -10}, {4, -1}}},
+      {1, 0, 56, 1, 159, 0, {}},
+      {9, 2, 57, 7, 6, 1, {{7, -1}}},
+  };
+  const Words wholes = {int64_t(moves.size()), 64, 160, 160, 80, 4, 4, 4, 4, 4, 4, 16};
+  compare_forms(name, wholes, {},
+                [&](Buffers& b) { std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove)); });
+}
+
+// Any bits of every element type; of doubles mostly those that a float has room for, and ties.
+inline void compare_convert() {
+  const auto any = [](Buffers& b) {
+    for (uint32_t& word : b[1]) word = uint32_t(generator());
+  };
+  const auto doubles = [](Buffers& b) { any_doubles(b[1]); };
+  for (int64_t type = 0; type < int64_t(std::size(element_types)); type++)
+    for (const std::vector<double>& factors : {std::vector<double>{1, 0}, {1.0 / 255, -0.5}}) {
+      compare_forms("convert", {13, 17, 20, 18, type}, factors, any);
+      compare_forms("convert", {1, 1031, 1031, 1031, type}, factors, any);
+      if (element_types[type].bytes == 4) compare_forms("convert", {13, 17, 20, 20, type}, factors, any);
+      if (type == GK_FLOAT64) compare_forms("convert", {13, 17, 20, 18, type}, factors, doubles);
+    }
+}
+
+inline void compare_ops() {
+  // Up to where exponentials overflow, and now and then what is no number.
+  const auto wide = [](Buffers& b) {
+    for (size_t k = 1; k < b.size(); k++)
+      for (size_t i = 0; i < b[k].size(); i++)
+        b[k][i] = i % 23 == 5 ? as_word(NAN) : i % 29 == 3 ? as_word(-0.0f) : as_word(100 * as_float(b[k][i]));
+  };
+  for (int64_t op = 0; op <= 16; op++) {
+    compare_forms("unary", {13, 17, 20, 18, op}, {});
+    compare_forms("unary", {13, 17, 20, 18, op}, {}, wide);
+    compare_forms("unary_backward", {13, 17, 20, 18, 17, op}, {}, wide);
+    compare_forms("unary", {13, 17, 20, 20, op}, {}, wide);
+    compare_forms("unary_backward", {13, 17, 20, 20, 20, op}, {}, wide);
+  }
+  for (int64_t op = 0; op <= 11; op++)
+    for (const Words& steps :
+         {Words{18, 1, 19, 1}, {0, 1, 3, 0}, {2, 0, 0, 1}, {0, 0, 18, 1}, {17, 1, 0, 0}, {20, 1, 20, 1}})
+      compare_forms("binary", {13, 17, 20, steps[0], steps[1], steps[2], steps[3], op}, {}, wide);
+  for (const Words& wholes : {Words{13, 17, 20, 0, 1, 18, 1, 3, 0}, {13, 17, 20, 20, 1, 20, 1, 20, 1}})
+    compare_forms("where", wholes, {}, [](Buffers& b) {
+      for (size_t i = 0; i < b[1].size(); i += 2) b[1][i] = 0;
+    });
+  for (int64_t stride : {18, 20}) compare_forms("clip", {13, 17, 20, stride}, {-30, 40}, wide);
+  for (int64_t columns : {1, 5, 32, 77, 130}) {
+    for (int64_t op = 0; op <= 4; op++) compare_forms("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
+    for (int64_t logarithm : {0, 1}) {
+      compare_forms("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
+      compare_forms("softmax_rows", {9, columns, columns + 3, columns + 3, logarithm}, {}, wide);
+    }
+  }
+  for (int64_t columns : {1, 5, 32, 77, 130}) {
+    compare_forms("layer_norm", {9, columns, columns + 2, columns + 3}, {1e-5});
+    compare_forms("layer_norm", {9, columns, columns + 3, columns + 3}, {1e-5});
+    compare_forms("layer_norm_backward", {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
+    compare_forms("layer_norm_backward", {9, columns, columns + 1, columns, columns + 1, columns + 3}, {});
+  }
+  const auto some = [](Buffers& b) {
+    for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
+  };
+  for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16}) {
+    compare_forms("norm_act", {9, 77, 79, 80, op}, {1e-5}, some);
+    compare_forms("norm_act_backward", {9, 77, 78, 77, 79, 80, op}, {}, some);
+    compare_forms("norm_act_backward", {9, 77, 80, 77, 79, 80, op}, {}, some);
+  }
+  compare_forms("scatter_columns", {33, 6, 7, 2, 3}, {}, [](Buffers& b) {
+    for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i / 3 % 8) - 1);
+  });
+}
+
+inline void compare_learners() {
+  const auto wide = [](Buffers& b) {
+    for (size_t k = 1; k < b.size(); k++)
+      for (uint32_t& word : b[k]) word = as_word(4 * as_float(word));
+  };
+  for (int64_t correction : {0, 1, 2, 3}) {
+    const int64_t form = correction % 2, apart = correction / 2 * 2;
+    // Half widths are above 0, and so are what logarithms are taken of.
+    const auto boxed = [&](size_t box) {
+      return [=](Buffers& b) {
+        wide(b);
+        for (uint32_t& word : b[box]) word = as_word(std::fabs(as_float(word)) + 0.1f);
+      };
+    };
+    compare_forms("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
+    compare_forms("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction}, {-1, 0.5, 2, 0.25},
+                  boxed(3));
+  }
+  for (int64_t atoms : {2, 37}) {
+    compare_forms("categorical_project", {9, atoms, 1, 2, 0}, {-1, 2}, wide);
+    compare_forms("categorical_project", {9, atoms, 3, 1, 1}, {-10, 10}, [&](Buffers& b) {
+      wide(b);
+      b[3][6] = as_word(NAN);
+    });
+    for (double least : {-1e30, -2.0})
+      compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0}, {least, 0.1, -1, 2}, wide);
+    compare_forms("categorical_loss", {9, atoms, atoms, 1, atoms, 2}, {-30, 0.1, -10, 10}, wide);
+    compare_forms("categorical_mean", {9, atoms, 2, atoms + 1}, {-1, 2}, wide);
+    for (int64_t apart : {0, 2})
+      compare_forms("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3}, {-1, 2}, wide);
+  }
+  for (uint32_t counter : {0u, 9u})
+    compare_forms("count_odd", {300, 4, 3}, {}, [=](Buffers& b) {
+      for (uint32_t& word : b[0]) word = 0;
+      b[1][3] = as_word(NAN), b[1][70] = as_word(-INFINITY), b[1][299] = as_word(INFINITY);
+      b[2] = {4, 4, 200, 400}, b[3][0] = counter;
+    });
+  const auto statistics = [](Buffers& b) {
+    for (size_t k : {1u, 4u})
+      for (uint32_t& word : b[k]) word = as_word(std::fabs(as_float(word)));
+    b[5][0] = 77, b[5][1] = 0;
+  };
+  for (int64_t form : {0, 1}) compare_forms("moments", {67, 32, form, form}, {form ? 0 : 1e-4, 1e-2}, statistics);
+  compare_forms("moments_advance", {32}, {}, [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
+}
+
+inline void compare_all() {
+  compare_convert();
+  for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
+  for (int64_t act : {0, 1, 2}) {
+    const auto wide = [](Buffers& b) {
+      for (uint32_t& word : b[1]) word = as_word(12 * as_float(word));
+    };
+    compare_forms("bias_act", {13, 17, 20, 18, act}, {}, wide);
+    compare_forms("bias_act", {13, 17, 20, 20, act}, {}, wide);
+    compare_forms("act_backward", {13, 17, 20, 18, 17, act}, {});
+    compare_forms("act_backward", {13, 17, 20, 20, 20, act}, {});
+    compare_forms("planes", {5, 3, 17, 53, act}, {}, wide);
+    compare_forms("planes_backward", {5, 3, 17, 53, 52, act}, {});
+  }
+  for (const Words& form : {Words{7, 6, 3, 2, 2, 1}, {5, 9, 1, 4, 1, 0}, {4, 4, 4, 4, 3, 3}, {9, 8, 2, 3, 3, 0}}) {
+    const Words wholes = {3, 2, form[0], form[1], form[2], form[3], form[4], form[5], 2 * form[0] * form[1] + 3};
+    compare_forms("patches", wholes, {});
+    compare_forms("patches_backward", wholes, {});
+  }
+  for (const auto& s :
+       {Words{1, 1}, {1, 130}, {7, 3}, {8, 4}, {9, 5}, {64, 9}, {65, 1}, {512, 2}, {513, 5}, {1000, 130}}) {
+    const Words wholes = {s[0], s[1], s[1] + s[0] % 2 * 3};
+    compare_forms("column_sums", wholes, {0.25, 0.5});
+    // Nothing is read of what is NaN; a sum of nothing but -0 is +0.
+    compare_forms("column_sums", wholes, {0.25, 0}, [&](Buffers& b) {
+      for (uint32_t& word : b[0]) word = as_word(NAN);
+      for (size_t i = 0; i < b[1].size(); i += size_t(wholes[2])) b[1][i] = as_word(-0.0f);
+    });
+  }
+  compare_ops();
+  compare_learners();
+  compare_forms("argmax_rows", {33, 6, 7}, {},
+                [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
+  for (int64_t apart : {1, 2})
+    compare_forms("gather_columns", {33, 6, 7, apart}, {}, [](Buffers& b) {
+      for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i % 9) - 1);
+    });
+  compare_forms("gather", {33, 6, 5, 7, 8}, {}, [](Buffers& b) {
+    for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i % 7) - 1;
+  });
+  for (int64_t stride : {18, 20}) compare_forms("copy2d", {13, 17, 20, stride}, {});
+  compare_forms("fill", {1031, INT64_MIN + 5}, {});
+  compare_forms("axpby", {1031}, {0.005, 0.995});
+  compare_forms("axpby", {1031}, {0.005, 0});
+  compare_forms("copy_every", {1031, 4}, {}, [](Buffers& b) { b[2][0] = 8; });
+  for (const auto& s : {Words{1, 3}, {4, 2}, {7, 1}})
+    for (double threshold : {0.0, 0.7}) {
+      const int64_t n = s[0], d = s[1], apart = n * d + 2;
+      compare_forms("goal_reward", {33, n, d, 2, apart, d + 1, 3}, {0.97, threshold}, [=](Buffers& b) {
+        for (size_t i = 0; i < b[3].size(); i++) b[3][i] = uint32_t(i % size_t(n + 3)) - 1;
+        for (size_t i = 0; i < b[1].size(); i += 3) b[1][i] = b[2][i / size_t(apart) * size_t(d + 1)];
+        b[1][4] = as_word(NAN);
+      });
+    }
+  for (const Words& apart : {Words{3, 2, 1}, {1, 1, 1}})
+    compare_forms("td_target", {33, 5, 6, 5, apart[0], apart[1], apart[2]}, {0.99});
+  for (double delta : {0.0, 0.3})
+    compare_forms("td_loss", {33, 5, 6, 7, 2}, {delta, 1.0 / 33}, [](Buffers& b) {
+      for (size_t i = 0; i < b[4].size(); i++) b[4][i] = as_word(float(i % 14) / 2 - 1);
+    });
+  for (const Words& apart : {Words{3, 2}, {1, 1}})
+    compare_forms("td_target_discounts", {33, 5, 6, 5, apart[0], apart[1]}, {});
+  for (double delta : {0.0, 0.3})
+    for (int64_t apart : {0, 1, 4})
+      compare_forms("td_loss_weighted", {33, 5, 6, 2, 7, 2, apart}, {delta, 1.0 / 33}, [](Buffers& b) {
+        for (size_t i = 0; i < b[5].size(); i++) b[5][i] = as_word(float(i % 14) / 2 - 1);
+      });
+  for (int64_t n : {1, 256, 1031, 2048, 2049, 530001}) compare_forms("grad_norm", {n}, {});
+  for (double most : {0.5, 50.0})
+    compare_forms("clip_scale", {}, {most}, [](Buffers& b) {
+      for (uint32_t& word : b[1]) word = as_word(std::fabs(as_float(word)));
+    });
+  for (uint32_t steps : {0u, 1u, 999u, 123456u})
+    compare_forms("adam_advance", {}, {0.1, 0.001}, [=](Buffers& b) { b[0][0] = steps; });
+  for (const auto& decays : {std::vector<double>{0, 0}, {0.1, 0}, {0, 0.1}})
+    compare_forms("adam", {1031}, {0.1, 0.001, 1e-8, decays[0], decays[1]}, [](Buffers& b) {
+      for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
+      b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
+    });
+  for (int64_t n : {1, 1031}) {
+    const auto place = [](Buffers& b) { b[1][2] = UINT32_MAX - 2; };
+    compare_forms("random_uniform", {n}, {-0.5, 1.5}, place);
+    compare_forms("random_normal", {n}, {2, 3}, place);
+    compare_forms("random_advance", {n}, {}, [](Buffers& b) { b[0][2] = UINT32_MAX; });
+    compare_forms("draw_places", {n}, {}, [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
+  }
+  for (int64_t words : {4, 16, 36})
+    for (int64_t shift : {0, 3, 5})
+      compare_forms("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
+        for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
+      });
+  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither, one is to be left.
+  for (const auto& s : {Words{16, 16, 16}, Words{48, 0, 16}, Words{12, 8, 4}, Words{10, 3, 1}})
+    for (int64_t shift : {0, 3, 5})
+      compare_forms("gather_fields", {33, s[0], s[1], 48, 9, 4, s[2], shift}, {}, [](Buffers& b) {
+        for (size_t i = 0; i < b[3].size(); i++) b[3][i] = uint32_t(i * 7 % 15);
+        b[3][5] = UINT32_MAX - 1, b[3][6] = UINT32_MAX;
+      });
+  for (int64_t told : {1, 5, 7, 9})
+    for (int64_t shift : {0, 2})
+      compare_forms("put_places", {7, 12, 40, shift}, {}, [=](Buffers& b) {
+        b[2][0] = uint32_t(told);
+        const int64_t rows = std::clamp<int64_t>(told, 0, 7);
+        for (int64_t i = 0; i < rows; i++) b[1][size_t(rows * 12 + i)] = i == 3 ? UINT32_MAX : uint32_t(i * 5);
+      });
+  for (int64_t trans = 0; trans < 4; trans++)
+    for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
+      const int64_t m = s[0], n = s[1], k = s[2];
+      for (double beta : {0.0, 0.5})
+        compare_forms("gemm", {trans & 1, trans >> 1, m, n, k, std::max(m, k) + 1, std::max(n, k) + 2, n + 3},
+                      {-0.75, beta});
+    }
+}
