@@ -1,11 +1,13 @@
 /** What a process meets on a driver that waits, loads late or shares its queues; prints one JSON object, like probe.ts. */
 import { openDevice } from '../../src/index.ts';
 import { compileAllocator, createUnifiedMempool } from '../../src/memory/index.ts';
+import { Thread } from '../device/thread.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { until } from '../rig/until.ts';
 import { counts, settle, software } from './talk.ts';
 
-const probes: Record<string, () => unknown> = {
+const probes: Record<string, (refusing?: boolean) => unknown> = {
   /** what the first look at a device finds */
   async opened() {
     const { watchdog, matrixProducts } = openDevice(TESTED).traits;
@@ -27,6 +29,96 @@ const probes: Record<string, () => unknown> = {
     using exec = graph.instantiate();
     stream.replay(exec);
     return [...new Set(await c.toArray(stream))];
+  },
+
+  /** how many graphs each step uploads, and what the replays of all of them leave */
+  async uploads() {
+    const { calls } = await software();
+    const device = openDevice(TESTED);
+    using first = device.createStream();
+    using second = device.createStream();
+    using sum = device.allocate({ shape: [4] });
+    using one = device.allocate({ shape: [4] }).write(new Float32Array(4).fill(1));
+    const captured = (nodes: number, during = () => {}) => {
+      first.beginCapture();
+      for (let i = 0; i < nodes; i++)
+        first.launch('axpby', { tensors: [sum, one], wholes: [4], reals: [10 ** (nodes - 1), 1] });
+      during();
+      return first.endCapture();
+    };
+    const uploads = () => {
+      const made = counts(calls());
+      return (made.cuGraphUpload ?? 0) + (made.hipGraphUpload ?? 0);
+    };
+    const steps: Record<string, number> = {};
+    const step = (name: string, act: () => void) => {
+      const before = uploads();
+      act();
+      steps[name] = uploads() - before;
+    };
+    using single = captured(1);
+    using alike = captured(1);
+    using two = captured(2);
+    const exec = single.instantiate();
+    step('instantiated', () => two.instantiate().close());
+    using latch = new Latch(device).hold(first);
+    // The replay waits; the graph changes meanwhile, and another stream replays it behind the first.
+    step('replayed', () => first.replay(exec));
+    step('updated', () => exec.update(alike));
+    step('replaced', () => exec.update(two));
+    second.replay(exec);
+    latch.open();
+    step('in a capture', () => {
+      captured(1, () => void two.instantiate().close()).close();
+    });
+    const values = [...((await sum.toArray(second)) as Float32Array)];
+    exec.close();
+    return { ...steps, values };
+  },
+
+  /** the same on a driver that begins another capture */
+  goesOn: () => probes.givenUp?.(false),
+
+  /** a stream whose capture died with its thread, on a driver that then refuses to begin another one */
+  async givenUp(refusing = true) {
+    const { fail, live } = await software();
+    const device = openDevice(TESTED);
+    using tensor = device.allocate({ shape: [1], dtype: 'int32' });
+    using other = device.createStream();
+    // The first capture of all is the core's own, which looks how events in graphs behave.
+    other.beginCapture();
+    other.endCapture().close();
+    const before = counts(live());
+    const stream = device.createStream();
+    const mark = device.createEvent();
+    // The thread's own is begun, the next one is not.
+    fail(refusing ? 'cuStreamBeginCapture:2:801:forever' : null);
+    await new Thread('beginCapture', { device: device.name, stream: stream.handle }).result();
+    await until('the capture is gone', () => !stream.capturing);
+    fail(null);
+    const refused = (act: () => unknown) => {
+      try {
+        act();
+        return null;
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    const acts = [
+      () => stream.fill(tensor, 1),
+      () => stream.record(mark),
+      () => stream.query(),
+      () => stream.beginCapture(),
+      () => stream.endCapture().close(),
+    ];
+    const messages = acts.map(refused);
+    other.fill(tensor, 2);
+    const values = [...((await tensor.toArray(other)) as Int32Array)];
+    stream.close();
+    mark.close();
+    settle();
+    const streams = (counts(live()).streams ?? 0) - (before.streams ?? 0);
+    return { messages, values, streams };
   },
 
   /** managed memory on a device that this process has open */

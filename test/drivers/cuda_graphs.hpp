@@ -273,6 +273,9 @@ inline Status graph_upload(GraphExecHandle handle, StreamHandle on) {
   const Ref<Exec>& exec = driver().execs.get(handle);
   demand(&exec->owner == &stream->owner, status::invalid_handle);
   demand(!stream->capturing(), status::capture_unsupported);
+  // No status tells this mistake: the upload may wait for work that the capture holds back.
+  for (const Ref<Capture>& open : driver().captures)
+    if (open->thread == calling_thread()) desk().complaints.say("a graph was uploaded by a thread that captures");
   return 0;
 }
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { describeAll, itLong, itLonger, itShort, setting } from '../rig/setting.ts';
+import { describeAll, itLong, itLonger, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -26,7 +26,7 @@ describeAll('first contact with a driver', function () {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   for (const mode of [cuda13, hip] as const)
-    itShort(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
+    it(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
       const { during, asked, after, registrations } = await probe(mode, ['givenBack']);
       expect({ during, registrations }).to.deep.equal({ during: 0, registrations: 0 });
       // Sizes that differ a little share what was let go before.
@@ -34,41 +34,59 @@ describeAll('first contact with a driver', function () {
       expect(after).to.be.at.least(5);
     });
 
-  itShort('streams have the 32 queues that a driver offers, or what the user said', async () => {
+  for (const mode of [cuda13, hip] as const)
+    it(`${mode.name}: graphs are uploaded when they are instantiated and updated, not in a capture`, async () => {
+      const once = { instantiated: 1, replayed: 0, updated: 1, replaced: 1, 'in a capture': 0 };
+      const values = [21, 21, 21, 21];
+      expect(await probe(mode, ['uploads'])).to.deep.equal({ ...once, values });
+      // A failure is no error: the first replay uploads then.
+      const upload = mode === hip ? 'hipGraphUpload' : 'cuGraphUpload';
+      const fails = { HOTSLOT_SOFTWARE_FAIL: `${upload}:1:2:forever` };
+      expect(await probe(mode, ['uploads'], fails)).to.deep.equal({ ...once, values });
+    });
+
+  it('a stream whose capture died with its thread goes on, or is given up where no other capture begins', async () => {
+    const nothing = { streams: 0, values: [2] };
+    expect(await probe(cuda13, ['goesOn'])).to.deep.equal({ ...nothing, messages: [null, null, null, null, null] });
+    const { messages, ...rest } = await probe(cuda13, ['givenUp']);
+    expect(rest).to.deep.equal(nothing);
+    for (const message of messages.slice(0, 4))
+      expect(message).to.match(/the driver would not end this stream's capture$/);
+    expect(messages[4]).to.match(/no capture/);
+  });
+
+  it('streams have the 32 queues that a driver offers, or what the user said', async () => {
     const opened = (more = {}) => probe(cuda13, ['opened'], more);
     expect(await opened()).to.include({ connections: '32' });
     expect(await opened({ CUDA_DEVICE_MAX_CONNECTIONS: '4' })).to.include({ connections: '4' });
   });
 
-  itShort(
-    'kernels are loaded when the device is opened, and a product before the capture that makes it first',
-    async () => {
-      const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
-      expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
-      expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
-    },
-  );
-
-  itShort('pinned memory stays the device’s through forks', async () => {
-    // With memory of its own: the machine's free memory is everybody's.
-    const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
-    expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.equal(8);
+  it('kernels are loaded when the device is opened, and a product before the capture that makes it first', async () => {
+    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+    expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
+    expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
   });
 
-  itShort('a GPU that ends long kernels says so', async () => {
+  it('pinned memory stays the device’s through forks', async () => {
+    // With memory of its own: the machine's free memory is everybody's.
+    const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
+    expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.be.at.least(8);
+  });
+
+  it('a GPU that ends long kernels says so', async () => {
     expect(await probe(cuda13, ['opened'])).to.include({ watchdog: false });
     const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,exec_timeout=1' };
     expect(await probe(cuda13, ['opened'], told)).to.include({ watchdog: true });
   });
 
-  itShort('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
+  it('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
     const told = { HOTSLOT_SOFTWARE_CUDA: `13.0,exclusive=${join(folder, 'device')}` };
     expect(JSON.stringify(await probe(cuda13, ['managed'], told)))
       .to.include('exclusive mode')
       .and.include('nvidia-smi -c 0');
   });
 
-  itShort('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
+  it('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
     const good = buildSoftwareDriver('cublas');
     const lacking = join(folder, 'libcublas.so.12');
     const source = join(folder, 'empty.c');
@@ -89,7 +107,7 @@ describeAll('first contact with a driver', function () {
     expect(await chosen(good, 'arch')).to.match(/does not multiply here: .*cuBLAS status 1\)/);
   });
 
-  itShort('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
+  it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
     const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
     const own = ['dist/test/device/contract.test.js', '--fgrep', 'record events for outsiders at every replay'];
     expect(await runTests(cuda13, own, late)).to.equal(2);

@@ -23,14 +23,21 @@ type Body = ((this: Mocha.Context) => void) | Mocha.AsyncFunc;
 const longer = new WeakSet<object>();
 export const isLonger = (made: object): boolean => longer.has(made);
 
+let leftOut = false;
+
 /** A suite that a short run leaves out; the run then names it in one line. */
 export function describeAll(title: string, body: (this: Mocha.Suite) => void): void {
   if (SETTING === 'short') it.skip(`${title} (npm run test:all)`);
-  else longer.add(describe(title, body));
+  else {
+    leftOut = true;
+    longer.add(describe(title, body));
+    leftOut = false;
+  }
 }
 
 /** A test that is the same in every setting: `npm test` has run it, and `test:all` has no more to show by it. */
 export function itShort(title: string, body: Body): void {
+  if (leftOut) throw new Error(`'${title}': a short run leaves its suite out, so neither run would have it`);
   if (SETTING !== 'all') it(title, body as Mocha.AsyncFunc);
 }
 

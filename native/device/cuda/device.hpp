@@ -62,6 +62,8 @@ class CudaDevice final : public GpuDevice {
   // before: no document says what a driver answers. Found out once, before the first capture.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
+  // A stream for work of the driver's own, which nobody else enqueues on. It goes once it is idle.
+  Ref<RawStream> passing_stream();
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
   // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's

@@ -1,6 +1,7 @@
 // CUDA's and ROCm's graphs.
 #include "device/cuda/graph.hpp"
 
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -41,10 +42,28 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     if (got != status::success) raw_ = std::make_shared<RawExec>(next.raw);
     before = std::exchange(capture_, next.capture);
     lent_ = capture_->lent();
+    upload();
   }
   // Without the lock: marks take every membership's, and replays take a membership's lock before this one.
   device_.driver.retired.add(std::move(place), [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
+}
+
+void CudaExec::upload() {
+  const Driver& driver = device_.driver;
+  if (!driver.call.graph_upload || driver.open_captures.load() > 0) return;
+  try {
+    const Enter enter(driver, device_.context);
+    const RelaxedCaptureMode relaxed(driver);
+    const Ref<RawStream> stream = device_.passing_stream();
+    if (!last_on_.expired() && pending())
+      driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
+    driver.check(driver.call.graph_upload, raw_->handle, stream->handle);
+    driver.check(driver.call.event_record, last_->handle, stream->handle);
+    last_on_ = stream;
+  } catch (const Error&) {
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void CudaExec::launch(const Ref<RawStream>& stream) {
