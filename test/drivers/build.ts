@@ -173,7 +173,9 @@ const keyOf = (object: string) =>
   existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : hash([readFileSync(object, 'latin1')]);
 
 function link(file: string, objects: readonly string[], sanitizer: string, extra: readonly string[]): void {
-  const key = hash([...extra, ...objects.map(keyOf)]);
+  // An object file that somebody else made is known by its bytes.
+  const made = extra.filter((each) => each.endsWith('.o')).map((path) => readFileSync(path, 'latin1'));
+  const key = hash([...extra, ...made, ...objects.map(keyOf)]);
   if (existsSync(file) && existsSync(`${file}.key`) && readFileSync(`${file}.key`, 'utf8') === key) return;
   const temporary = `${file}.${process.pid}`;
   const sanitize = sanitizer === '' ? [] : [`-fsanitize=${sanitizer}`];

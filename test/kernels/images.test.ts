@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { buildDriverProgram } from '../drivers/build.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, SETTING } from '../rig/setting.ts';
+import { cppOf, UnknownPtx } from './ptx.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const sources = join(root, 'native/kernels');
@@ -85,6 +86,14 @@ describe('kernels/images', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
+  /** The harness with an image's kernels as an object file; what it prints. */
+  function executed(object: string, ...args: string[]): string {
+    const hosts = readdirSync(sources).filter((name) => name.endsWith('.cpp'));
+    const forms = hosts.map((name) => `native/kernels/${name}`);
+    return run(buildDriverProgram(['test/kernels/images_harness.cpp', ...forms], [object, '-rdynamic']), ...args);
+  }
+  const nothingFound = /^\d+ kernels and outputs over inputs compared: 0 failures\n$/;
+
   /** Leaves the test where one of these is missing, and says so. */
   function need(context: Mocha.Context, tools: Record<string, string | undefined>): string[] {
     const missing = Object.keys(tools).filter((name) => tools[name] === undefined);
@@ -147,6 +156,66 @@ describe('kernels/images', () => {
       // Without .rn the assembler may contract.
       expect(ptx().match(/^.*\b(add|sub|mul|div|sqrt)\.f32.*$/m)).to.equal(null);
       expect(ptx()).to.include('sqrt.rn.f32').and.include('div.rn.f32');
+    });
+
+    /** An object file of the module's kernels, translated. */
+    function compiled(context: Mocha.Context, module: string): string {
+      const [compiler] = need(context, { 'a C++ compiler': tool(process.env.CXX ?? 'g++') }) as [string];
+      writeFileSync(join(folder, 'translated.cpp'), cppOf(module));
+      const how = ['-std=c++17', '-O0', '-w', '-ffp-contract=off', '-fPIC', '-c'];
+      run(compiler, ...how, join(folder, 'translated.cpp'), '-o', join(folder, 'translated.o'));
+      return join(folder, 'translated.o');
+    }
+    /** The module with this kernel alone, changed. */
+    function changed(kernel: string, change: (body: string) => string): string {
+      const body = new RegExp(`^\\.visible \\.entry ${kernel}\\(.*?^\\}\\n`, 'ms').exec(ptx())?.[0] as string;
+      expect(change(body)).to.not.equal(body);
+      return change(body);
+    }
+
+    it('gives the bits of the host forms without a race, threads and blocks in drawn orders', function () {
+      const much = SETTING === 'long' ? 'all' : 'short';
+      expect(executed(compiled(this, ptx()), much)).to.match(nothingFound);
+    });
+
+    const barrier = 'bar.sync \t0;';
+    const broken: [what: string, kernel: string, change: (body: string) => string, found: RegExp][] = [
+      [
+        'without its first barrier',
+        'softmax_rows',
+        (body) => body.replace(barrier, ''),
+        /which thread \d+ of block \d+/,
+      ],
+      ['with another sum', 'axpby', (body) => body.replace('add.rn.f32', 'sub.rn.f32'), /pointer 0\[\d+\] is/],
+      [
+        'with a barrier for one thread',
+        'adam',
+        (body) => body.replace(/mov\.u32 \t(%r\d+), %tid\.x;/, `$&\nsetp.eq.s32 \t%p1, $1, 0;\n@%p1 ${barrier}`),
+        /same barriers/,
+      ],
+    ];
+    for (const [what, kernel, change, found] of broken)
+      itAll(`finds ${kernel} ${what}`, function () {
+        const object = compiled(this, changed(kernel, change));
+        // As it is, the kernel passes: what is found is the change.
+        expect(() => executed(object, 'short', kernel)).to.throw(found);
+        expect(
+          executed(
+            compiled(
+              this,
+              changed(kernel, (body) => `${body}\n`),
+            ),
+            'short',
+            kernel,
+          ),
+        ).to.match(nothingFound);
+      });
+
+    it('is translated whole: an instruction that nobody translates is refused by name', () => {
+      const fused = changed('axpby', (body) => body.replace('add.rn.f32', 'fma.rn.f32'));
+      expect(() => cppOf(fused)).to.throw(UnknownPtx, /^an instruction that is not translated: 'fma\.rn\.f32 %f/);
+      const declared = changed('axpby', (body) => `.global .align 4 .b8 table[4];\n${body}`);
+      expect(() => cppOf(declared)).to.throw(UnknownPtx, /^a declaration that is not translated: '\.global/);
     });
 
     for (const arch of [75, 80, 90]) {
@@ -237,13 +306,7 @@ describe('kernels/images', () => {
       const target = run(clang, '-print-target-triple').trim();
       const toObject = ['-target', target, '-Wno-override-module', '-O1', '-ffp-contract=off', '-fPIC', '-c'];
       run(clang, '-x', 'ir', file('watched.bc'), ...toObject, '-o', file('executed.o'));
-      const hosts = readdirSync(sources).filter((name) => name.endsWith('.cpp'));
-      const forms = hosts.map((name) => `native/kernels/${name}`);
-      const program = buildDriverProgram(
-        ['test/kernels/images_harness.cpp', ...forms],
-        [file('executed.o'), '-rdynamic'],
-      );
-      expect(run(program)).to.match(/^\d+ kernels and outputs over inputs compared: 0 failures\n$/);
+      expect(executed(file('executed.o'), 'all')).to.match(nothingFound);
     });
   });
 
