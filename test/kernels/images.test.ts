@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
 import { buildDriverProgram } from '../drivers/build.ts';
-import { itAll, SETTING } from '../rig/setting.ts';
+import { itAll, itLong, SETTING } from '../rig/setting.ts';
 import { cppOf, UnknownPtx } from './ptx.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -86,12 +86,16 @@ describe('kernels/images', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** The harness with an image's kernels as an object file; what it prints. */
-  function executed(object: string, ...args: string[]): string {
-    const hosts = readdirSync(sources).filter((name) => name.endsWith('.cpp'));
-    const forms = hosts.map((name) => `native/kernels/${name}`);
-    return run(buildDriverProgram(['test/kernels/images_harness.cpp', ...forms], [object, '-rdynamic']), ...args);
+  function harness(name: string, libraries: string[]): string {
+    const hosts = readdirSync(sources).filter((file) => file.endsWith('.cpp'));
+    return buildDriverProgram(
+      [`test/kernels/${name}.cpp`, ...hosts.map((file) => `native/kernels/${file}`)],
+      libraries,
+    );
   }
+  /** The harness with an image's kernels as an object file; what it prints. */
+  const executed = (object: string, ...args: string[]) =>
+    run(harness('images_harness', [object, '-rdynamic']), ...args);
   const nothingFound = /^\d+ kernels and outputs over inputs compared: 0 failures\n$/;
 
   /** Leaves the test where one of these is missing, and says so. */
@@ -307,6 +311,55 @@ describe('kernels/images', () => {
       const toObject = ['-target', target, '-Wno-override-module', '-O1', '-ffp-contract=off', '-fPIC', '-c'];
       run(clang, '-x', 'ir', file('watched.bc'), ...toObject, '-o', file('executed.o'));
       expect(executed(file('executed.o'), 'all')).to.match(nothingFound);
+    });
+  });
+
+  describe('SPIR-V on OpenCL devices of others', () => {
+    const tools = ['llvm-spirv-14', 'llvm-dis-14', 'llvm-as-14'] as const;
+    /** The image as LLVM's bitcode, its text changed; and a program that runs it. */
+    function made(context: Mocha.Context, change: (text: string) => string = (text) => text): [string, string] {
+      const headers = existsSync('/usr/include/CL/cl.h') ? '' : undefined;
+      const found = Object.fromEntries(tools.map((name) => [name, tool(name)]));
+      const [translate, disassemble, assemble] = need(context, { ...found, 'opencl-headers': headers }) as [
+        string,
+        string,
+        string,
+      ];
+      const file = (name: string) => join(folder, name);
+      writeFileSync(file('opencl.spv'), spirv());
+      run(translate, '-r', '-o', file('opencl.bc'), file('opencl.spv'));
+      run(disassemble, '-o', file('opencl.ll'), file('opencl.bc'));
+      const text = readFileSync(file('opencl.ll'), 'utf8');
+      writeFileSync(file('opencl.ll'), change(text));
+      run(assemble, '-o', file('opencl.bc'), file('opencl.ll'));
+      return [harness('opencl_harness', ['-lOpenCL']), file('opencl.bc')];
+    }
+    const onOclgrind = (context: Mocha.Context, program: string, ...args: string[]) => {
+      const [oclgrind] = need(context, { oclgrind: tool('oclgrind') }) as [string];
+      const { status, stdout, stderr } = spawnSync(oclgrind, ['--data-races', '--uninitialized', program, ...args], {
+        ...{ cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 },
+      });
+      return { status, text: (stdout + stderr).trim() };
+    };
+    const passed = (on: string) => new RegExp(`^on ${on}\\n\\d+ kernels and outputs over inputs compared: 0 failures$`);
+
+    itAll('Oclgrind finds no race and no number that nobody wrote', function () {
+      const [program, image] = made(this);
+      const { status, text } = onOclgrind(this, program, 'short', image);
+      expect([status, text]).to.deep.equal([0, passed('Oclgrind Simulator').exec(text)?.[0]]);
+    });
+
+    itAll('Oclgrind finds the barriers that order local memory alone', function () {
+      const [program, image] = made(this, (text) => text.replaceAll('@_Z7barrierj(i32 3)', '@_Z7barrierj(i32 1)'));
+      for (const kernel of ['softmax_rows', 'layer_norm', 'layer_norm_backward', 'norm_act_backward'])
+        expect(onOclgrind(this, program, 'short', image, kernel).text).to.include(`data race at global memory address`);
+    });
+
+    itLong('PoCL gives the bits of the host forms, in groups of 7 to 256', function (this: Mocha.Context) {
+      const icd = '/etc/OpenCL/vendors/pocl.icd';
+      need(this, { pocl: existsSync(icd) ? icd : undefined });
+      const [program, image] = made(this);
+      expect(run(program, 'all', image).trim()).to.match(passed('.*'));
     });
   });
 

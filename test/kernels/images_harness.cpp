@@ -14,26 +14,17 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
-#include <set>
 #include <vector>
 
 #include "../native/check.hpp"
-#include "kernel_cases.hpp"
+#include "compared_forms.hpp"
 #include "races.hpp"
 #include "races_check.hpp"
-
-namespace host {
-#include "kernels/gemm.gk"
-}
 
 namespace {
 
 // Where a kernel is, and in what.
 size_t thread, threads = 1, block, blocks = 1;
-std::set<std::string> covered;
-// Fewer grids, drawn orders alone, and no case of many elements; and the only kernel that is run, empty: all.
-bool brief = false;
-std::string only;
 Races races;
 
 struct Fiber {
@@ -173,91 +164,27 @@ Words words_of(Buffers& buffers, const Words& wholes) {
   return all;
 }
 
-// Both forms on the same random numbers. `same`: pointer 0 is this one too; 0: none.
-void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* reach, const Words& wholes,
-                   const std::vector<double>& reals, const std::function<void(Buffers&)>& prepare, size_t same) {
-  const char* const name = kernel->name;
-  Buffers start;
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int i = 0; i < kernel->pointers; i++) {
-    start.emplace_back((reach[i].bytes + 3) / 4);
-    for (uint32_t& word : start.back()) word = as_word(uniform(generator));
-  }
-  if (prepare) prepare(start);
-  Buffers want(start);
-  for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i == 0 ? same : i].data();
-  if (std::strcmp(name, "gemm") == 0)
-    host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(&args);
-  else
-    kernel->run(&args);
-  check(same || want != start, std::string(name) + " does something");
-  constexpr size_t grids[][2] = {{1, 1}, {7, 1}, {1, 3}, {5, 3}, {1, 64}, {2, 64}, {1, 256}, {3, 256}};
-  for (const auto& grid : grids)
-    for (bool drawn : {false, true}) {
-      if (brief && (!drawn || grid[0] == 1)) continue;
-      Buffers got(start);
-      Words all = words_of(got, wholes);
-      all[0] = all[same];
-      blocks = grid[0], threads = grid[1];
-      const auto in_words = [&, drawn = drawn] {
-        return std::string(name) + " in " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
-               (drawn ? ", drawn" : "") + (same ? ", pointer 0 is pointer " + std::to_string(same) : "");
-      };
-      const std::string race = run_grid(
-          name, got, [&] { call(name, all, reals); }, drawn);
-      if (!race.empty()) return check(false, in_words() + ": " + race);
-      for (size_t b = 0; b < got.size(); b++)
-        for (size_t i = 0; i < got[b].size(); i++)
-          if (got[b][i] != want[b][i] &&
-              // Arithmetic promises nothing of a NaN's sign and payload.
-              !(std::isnan(as_float(got[b][i])) && std::isnan(as_float(want[b][i])))) {
-            char text[100];
-            std::snprintf(text, sizeof text, ": pointer %zu[%zu] is %.9g, on the host %.9g", b, i, as_float(got[b][i]),
-                          as_float(want[b][i]));
-            return check(false, in_words() + text);
-          }
-    }
-}
-
 }  // namespace
 
-void compare_forms(const char* name, const Words& wholes, const std::vector<double>& reals,
-                   const std::function<void(Buffers&)>& prepare) {
-  const Kernel* kernel = find_kernel(name);
-  if (!kernel) return check(false, std::string("the registry has ") + name);
-  if (!only.empty() && only != name) return;
-  KernelArgs args{};
-  std::copy(wholes.begin(), wholes.end(), args.whole);
-  std::copy(reals.begin(), reals.end(), args.real);
-  Reach reach[max_pointers];
-  const char* wrong = kernel->need(args, reach);
-  if (wrong || int(wholes.size()) != kernel->wholes || int(reals.size()) != kernel->reals)
-    return check(false, std::string(name) + " takes these arguments: " + (wrong ? wrong : "another number of them"));
-  uint64_t bytes = 0;
-  for (int i = 0; i < kernel->pointers; i++) bytes += reach[i].bytes;
-  if (brief && bytes > 1 << 18) return;
-  covered.insert(name);
-  compare_forms(kernel, args, reach, wholes, reals, prepare, 0);
-  for (int i = 1; i < kernel->pointers; i++) {
-    if (!(kernel->in_place >> i & 1) || !reach[0].same_rows(reach[i])) continue;
-    covered.insert(std::string(name) + " over pointer " + std::to_string(i));
-    compare_forms(kernel, args, reach, wholes, reals, prepare, size_t(i));
-  }
+std::vector<Grid> grids() {
+  std::vector<Grid> all;
+  constexpr size_t sizes[][2] = {{1, 1}, {7, 1}, {1, 3}, {5, 3}, {1, 64}, {2, 64}, {1, 256}, {3, 256}};
+  for (const auto& size : sizes)
+    for (bool drawn : {false, true})
+      if (!brief || (drawn && size[0] > 1)) all.push_back({size[0], size[1], drawn});
+  return all;
+}
+
+std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes, const std::vector<double>& reals,
+                    size_t same, const Grid& grid) {
+  Words all = words_of(buffers, wholes);
+  all[0] = all[same];
+  blocks = grid.blocks, threads = grid.threads;
+  return run_grid(
+      kernel.name, buffers, [&] { call(kernel.name, all, reals); }, grid.drawn);
 }
 
 namespace {
-
-void check_covered() {
-  for (const Kernel& kernel : all_kernels()) {
-    bool test = false;
-    for (const Kernel& other : test_kernels()) test |= std::strcmp(other.name, kernel.name) == 0;
-    check(test || covered.count(kernel.name), std::string(kernel.name) + " is compared");
-    for (int i = 1; i < kernel.pointers; i++) {
-      const std::string over = std::string(kernel.name) + " over pointer " + std::to_string(i);
-      check(!(kernel.in_place >> i & 1) || covered.count(over), over + " is compared");
-    }
-  }
-}
 
 // Two moves of one launch into one array that write one element race, as on a card. A launch for each does not.
 void test_moves_that_meet() {

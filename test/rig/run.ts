@@ -14,7 +14,17 @@ const [setting = 'short', ...args] = process.argv.slice(2);
 process.env.HOTSLOT_TEST_SETTING = setting;
 
 /** What takes longest begins first: at the end no core waits for it. */
-const first = ['ranks/mpi', 'package/', 'drivers/families', 'storm/', 'native/', 'model/', 'halo/', 'actors/'];
+const first = [
+  'ranks/mpi',
+  'package/',
+  'drivers/families',
+  'storm/',
+  'native/',
+  'kernels/',
+  'model/',
+  'halo/',
+  'actors/',
+];
 const rank = (file: string) => {
   const at = first.findIndex((each) => file.includes(`/test/${each}`));
   return at < 0 ? first.length : at;

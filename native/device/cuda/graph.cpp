@@ -62,8 +62,7 @@ void CudaExec::upload() {
     driver.check(driver.call.event_record, last_->handle, stream->handle);
     last_on_ = stream;
   } catch (const Error&) {
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
 }
 
 void CudaExec::launch(const Ref<RawStream>& stream) {
