@@ -16,6 +16,7 @@
       "native/kernels/generated/ptx.cpp",
       "native/kernels/generated/spirv.cpp",
       "native/kernels/halo.cpp",
+      "native/kernels/overlap.cpp",
       "native/kernels/registry.cpp",
       "native/kernels/test_kernels.cpp"
     ],

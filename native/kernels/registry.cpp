@@ -10,7 +10,6 @@
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
 #include "kernels/need.hpp"
-#include "kernels/overlap.hpp"
 
 namespace hotslot {
 namespace host {
@@ -271,36 +270,6 @@ const std::vector<Kernel>& all_kernels() {
     return new std::vector<Kernel>(std::move(kernels));
   }();
   return list;
-}
-
-namespace {
-
-// The bytes behind a pointer: rows of `width` bytes, or one run of them.
-Overlap::Part bytes_behind(uintptr_t at, const Reach& reach) {
-  Overlap::Part part;
-  part.base = int64_t(at);
-  const uint64_t step = reach.gap_step(), width = step ? (reach.bytes - 1) % step + 1 : reach.bytes;
-  part.add(int64_t(width), 1);
-  if (step) part.add(int64_t((reach.bytes - width) / step + 1), int64_t(step));
-  return part;
-}
-
-}  // namespace
-
-Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
-  if (kernel.module) return {};
-  for (int i = 0; i < kernel.pointers; ++i) {
-    if (!(kernel.writes >> i & 1) || reach[i].bytes == 0) continue;
-    for (int j = 0; j < kernel.pointers; ++j) {
-      // A pair of written ones once.
-      if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
-      if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
-      if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;
-      if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j])) continue;
-      if (Overlap::meet(bytes_behind(at[i], reach[i]), bytes_behind(at[j], reach[j]))) return {i, j};
-    }
-  }
-  return {};
 }
 
 const Kernel* find_kernel(const char* name) {
