@@ -14,6 +14,8 @@ interface Addresses {
 export const LINE = 16;
 /** bytes of a page, which drivers register whole */
 export const PAGE = 4096;
+/** bytes that are taken without asking what is free */
+const UNASKED = 2 ** 16;
 /** bytes: device copies are fastest from and to multiples of it */
 export const STRIDE = 256;
 
@@ -30,9 +32,10 @@ export interface Place {
  */
 export function allocateShared(what: string, bytes: number, alignment: 64 | 4096, widest: 1 | 8 = 8): Place {
   const total = bytes + alignment;
-  const free = Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
-  const refusal = `${what} asks for ${bytes} bytes of shared memory, ${free} are free`;
-  if (!(total <= free)) throw rangeError(refusal, 'ERR_HOTSLOT_MEMORY');
+  // The system takes 0.1 ms to say what is free.
+  const free = () => Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
+  const refusal = () => `${what} asks for ${bytes} bytes of shared memory, ${free()} are free`;
+  if (!(total <= UNASKED) && !(total <= free())) throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);
@@ -40,7 +43,7 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
     if (widest === 8) new Float64Array(memory, 0, Math.floor(total / 8));
     else new Uint8Array(memory, 0, total);
   } catch (error) {
-    throw rangeError(`${refusal}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+    throw rangeError(`${refusal()}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
   }
   const { misalignment } = loadAddon<Addresses>('rows');
   const astray = misalignment(new Uint8Array(memory, 0, 1), alignment);

@@ -67,7 +67,7 @@ export class Statistics {
     this.sampled = 0;
     this.#names = scalarNames;
     this.#sums = new Float64Array(scalarNames.length);
-    for (const histogram of Object.values(this.#histograms)) histogram.reset();
+    for (const histogram of Object.values(this.#histograms)) if (histogram.count > 0) histogram.reset();
     return this;
   }
 

@@ -231,7 +231,7 @@ export const operations: Record<string, Operation> = {
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
       [`run ${name}`, onOne({ placement }, run, name === 'auto' ? { when: 'short' } : {})],
-      [`tick ${name}`, onOne({ placement }, manual, name === 'spread' ? { when: 'short' } : {})],
+      [`tick ${name}`, onOne({ placement }, manual)],
       [`capture ${name}`, onOne({ placement }, capture, { weight: 2 })],
     ]),
   ),
