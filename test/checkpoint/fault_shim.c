@@ -102,7 +102,7 @@ static void lose_bytes(const char* folder) {
     if (S_ISDIR(facts.st_mode))
       lose_bytes(path);
     else if (dirty_at(facts.st_ino) >= 0 && truncate(path, 0) != 0)
-      abort();
+      perror(path), abort();
   }
   if (all) closedir(all);
 }
