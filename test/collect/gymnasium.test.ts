@@ -49,7 +49,8 @@ describe('collect/gymnasium', () => {
   afterEach(() => expect(children()).to.deep.equal([]));
 
   for (const [way, { entry, kwargs }] of Object.entries(ways)) {
-    it(`${way}: every step is a row of its own, with what was done and its end`, async () => {
+    const declare = way === 'one by one' ? it : itAll;
+    declare(`${way}: every step is a row of its own, with what was done and its end`, async () => {
       const { told, context } = contextOf();
       let played = 0;
       const policy = () => ({
@@ -88,7 +89,7 @@ describe('collect/gymnasium', () => {
       expect(told.episodes[0]).to.deep.equal([1 + 2 + 3, 3]);
     });
 
-    it(`${way}: evaluates whole episodes, again and again`, async () => {
+    declare(`${way}: evaluates whole episodes, again and again`, async () => {
       const set = await opened(entry, kwargs, 3);
       for (let round = 0; round < 2; round++) {
         const { lengths, returns } = await evaluate({ environments: set, policy: zero, episodes: 7 });
@@ -105,8 +106,8 @@ describe('collect/gymnasium', () => {
   }
 
   for (const way of ['one by one', 'next-step'] as const) {
-    const inPool = way === 'one by one' ? it : itAll;
-    inPool(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
+    const declare = way === 'one by one' ? it : itAll;
+    declare(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 14, obsDim: 4, actionDim: 2 });
       const options = { ...ways[way], environments: 3 };
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options });
@@ -121,7 +122,7 @@ describe('collect/gymnasium', () => {
       buffer.close();
     });
 
-    inPool(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
+    declare(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
       const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
       const buffer = TrajectoryBuffer.create({ capacity: 3 << 12, lanes: 3, fields });
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options: ways[way] });

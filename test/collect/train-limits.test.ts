@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
 import { LongTimers } from '../rig/long-timers.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { counting } from './counting.ts';
 import { Target, type TargetOptions } from './target.ts';
@@ -82,7 +83,7 @@ describe('collect/train: limits', function () {
     expect(count[0], 'environments that were made and closed').to.equal(count[1]);
   });
 
-  it('train() ends with its seconds when its steps are over and the last evaluation never ends', async () => {
+  itAll('train() ends with its seconds when its steps are over and the last evaluation never ends', async () => {
     const environmentOptions = { length: Number.POSITIVE_INFINITY };
     using timers = new LongTimers();
     process.once('warning', () => timers.fire());
@@ -91,7 +92,7 @@ describe('collect/train: limits', function () {
     expect(result.steps).to.be.at.least(1000);
   });
 
-  it('train() ends with its signal when the last evaluation never ends', async () => {
+  itAll('train() ends with its signal when the last evaluation never ends', async () => {
     const stop = new AbortController();
     const environmentOptions = { length: Number.POSITIVE_INFINITY };
     const heard = warningsOf('EvaluationWarning', async () => {
@@ -104,7 +105,7 @@ describe('collect/train: limits', function () {
     expect(await heard).to.have.length(1);
   });
 
-  it('train() is unsolved when its seconds end the evaluation that should confirm the goal', async () => {
+  itAll('train() is unsolved when its seconds end the evaluation that should confirm the goal', async () => {
     // The first evaluation reaches the goal; no later episode ends, and the last evaluation is ended too.
     using timers = new LongTimers((armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()));
     process.once('warning', () => timers.fire());

@@ -63,7 +63,7 @@ describe('faults: calls of the binaries', function () {
     judge(await tries.tried(some));
   });
 
-  it('a capture that is left open is given up whatever fails', async () => {
+  itAll('a capture that is left open is given up whatever fails', async () => {
     judge(await tries.tried((await tries.record(['leftOpen'])).again));
   });
 
