@@ -1,6 +1,7 @@
 // Whether two parts of memory have an element in common. A part is a base and up to `most_steps` dimensions, each with
 // an extent and a signed step: rows of a matrix, a halo's move. The answer is exact for every part that array libraries
-// make. A search that takes longer than `most_tries` steps answers yes.
+// make. A search that takes longer than `most_tries` steps answers yes. Between the first element of two parts and
+// their last lie less than 2^60, as in any memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ class Overlap {
     Overlap sum;
     for (int d = 0; d < a.rank; ++d) sum.add(a.step[size_t(d)], a.extent[size_t(d)] - 1);
     for (int d = 0; d < b.rank; ++d) sum.add(-b.step[size_t(d)], b.extent[size_t(d)] - 1);
-    return sum.reaches(Wide(b.base) - a.base);
+    return sum.reaches(b.base - a.base);
   }
 
   // Whether two of a part's indices are one element: the difference of the two is 0, and the first dimension in which
@@ -42,22 +43,21 @@ class Overlap {
         sum.add(part.step[size_t(d)], part.extent[size_t(d)] - 1);
         sum.add(-part.step[size_t(d)], part.extent[size_t(d)] - 1);
       }
-      if (sum.reaches(-Wide(step))) return true;
+      if (sum.reaches(-step)) return true;
     }
     return false;
   }
 
  private:
-  using Wide = __int128;
   // step · k for every whole number k from low to high.
   struct Term {
-    Wide step, low, high;
+    int64_t step, low, high;
   };
 
   // step · k for 0 ≤ k ≤ most. Terms of one step are one term.
-  void add(Wide step, int64_t most) {
+  void add(int64_t step, int64_t most) {
     if (step == 0 || most == 0) return;
-    const Term term = step > 0 ? Term{step, 0, most} : Term{-step, -Wide(most), 0};
+    const Term term = step > 0 ? Term{step, 0, most} : Term{-step, -most, 0};
     for (int i = 0; i < count_; ++i)
       if (terms_[i].step == term.step) {
         terms_[i].low += term.low, terms_[i].high += term.high;
@@ -67,18 +67,18 @@ class Overlap {
   }
 
   // Whether the terms can have this sum.
-  bool reaches(Wide sum) {
+  bool reaches(int64_t sum) {
     std::sort(terms_, terms_ + count_, [](const Term& a, const Term& b) { return a.step > b.step; });
     // Where a term's multiples leave no gap up to the next step, the two are one term.
     for (int i = count_ - 1; i > 0; --i) {
       Term &wide = terms_[i - 1], &fine = terms_[i];
-      const Wide times = wide.step / fine.step;
+      const int64_t times = wide.step / fine.step;
       if (wide.step % fine.step != 0 || fine.high - fine.low + 1 < times) continue;
       wide = {fine.step, wide.low * times + fine.low, wide.high * times + fine.high};
       std::copy(terms_ + i + 1, terms_ + count_, terms_ + i);
       --count_;
     }
-    Wide low = 0, high = 0, divisor = 0;
+    int64_t low = 0, high = 0, divisor = 0;
     for (int i = count_ - 1; i >= 0; --i) {
       rest_[i] = {divisor, low, high};
       low += terms_[i].step * terms_[i].low, high += terms_[i].step * terms_[i].high;
@@ -87,24 +87,24 @@ class Overlap {
     return sum >= low && sum <= high && from(0, sum);
   }
 
-  bool from(int i, Wide sum) {
+  bool from(int i, int64_t sum) {
     if (i == count_) return sum == 0;
     const auto [step, least, most] = terms_[i];
     const auto [divisor, low, high] = rest_[i];
-    const Wide first = std::max(least, up(sum - high, step)), last = std::min(most, down(sum - low, step));
-    for (Wide k = first; k <= last; ++k) {
-      const Wide left = sum - step * k;
+    const int64_t first = std::max(least, up(sum - high, step)), last = std::min(most, down(sum - low, step));
+    for (int64_t k = first; k <= last; ++k) {
+      const int64_t left = sum - step * k;
       if (++tries_ > most_tries) return true;
       if (divisor == 0 ? left == 0 : left % divisor == 0 && from(i + 1, left)) return true;
     }
     return false;
   }
-  static Wide down(Wide a, Wide b) { return a / b - (a % b < 0); }
-  static Wide up(Wide a, Wide b) { return -down(-a, b); }
+  static int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+  static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 
   // Of the terms behind one: what divides all their sums, the least of these and the greatest.
   struct Rest {
-    Wide divisor, low, high;
+    int64_t divisor, low, high;
   };
   Term terms_[2 * most_steps];
   Rest rest_[2 * most_steps];

@@ -91,6 +91,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     const before = counts(live());
     const stream = device.createStream();
     const mark = device.createEvent();
+    using its = device.allocate({ shape: [1], dtype: 'int32' });
     // The thread's own is begun, the next one is not.
     fail(refusing ? 'cuStreamBeginCapture:2:801:forever' : null);
     await new Thread('beginCapture', { device: device.name, stream: stream.handle }).result();
@@ -105,7 +106,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
       }
     };
     const acts = [
-      () => stream.fill(tensor, 1),
+      () => stream.fill(its, 1),
       () => stream.record(mark),
       () => stream.query(),
       () => stream.beginCapture(),

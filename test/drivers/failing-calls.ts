@@ -21,6 +21,8 @@ const harmless: Record<string, string> = {
   hipEventCreateWithFlags: 'likewise',
   cuEventRecord: 'likewise',
   hipEventRecord: 'likewise',
+  cuGraphUpload: 'the first replay uploads the graph',
+  hipGraphUpload: 'likewise',
   zexCounterBasedEventCreate2: 'an event is made the older way instead, or marks as above',
   zeEventQueryStatus: 'asked again by the next look',
   zeEventHostReset: 'the event is set aside and reset later',

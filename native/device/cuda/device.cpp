@@ -132,6 +132,8 @@ void CudaDevice::prepare() {
     load();
   }
   std::call_once(filled_, [this] { fill_once(); });
+  std::lock_guard guard(own_lock_);
+  if (driver.call.graph_upload && !uploads_) uploads_ = create_stream(0);
 }
 
 // Drivers fill memory by kernels of their own, which they may load as late as any.

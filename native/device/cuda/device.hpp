@@ -62,8 +62,8 @@ class CudaDevice final : public GpuDevice {
   // before: no document says what a driver answers. Found out once, before the first capture.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
-  // A stream for work of the driver's own, which nobody else enqueues on. It goes once it is idle.
-  Ref<RawStream> passing_stream();
+  // What graphs are uploaded on; null before the first capture.
+  Ref<RawStream> upload_stream();
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
   // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's
@@ -104,7 +104,8 @@ class CudaDevice final : public GpuDevice {
   std::atomic<uint64_t> waiting_bytes_{0};  // that go back to the driver when nothing runs
   std::atomic<bool> early_events_{false};
   std::string description_, no_managed_;
-  Ref<Stream> own_;  // for zeroing new memory
+  Ref<Stream> own_;      // for zeroing new memory
+  Ref<Stream> uploads_;  // guarded by own_lock_
   std::mutex own_lock_;
   std::mutex load_lock_;
   bool loaded_ = false;

@@ -49,13 +49,18 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
   return got == status::success;
 }
 
+Ref<RawStream> CudaDevice::upload_stream() {
+  std::lock_guard guard(own_lock_);
+  return uploads_ ? static_cast<CudaStream&>(*uploads_).raw() : nullptr;
+}
+
 void CudaExec::upload() {
   const Driver& driver = device_.driver;
-  if (!driver.call.graph_upload || driver.open_captures.load() > 0) return;
+  const Ref<RawStream> stream = device_.upload_stream();
+  if (!stream || driver.open_captures.load() > 0) return;
   try {
     const Enter enter(driver, device_.context);
     const RelaxedCaptureMode relaxed(driver);
-    const Ref<RawStream> stream = device_.passing_stream();
     if (!last_on_.expired() && pending())
       driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
     driver.check(driver.call.graph_upload, raw_->handle, stream->handle);

@@ -94,13 +94,6 @@ std::vector<CudaDevice::Live> CudaDevice::live(Driver& driver) {
   return all;
 }
 
-Ref<RawStream> CudaDevice::passing_stream() {
-  auto raw = std::make_shared<RawStream>(*this, 0);
-  std::lock_guard guard(streams_lock_);
-  streams_.push_back({raw, {}});
-  return raw;
-}
-
 bool Driver::idle() {
   for (auto& [raw, weak] : CudaDevice::live(*this)) {
     const Ref<CaptureMembership> membership = weak.lock();

@@ -32,6 +32,7 @@ class CudaStream final : public Stream {
   CudaStream(CudaDevice& device, int priority);
   ~CudaStream() override;
   StreamHandle handle() const { return raw_->handle; }
+  const Ref<RawStream>& raw() const { return raw_; }
 
  protected:
   void do_prepare(Work& work, const char* call) override;
