@@ -143,8 +143,8 @@ interface NativeDevice {
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
   /**
    * A halo kernel, behind what the stream `behind` (0: none) has; `spans` are handle, offset and bytes of the buffer, the table
-   * and the arrays. `moves`: the table on the host and what each move into an array writes, see native/device/addon/halo.cpp; a
-   * move that writes elements of another one comes behind it. null: moves into the buffer, in one launch.
+   * and the arrays. Behind the whole numbers, of moves into arrays: the table and what each move writes, see
+   * native/device/addon/halo.cpp; a move that writes an element of an earlier one comes behind it.
    */
   launchHalo(
     stream: number,
@@ -153,7 +153,6 @@ interface NativeDevice {
     itemsize: number,
     spans: Float64Array,
     wholes: Float64Array,
-    moves: BigInt64Array | null,
   ): void;
   /** Whether moves `a` and `b` of a table write one element of an array; of one move: whether it writes one twice. */
   haloMeets(table: BigInt64Array, a: number, b: number): boolean;

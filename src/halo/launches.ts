@@ -15,12 +15,10 @@ const MOST_ELEMENTS = 2 ** 32 - 1;
 interface Launch {
   /** handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays are filled in by each call */
   readonly spans: Float64Array;
-  /** moves, elements, and the elements of each array */
+  /** moves, elements, and the elements of each array; behind them, into arrays, what encodeWritten() says */
   readonly wholes: Float64Array;
   /** which arrays */
   readonly arrays: readonly number[];
-  /** into arrays: what each move writes, so that the later of two that write one element comes behind the earlier */
-  readonly moves: BigInt64Array | null;
 }
 
 export class HaloLaunches extends Owner {
@@ -58,13 +56,13 @@ export class HaloLaunches extends Owner {
   /** Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this caller's. */
   run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
     let first = behind?.handle ?? 0;
-    for (const { spans, wholes, arrays: which, moves } of this.#launches) {
+    for (const { spans, wholes, arrays: which } of this.#launches) {
       for (let i = 0; i < which.length; i++) {
         const tensor = arrays[which[i] as number] as Tensor;
         spans[6 + 3 * i] = tensor.handle;
         spans[7 + 3 * i] = tensor.byteOffset;
       }
-      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes, moves);
+      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes);
       first = 0;
     }
   }
@@ -87,9 +85,11 @@ export class HaloLaunches extends Owner {
     const start = buffer.byteOffset + (moves[0] as Move).buffer * size;
     const spans = [buffer.handle, start, total * size, handle, 0, table.byteLength];
     for (const each of elements) spans.push(0, 0, each * size);
-    const wholes = new Float64Array(2 + MOST_ARRAYS);
+    const written = direction === 'unpack' ? encodeWritten(table, numbered) : new BigInt64Array();
+    const words = new BigInt64Array(2 + MOST_ARRAYS + written.length);
+    words.set(written, 2 + MOST_ARRAYS);
+    const wholes = new Float64Array(words.buffer);
     wholes.set([moves.length, total, ...elements]);
-    const written = direction === 'unpack' ? encodeWritten(table, numbered) : null;
-    return { spans: Float64Array.from(spans), wholes, arrays, moves: written };
+    return { spans: Float64Array.from(spans), wholes, arrays };
   }
 }

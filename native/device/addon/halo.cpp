@@ -11,23 +11,12 @@ struct Written {
   int64_t meets;     // bit i: it writes an element of move i too, where both are given the same memory
 };
 
-// Whether two moves write one element, of arrays that begin at these addresses.
-bool write_one(const HaloMove* moves, const Written* written, int a, int b, uintptr_t at_a, uintptr_t at_b,
-               int64_t itemsize) {
-  const auto low = [&](uintptr_t at, int m) { return at + uintptr_t(written[m].low * itemsize); };
-  const auto end = [&](uintptr_t at, int m) { return at + uintptr_t(written[m].end * itemsize); };
-  if (low(at_a, a) >= end(at_b, b) || low(at_b, b) >= end(at_a, a)) return false;
-  if (at_a == at_b) return (written[a].meets >> b & 1) != 0;
-  return halo_moves_meet(moves[a], moves[b], (int64_t(at_b) - int64_t(at_a)) / itemsize);
-}
-
 // launchHalo(stream, behind, event, itemsize, spans, wholes, moves): a halo kernel, behind what the stream `behind` (0:
 // none) was given, unless all of that is done. Spans are handle, offset and bytes: the buffer, the table, arrays;
 // arrays that are missing are never read. `moves`, of moves into arrays only: the table and Written. It is one launch,
 // and where two moves write one element as many as put the later one behind the earlier.
 Napi::Value launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"), wholes = bytes_of(info[5], "the whole numbers");
-  const Bytes plan = info[6].IsNull() ? Bytes{} : bytes_of(info[6], "the moves");
   return guard(info, [&] {
     const int64_t itemsize = int64_t(whole(info, 3));
     const Kernel* kernel = halo_kernel(itemsize);
@@ -45,7 +34,8 @@ Napi::Value launch_halo(Info info) {
                                      : call.spans[0]);
     check_launch(call);
     const int count = int(call.args.whole[0]);
-    if (plan.size && plan.size < size_t(count) * (sizeof(HaloMove) + sizeof(Written)))
+    const size_t numbers_end = size_t(kernel->wholes) * sizeof(double), plan = wholes.size - numbers_end;
+    if (plan && plan < size_t(count) * (sizeof(HaloMove) + sizeof(Written)))
       throw argument("a halo's moves are incomplete");
     const auto on = stream(info, 0);
     if (number(info, 1) != 0) {
@@ -57,11 +47,20 @@ Napi::Value launch_halo(Info info) {
       }
     }
     int first = 0;
-    if (plan.size) {
-      const auto* moves = reinterpret_cast<const HaloMove*>(plan.data);
+    if (plan) {
+      const auto* moves = reinterpret_cast<const HaloMove*>(wholes.data + numbers_end);
       const auto* written = reinterpret_cast<const Written*>(moves + count);
-      uintptr_t at[halo_arrays];
-      for (int m = 0; m < count; ++m) at[m] = uintptr_t(call.spans[size_t(2 + m)].address());
+      uintptr_t at[halo_arrays], low[halo_arrays], end[halo_arrays];
+      for (int m = 0; m < count; ++m) {
+        at[m] = uintptr_t(call.spans[size_t(2 + m)].address());
+        low[m] = at[m] + uintptr_t(written[m].low * itemsize), end[m] = at[m] + uintptr_t(written[m].end * itemsize);
+      }
+      // Whether two moves write one element.
+      const auto meet = [&](int a, int b) {
+        if (low[a] >= end[b] || low[b] >= end[a]) return false;
+        if (at[a] == at[b]) return (written[a].meets >> b & 1) != 0;
+        return halo_moves_meet(moves[a], moves[b], (int64_t(at[b]) - int64_t(at[a])) / itemsize);
+      };
       // Moves first to last - 1 of the table. Threads of the moves before find that they have none.
       const auto some = [&](int last) {
         Launch part = call;
@@ -72,12 +71,18 @@ Napi::Value launch_halo(Info info) {
         if (part.args.whole[1] > 0) on->launch(std::move(part));
         first = last;
       };
-      for (int m = 1; m < count; ++m)
+      // Arrays of their own mostly lie in order: outside of all before them.
+      uintptr_t lowest = low[0], highest = end[0];
+      for (int m = 1; m < count; ++m) {
+        const bool outside = low[m] >= highest || end[m] <= lowest;
+        lowest = std::min(lowest, low[m]), highest = std::max(highest, end[m]);
+        if (outside) continue;
         for (int before = first; before < m; ++before)
-          if (write_one(moves, written, m, before, at[m], at[before], itemsize)) {
+          if (meet(m, before)) {
             some(m);
             break;
           }
+      }
       if (first > 0) some(count);
     }
     if (first == 0) on->launch(std::move(call));
