@@ -42,7 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum Mode mode = off;
 static long left; /* calls before the one */
 static int struck;
-static int half;          /* the process dies within this write */
+static __thread int half; /* the process dies within this write; what other threads write elsewhere stays whole */
 static ino_t dirty[MOST]; /* files that were written and not flushed since */
 static int dirty_count;
 static struct {
