@@ -14,8 +14,8 @@ interface Addresses {
 export const LINE = 16;
 /** bytes of a page, which drivers register whole */
 export const PAGE = 4096;
-/** bytes that are taken without asking what is free */
-const UNASKED = 2 ** 16;
+/** bytes: an allocation of at most this size does not read how much memory is free */
+const UNCHECKED = 2 ** 16;
 /** bytes: device copies are fastest from and to multiples of it */
 export const STRIDE = 256;
 
@@ -35,7 +35,7 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   // The system takes 0.1 ms to say what is free.
   const free = () => Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
   const refusal = () => `${what} asks for ${bytes} bytes of shared memory, ${free()} are free`;
-  if (!(total <= UNASKED) && !(total <= free())) throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
+  if (!(total <= UNCHECKED) && !(total <= free())) throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);

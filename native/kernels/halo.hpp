@@ -34,7 +34,7 @@ struct HaloArray {
 const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
                       int64_t n_arrays);
 
-// Whether the moves of two arrays have an element in common where the second array begins `shift` elements behind the
+// Whether the moves of two arrays have an element in common where the second array begins `shift` elements after the
 // first; and whether two of a move's elements are one.
 bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift);
 bool halo_move_meets_itself(const HaloMove& move);

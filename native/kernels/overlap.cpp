@@ -7,8 +7,8 @@ namespace hotslot {
 
 namespace {
 
-// The bytes behind a pointer: rows of `width` bytes, or one run of them.
-Overlap::Part bytes_behind(uintptr_t at, const Reach& reach) {
+// The bytes that a launch touches through a pointer: rows of `width` bytes, or one run of them.
+Overlap::Part touched(uintptr_t at, const Reach& reach) {
   Overlap::Part part;
   part.base = int64_t(at);
   const uint64_t step = reach.gap_step(), width = step ? (reach.bytes - 1) % step + 1 : reach.bytes;
@@ -29,7 +29,7 @@ Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
       if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
       if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;
       if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j])) continue;
-      if (Overlap::meet(bytes_behind(at[i], reach[i]), bytes_behind(at[j], reach[j]))) return {i, j};
+      if (Overlap::meet(touched(at[i], reach[i]), touched(at[j], reach[j]))) return {i, j};
     }
   }
   return {};

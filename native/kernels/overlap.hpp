@@ -102,7 +102,7 @@ class Overlap {
   static int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
   static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 
-  // Of the terms behind one: what divides all their sums, the least of these and the greatest.
+  // Of the terms after one: what divides all their sums, the least of these and the greatest.
   struct Rest {
     int64_t divisor, low, high;
   };

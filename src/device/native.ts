@@ -142,13 +142,13 @@ interface NativeDevice {
   /** Of memory that is used again, pooled streams and tables, since the process opened the device. */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
   /**
-   * A halo kernel, behind what the stream `behind` (0: none) has; `spans` are handle, offset and bytes of the buffer, the table
-   * and the arrays. Behind the whole numbers, of moves into arrays: the table and what each move writes, see
-   * native/device/addon/halo.cpp; a move that writes an element of an earlier one comes behind it.
+   * A halo kernel, after all that the stream `after` (0: none) was given; `spans` are handle, offset and bytes of the buffer, the table
+   * and the arrays. For moves into arrays, the table and what each move writes follow the whole numbers, see
+   * native/device/addon/halo.cpp; a move that writes an element of an earlier one is a launch after it.
    */
   launchHalo(
     stream: number,
-    behind: number,
+    after: number,
     event: number,
     itemsize: number,
     spans: Float64Array,

@@ -15,7 +15,7 @@ const MOST_ELEMENTS = 2 ** 32 - 1;
 interface Launch {
   /** handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays are filled in by each call */
   readonly spans: Float64Array;
-  /** moves, elements, and the elements of each array; behind them, into arrays, what encodeWritten() says */
+  /** moves, elements, and the elements of each array; then, for moves into arrays, what encodeWritten() returns */
   readonly wholes: Float64Array;
   /** which arrays */
   readonly arrays: readonly number[];

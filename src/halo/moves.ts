@@ -138,8 +138,8 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
 }
 
 /**
- * The same for a launch whose moves go into arrays, with three words more per move behind all of them, as
- * native/device/addon/halo.cpp reads them: the first element of the array that it writes, the one behind its last, and a bit for
+ * The same for a launch whose moves go into arrays, followed by three words for each move, as
+ * native/device/addon/halo.cpp reads them: the first element of the array that it writes, one more than its last, and a bit for
  * each other move that writes an element of it if both are given the same memory.
  */
 export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {

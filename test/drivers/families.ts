@@ -15,8 +15,11 @@ const above = [
   'dist/test/ranks/group.test.js',
   ...closest,
 ];
-/** Priorities ask most of a device: longer settings have them on every family. */
-const inPart = setting({ short: closest, all: [...closest, 'dist/test/pipeline/trajectories.test.js'] });
+/** Longer settings have priorities, which ask most of a device, and parts of halos that overlap on every family. */
+const inPart = setting({
+  short: closest,
+  all: [...closest, 'dist/test/pipeline/trajectories.test.js', 'dist/test/halo/overlap.test.js'],
+});
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
   ...['--fgrep', ' on cpu', '--invert'],

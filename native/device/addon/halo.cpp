@@ -7,14 +7,14 @@ namespace {
 
 // The moves of one launch into arrays, as src/halo/launches.ts encodes them: HaloMoves, then these of each.
 struct Written {
-  int64_t low, end;  // elements of the array from its start: the first that the move writes, and behind its last
+  int64_t low, end;  // elements of the array from its start: the first that the move writes, and one more than its last
   int64_t meets;     // bit i: it writes an element of move i too, where both are given the same memory
 };
 
-// launchHalo(stream, behind, event, itemsize, spans, wholes, moves): a halo kernel, behind what the stream `behind` (0:
-// none) was given, unless all of that is done. Spans are handle, offset and bytes: the buffer, the table, arrays;
-// arrays that are missing are never read. `moves`, of moves into arrays only: the table and Written. It is one launch,
-// and where two moves write one element as many as put the later one behind the earlier.
+// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all that the stream `after` (0: none)
+// was given. Spans are handle, offset and bytes of the buffer, the table and the arrays. The kernel never reads arrays
+// that are missing. For moves into arrays, the table and Written follow the whole numbers. The moves are one launch; a
+// move that writes an element of an earlier move is a launch after it.
 Napi::Value launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"), wholes = bytes_of(info[5], "the whole numbers");
   return guard(info, [&] {
@@ -39,10 +39,10 @@ Napi::Value launch_halo(Info info) {
       throw argument("a halo's moves are incomplete");
     const auto on = stream(info, 0);
     if (number(info, 1) != 0) {
-      const auto behind = stream(info, 1);
-      if (thread_captures() || !behind->query()) {
+      const auto after = stream(info, 1);
+      if (thread_captures() || !after->query()) {
         const auto mark = event(info, 2);
-        behind->record(mark.ref(), false);
+        after->record(mark.ref(), false);
         on->wait(mark.ref());
       }
     }

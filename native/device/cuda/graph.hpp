@@ -58,7 +58,7 @@ class CudaExec final : public Exec {
  private:
   bool pending() const;
   // The driver copies the graph to the device, which the first replay would do otherwise: 120 µs of it on an H100.
-  // Replays come behind it as behind a replay. Does nothing where the driver cannot or while a capture is open; a
+  // Replays wait for it as for a replay. Does nothing where the driver cannot or while a capture is open; a
   // failure leaves it to the first replay. Under the lock.
   void upload();
 
