@@ -61,8 +61,7 @@ void CudaExec::upload() {
   try {
     const Enter enter(driver, device_.context);
     const RelaxedCaptureMode relaxed(driver);
-    if (!last_on_.expired() && pending())
-      driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
+    wait_for_last(stream);
     driver.check(driver.call.graph_upload, raw_->handle, stream->handle);
     driver.check(driver.call.event_record, last_->handle, stream->handle);
     last_on_ = stream;
@@ -74,10 +73,7 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
   const Driver& driver = device_.driver;
   std::lock_guard guard(lock_);
   for (const Memory* memory : lent_) refuse_revoked(*memory, "graphLaunch");
-  // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most,
-  // and an update may have made another. A stream that is gone was idle, and another stream's failure is its own.
-  if (const auto on = last_on_.lock(); on && on != stream && pending())
-    driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
+  wait_for_last(stream);
   driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
   // A stream that fails this early says so at its next call.
   driver.call.event_record(last_->handle, stream->handle);
@@ -151,6 +147,12 @@ void CudaDevice::learn_graph_events() {
       // No thread is to be had: likewise.
     }
   });
+}
+
+void CudaExec::wait_for_last(const Ref<RawStream>& stream) {
+  const Driver& driver = device_.driver;
+  if (const auto on = last_on_.lock(); on && on != stream && pending())
+    driver.check(driver.call.stream_wait_event, stream->handle, last_->handle, 0u);
 }
 
 bool CudaExec::pending() const {
