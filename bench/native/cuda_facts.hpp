@@ -1,34 +1,66 @@
-// The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents leave it open, and
-// what that decides for Hotslot. A line of JSON per fact; a process per part, ended after so many seconds.
+// The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents leave it open. A
+// line of JSON per fact; a process per part, ended after so many seconds. Behind each fact stands what an H100 said on
+// 27 November 2026 (bench/results/h100/facts.jsonl: driver 580.159, CUDA 13.0; ms, µs or a status), and below it what
+// in the library rests on it. test/drivers/cuda_card.hpp makes the software driver of CUDA 13 do the same, and
+// test/drivers/card-facts.test.ts compares them.
 //
-// loading        secondsOfContext secondsOfModuleLoad     long when warm too: kernels must be kept by Hotslot itself
-//                usFirstReplay100 …AfterUpload            apart: instantiate() should upload
-//                bytesPerExec10 …Replayed …Destroyed      how many execs a card holds; whether destroying gives back
-// firsts         msBeside_ msUntilDone_first…             near 100: openDevice makes it once, before there is work, for
-//                                                         behind a latch it would never come
-// waiting        msBeside_memFree freeHost hostUnregister near 100: freed only when nothing is queued (retired.hpp)
-//                msBeside_memAlloc hostAlloc allocManaged near 100: memory is taken from what is kept, not asked for
-//                msBeside_hostRegister memAdvise prefetch near 100: not in the thread that enqueues
-//                msBeside_moduleLoad graphInstantiate     near 100: never beside a running pipeline
-//                  execUpdate execDestroy
-//                msBeside_copyFromPageable copyToPageable near 100: no pageable memory in the pipeline
-//                msWhileAnotherFrees_…                    near 80: a free keeps all threads out, not its own alone
-// products       msBeside_cublasCreate sgemmFirst         near 100: cuBLAS starts at openDevice; shapes are warmed
-//                  sgemmTransposed sgemmLarge               before a capture
-//                inCapture_ endCapture_sgemmNewShape      not 0: a shape must have run before it is captured
-// synchronizing  usOfMemsetAndSynchronize …Asking         far apart: allocate() asks a while before it sleeps
-// marks          usOfEventMadeRecordedDestroyed…          far above usOfEventRecord…: marks keep their events
-//                usOfStreamQuery… ContextGet ExchangeMode a poll makes four such calls
-// events         eventQueryAfterGraphLaunch SecondLaunch  not 600: the stream behind an event is asked first
-//                waiterQueryAfter…                        0: who waits for an event of a graph waits for nothing
-// registering    registerOverlapping registerSamePageApart what counts as taken: bytes (712, 0) or pages (712, 712)
-// capturing      inCapture_ endCapture_…                  which calls need the relaxed mode (900, 901)
-//                unjoined_… destroyed_…                   not 0: endCapture and close must free the side streams
-// managed        smallAddressesApart                      below 65536, and the other preferred or prefetched too: sizes
-//                preferredOf… prefetchedOf…                 are rounded up to what moves as one
-//                msOfPrefetch_…                           near msUntilPrefetched_…: the call does the work itself
-// holding        streamsHeldBesideAFreeOne …BehindThem    below 31 with 32 connections: streams have to be shared out
-// losing         trap lostStatuses                        a number that loses_context() does not know; 0: it goes on
+// loading        secondsOfContext secondsOfModuleLoad     1.2, 1.7; in later processes 0.7, 0.003
+//                  The driver keeps compiled kernels: Hotslot keeps none. Openers share one context (cuda/find.cpp).
+//                usFirstReplay100 …AfterUpload            99, 2.5
+//                  CudaExec::upload (cuda/graph.cpp): instantiate() and update() upload.
+//                bytesPerExec10 …Replayed …Destroyed      115,343 each: destroyed execs give nothing back at once
+//                  Nothing: a pipeline has a handful of execs.
+// firsts         msBeside_ msUntilDone_first…             0.01 to 0.09: none waits
+//                  CudaDevice::prepare (cuda/device.cpp) makes each once before there is work: drivers may wait.
+// waiting        msBeside_memFree freeHost hostUnregister 100: they wait for all work
+//                  freeManaged                            100
+//                  gpu/retired.hpp gives back when nothing is queued.
+//                msBeside_memAlloc hostAlloc allocManaged 0.4, 32, 0.1
+//                  core/block_cache.hpp and gpu/memory.hpp keep memory for the next user.
+//                msBeside_hostRegister memAdvise prefetch 1.0, 0.04, 0.2
+//                  Made at opening, never in the thread that enqueues ticks.
+//                msBeside_moduleLoad moduleUnload         100, 100
+//                  cuda/kernels.cpp loads at opening, and unloads when nothing is queued.
+//                msBeside_graphInstantiate graphLaunch    0.07, 0.04
+//                  execUpdate execDestroy                 0.03, 0.06
+//                  A pipeline may capture again while it runs.
+//                msBeside_copyFromPageable …SameStream    0.2, 0.2: 1 MiB is copied before the call returns
+//                  copyToPageable                         0.2 beside another stream's work
+//                  Nothing: cuda/stream.cpp and addon/memory.cpp copy through pinned memory, as documents promise less.
+//                msWhileAnotherFrees_eventQuery streamQuery 0.03, 0.02: queries pass
+//                  memset eventRecord                     80, 80: a free keeps other threads out
+//                  gpu/retired.hpp, again: a free beside work would hold up each thread that enqueues.
+// products       msBeside_cublasCreate sgemmFirst         102, 154: loading waits
+//                  sgemmTransposed sgemmLarge             113, 0.3: a kind of product is loaded when it is first asked
+//                  for CudaDevice::prepare opens cuBLAS; cuda/blas.cpp runs a product once before a capture has it.
+//                inCapture_ endCapture_sgemmNewShape      0, 0
+//                  Nothing: a product runs once before, whatever this says.
+// synchronizing  usOfMemsetAndSynchronize …Asking         25, 7
+//                  gpu/device.hpp asks for a while before it sleeps.
+// marks          usOfEventMadeRecordedDestroyed…          0.7, and 0.3 to record alone
+//                usOfStreamQuery… EventQuery…             1.2, 1.2
+//                usOfContextGet ContextSet ExchangeMode   0.04 each
+//                  gpu/retired.hpp keeps its marks' events; a poll makes four such calls.
+// events         eventQueryAfterGraphLaunch SecondLaunch  600, 600
+//                waiterQueryAfter…                        600
+//                  CudaDevice::learn_graph_events asks once; where it is 0, the graph's end is asked (cuda/event.cpp).
+// registering    registerOverlapping registerSamePageApart 712, 0: bytes count as taken, not pages
+//                  Hotslot registers what it is given, and passes 712 on.
+// capturing      inCapture_ endCapture_…                  900, 901 for memAlloc and queries; 0 in relaxed mode
+//                  RelaxedCaptureMode (cuda/driver.hpp) around each such call.
+//                unjoined_… destroyed_…                   904, then 0 each: side streams are free
+//                  cuda/capture.cpp joins what was left out, before the end.
+//                elsewhere_endCapture …Again beginCapture no line: the contract met 908, then 401. Asked since.
+//                  cuda/capture.cpp tries a capture on 401, and gives the stream up if none begins.
+// managed        smallAddressesApart                      512
+//                preferredOf… prefetchedOf…               0 for what shares a 4 KiB page, -2 for the next page
+//                  managed_grain (cuda/memory.cpp): whole 64 KiB are handed out.
+//                msOfPrefetch_…                           0.3 of 0.32 until done: the call does the work itself
+//                  A prefetch is the caller's to make: no actor makes one.
+// holding        streamsHeldBesideAFreeOne …BehindThem    64, 31 with 32 connections
+//                  cuda/find.cpp sets CUDA_DEVICE_MAX_CONNECTIONS to 32.
+// losing         trap lost_…                              719 for each call, destroys and frees too; execDestroy 0
+//                  loses_context (cuda/driver.hpp): one error for each, and closing is silent.
 #pragma once
 #include <sys/mman.h>
 

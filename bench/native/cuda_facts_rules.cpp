@@ -1,6 +1,7 @@
 // Facts about what the driver allows and what it leaves behind: registration, captures, managed memory, a lost device.
 #include <cstdint>
 #include <set>
+#include <thread>
 
 #include "cuda_facts.hpp"
 
@@ -81,12 +82,28 @@ void left_behind(const Rig& rig, Json& json, const char* how, bool destroys) {
   tell("_endCaptureAgain", call.stream_end_capture(side, &graph));
 }
 
+// The end of a capture by another thread than the one that began it, twice; does the stream record again?
+void ended_elsewhere(const Rig& rig, Json& json) {
+  const auto& call = rig.call;
+  const StreamHandle stream = rig.new_stream();
+  GraphHandle graph = nullptr;
+  rig.must(call.stream_begin_capture(stream, capture_thread_local), "cuStreamBeginCapture");
+  std::thread([&] {
+    rig.must(call.context_set_current(rig.context), "cuCtxSetCurrent");
+    json.number("elsewhere_endCapture", call.stream_end_capture(stream, &graph));
+    json.number("elsewhere_endCaptureAgain", call.stream_end_capture(stream, &graph));
+  }).join();
+  json.number("elsewhere_beginCapture", call.stream_begin_capture(stream, capture_thread_local));
+  call.stream_end_capture(stream, &graph);
+}
+
 }  // namespace
 
 void capturing(const Rig& rig, Json& json) {
   barred(rig, json);
   left_behind(rig, json, "unjoined", false);
   left_behind(rig, json, "destroyed", true);
+  ended_elsewhere(rig, json);
 }
 
 // Few bytes of managed memory: where it lies, what moves with what, what a prefetch on an idle stream costs its caller.

@@ -15,7 +15,7 @@ const onBoth: [string, string][] = [
   ['copies', 'takes pageable memory at once and pinned memory in its turn'],
   ['streams-and-events', 'orders streams by events, and tells what is not ready'],
   ['kernels', 'launches what was compiled for it, on memory that is there'],
-  ['sticky', 'fails a stream for good'],
+  ['sticky', 'fails a stream or its context for good'],
   ['captures', 'bars, breaks and refuses captures by mode and thread'],
   ['graphs', 'replays, updates and keeps graphs'],
   ['let-go', 'sees memory go that work or graphs still use'],
@@ -24,12 +24,17 @@ const onBoth: [string, string][] = [
   ['frees-wait', 'waits for all work before it takes anything back, and lets no other call in'],
   ['loads-wait', 'waits for all work before it loads'],
   ['pageable', 'keeps the caller and the stream while it copies pageable memory'],
+  ['host-memory', 'takes its time for host memory beside work, where the card did'],
   ['forks', 'goes on with the old pages of registered memory that a fork shared'],
 ];
 const once: [string, string, NodeJS.ProcessEnv][] = [
   ['too-old', 'can be older than Hotslot takes', { HOTSLOT_SOFTWARE_CUDA: '11.8' }],
-  ['sticky', 'can lose its whole context by one kernel', { HOTSLOT_SOFTWARE_CUDA: '13.0,sticky=context' }],
-  ['two-devices', 'keeps two devices apart', { HOTSLOT_SOFTWARE_CUDA: 'devices=2' }],
+  [
+    'sticky',
+    'can lose a stream by one kernel, where the card lost its context',
+    { HOTSLOT_SOFTWARE_CUDA: '13.0,sticky=stream' },
+  ],
+  ['two-devices', 'keeps two devices apart', { HOTSLOT_SOFTWARE_CUDA: 'devices=2,sticky=stream' }],
   [
     'limits',
     'can be short of memory and refuse to register',
@@ -85,13 +90,15 @@ describe('software drivers', function () {
       program = buildDriverProgram(['test/drivers/cuda_check.cpp'], []);
     });
 
+    /** They go on with other streams after a failure. */
+    const failing = ['kernels', 'graphs', 'let-go'];
     for (const version of ['12.0', '13.0'])
       for (const [group, title] of onBoth)
         it(`${version}: ${title}`, () =>
           // The newer one also looks for operations without an order: a check that is only nearly right is found at once.
           // `let-go` gives memory back without one, on purpose, and counts what is said of that.
           passes(program, driver, group, {
-            HOTSLOT_SOFTWARE_CUDA: version,
+            HOTSLOT_SOFTWARE_CUDA: version === '13.0' && failing.includes(group) ? '13.0,sticky=stream' : version,
             ...(version === '13.0' && group !== 'let-go' ? { HOTSLOT_SOFTWARE_ORDER: '1' } : {}),
           }));
     for (const [group, title, env] of once) it(title, () => passes(program, driver, group, env));

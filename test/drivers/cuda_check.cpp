@@ -37,6 +37,7 @@ const Scenario groups[] = {
     {"full-queue", full_queue},
     {"pageable", pageable},
     {"pages", pages},
+    {"host-memory", host_memory_waits},
     {"forks", forks},
     {"slow", slow},
     {"hangs", hangs},

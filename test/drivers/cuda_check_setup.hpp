@@ -45,6 +45,13 @@ void enter(int device = 0) {
   OK(cu.context_set_current(context));
 }
 
+// Whether the driver does as the card of cuda_card.hpp.
+bool as_the_card() {
+  int version = 0;
+  OK(driver_version(&version));
+  return version >= 13000;
+}
+
 StreamHandle stream() {
   StreamHandle made = nullptr;
   OK(cu.stream_create(&made, stream_non_blocking, 0));

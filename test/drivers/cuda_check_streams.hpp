@@ -177,7 +177,7 @@ void kernels() {
 
 void sticky() {
   const char* mode = getenv("HOTSLOT_SOFTWARE_CUDA");
-  const bool whole = mode && strstr(mode, "sticky=context");
+  const bool whole = as_the_card() && !(mode && strstr(mode, "sticky=stream"));
   enter();
   const Kernels kernels;
   const StreamHandle bad = stream(), good = stream();

@@ -27,11 +27,14 @@ bool held_up(F&& act, Latch& latch) {
   return held;
 }
 
-// Each of them waits for work that has nothing to do with it, and no other call gets in meanwhile.
+// Each of them waits for work that has nothing to do with it. No other call gets in meanwhile, but queries where the
+// card lets them pass.
 void frees_wait() {
   enter();
   static unsigned char block[64];
   const EventHandle mark = event();
+  const DevicePtr word = memory(4);
+  const StreamHandle side = stream();
   const auto waits = [&](auto&& make, auto&& act) {
     const auto made = make();
     const StreamHandle busy = stream();
@@ -46,11 +49,13 @@ void frees_wait() {
         [&] {
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
           OK(cu.event_query(mark));
-          asked = true;
+          OK(cu.stream_query(side));
+          asked = as_the_card() && !freed;
+          OK(cu.memset_d8_async(word, 1, 4, side));
         },
         latch);
     freeing.join();
-    IS(true, shut), IS(true, freed.load()), IS(true, asked.load());
+    IS(true, shut), IS(true, freed.load()), IS(as_the_card(), asked.load());
     OK(cu.stream_synchronize(busy));
   };
   waits([] { return memory(64); }, [](DevicePtr at) { OK(cu.mem_free(at)); });
@@ -67,8 +72,13 @@ void frees_wait() {
         return block;
       },
       [](void* at) { OK(cu.mem_host_unregister(at)); });
-  for (const char* call : {"cuMemFree", "cuMemFreeHost", "cuMemHostUnregister"}) IS(true, kept(call, 20));
-  IS(true, kept("cuEventQuery", 20));
+  Module module = nullptr;
+  OK(cu.module_load_data(&module, ptx));
+  waits([&] { return module; }, [](Module loaded) { OK(cu.module_unload(loaded)); });
+  for (const char* call : {"cuMemFree", "cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload"})
+    IS(true, kept(call, 20));
+  IS(!as_the_card(), kept("cuEventQuery", 20));
+  IS(as_the_card(), kept("cuMemsetD8Async", 20));
   // Nothing to wait for.
   const DevicePtr last = memory(64);
   OK(cu.mem_free(last));
@@ -186,8 +196,8 @@ void full_queue() {
 
 void pageable() {
   enter();
-  static unsigned char small[1 << 16], large[(1 << 16) + 1];
-  const DevicePtr at = memory(sizeof large);
+  static unsigned char small[1 << 16], large[(1 << 16) + 1], most[1 << 20], more[(1 << 20) + 1];
+  const DevicePtr at = memory(sizeof more);
   const auto held = [&](auto&& copy) {
     const StreamHandle busy = stream();
     Latch latch(busy);
@@ -196,7 +206,9 @@ void pageable() {
     return held;
   };
   IS(false, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, small, sizeof small, on); }));
-  IS(true, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, large, sizeof large, on); }));
+  IS(!as_the_card(), held([&](StreamHandle on) { return cu.memcpy_htod_async(at, large, sizeof large, on); }));
+  IS(!as_the_card(), held([&](StreamHandle on) { return cu.memcpy_htod_async(at, most, sizeof most, on); }));
+  IS(true, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, more, sizeof more, on); }));
   IS(true, held([&](StreamHandle on) { return cu.memcpy_dtoh_async(small, at, 4, on); }));
   // It keeps the stream from others, and leaves other streams alone.
   const StreamHandle busy = stream(), other = stream();
@@ -225,7 +237,7 @@ void pages() {
   DevicePtr a = 0, b = 0;
   OK(cu.mem_alloc_managed(&a, 16, mem_attach_global));
   OK(cu.mem_alloc_managed(&b, 16, mem_attach_global));
-  IS(256, b - a);
+  IS(as_the_card() ? 512 : 256, b - a);
   OK(cu.mem_advise_v1(a, 16, advise_preferred_location, 0));
   IS(0, attribute(range_preferred_location, b, 16));
   OK(cu.mem_prefetch_v1(a, 16, 0, s));
@@ -241,6 +253,21 @@ void pages() {
   for (const DevicePtr at : {a, b, apart, some}) OK(cu.mem_free(at));
   OK(cu.mem_get_info(&free, &total));
   IS(64 << 20, free);
+  IS(0, violations());
+}
+
+// Beside work on any stream, and not without.
+void host_memory_waits() {
+  enter();
+  void* at = nullptr;
+  OK(cu.mem_host_alloc(&at, 64, 0));
+  IS(false, kept("cuMemHostAlloc", 20));
+  const StreamHandle busy = stream();
+  Latch latch(busy);
+  OK(cu.mem_host_alloc(&at, 64, 0));
+  latch.open();
+  IS(as_the_card(), kept("cuMemHostAlloc", 32));
+  OK(cu.stream_synchronize(busy));
   IS(0, violations());
 }
 

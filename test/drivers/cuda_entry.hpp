@@ -19,7 +19,9 @@ inline void make_devices(const Options& options) {
       desk().complaints.say("nobody knows the option " + name + "=" + value), throw Refusal{status::unknown};
   }
   all.memory = options.number("memory", 0);
-  all.sticky_context = options.get("sticky", "") == "context";
+  all.card = card_of(all.version);
+  if (const std::string takes = options.get("sticky", ""); !takes.empty())
+    all.card.kernels_lose_contexts = takes == "context";
   all.refuse_register = options.get("register", "") == "refuse";
   all.peer = options.get("peer", "") != "none";
   all.managed = options.get("managed", "") != "none";

@@ -151,7 +151,6 @@ SOFTWARE_EXPORT int cuInit(unsigned flags) {
     if (all.initialised) return 0;
     const Options& options = cuda_options();
     all.version = cuda_version();
-    all.ends_elsewhere = all.version >= 13000;
     const std::string ptx = options.get("ptx", "");
     all.ptx = ptx.empty() ? ptx_of(all.version) : tenths(ptx);
     all.cc = tenths(options.get("cc", "8.0"));

@@ -53,6 +53,7 @@ inline Status module_load_data(cuda::Module* out, const void* image) {
 inline Status module_unload(cuda::Module handle) {
   current();
   unsafe();
+  if (driver().card.unloads_wait) drain(driver().modules.get(handle)->owner);
   const Ref<Module> module = driver().modules.take(handle);
   module->live.store(false);
   driver().functions.remove_if([&](const Function& function) { return function.module == module; });
@@ -233,7 +234,8 @@ inline Status stream_end_capture(StreamHandle handle, GraphHandle* out) {
   const bool origin = capture->origin == stream;
   if (origin && capture->mode != capture_relaxed && capture->thread != calling_thread()) {
     // An H100 refuses it, and the capture is over all the same.
-    if (driver().ends_elsewhere) close_capture(capture), driver().relay.run([&] { stream->host->end_capture(); });
+    if (driver().card.captures_end_elsewhere)
+      close_capture(capture), driver().relay.run([&] { stream->host->end_capture(); });
     return status::capture_wrong_thread;
   }
   // Whatever comes of it, the stream it began on is free afterwards; another one hears that it cannot end it.

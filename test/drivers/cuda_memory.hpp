@@ -31,9 +31,9 @@ auto asking(const Ref<Fault>& fault, F&& f) {
   }
 }
 
-// With sticky=context, one failed kernel spoils its device's context for good.
+// Where failing kernels take their context, one of them spoils it for good.
 inline void refuse_poisoned(Device& device) {
-  if (!driver().sticky_context) return;
+  if (!driver().card.kernels_lose_contexts) return;
   for (auto& weak : device.streams) {
     const Ref<Stream> stream = weak.lock();
     if (device.poisoned || !stream || stream->capturing()) continue;
@@ -189,7 +189,8 @@ inline Status mem_get_info(size_t* free, size_t* total) {
 // Managed memory comes out of larger pieces, one behind the other: neighbours share pages, and what is said of a page
 // is said of them all. Fresh pieces belong nowhere; who reaches them is in `reached_by`.
 inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
-  constexpr size_t piece = 2 << 20, grain = 256;
+  constexpr size_t piece = 2 << 20;
+  const size_t grain = driver().card.managed_grain;
   Packing& packing = device.packing;
   const size_t room = (bytes + grain - 1) / grain * grain;
   if (!packing.memory || packing.memory->bytes - packing.used < room) {
@@ -244,6 +245,7 @@ inline Status mem_host_alloc(void** out, size_t bytes, unsigned flags) {
   Device& device = current();
   demand(out && flags <= 7, status::invalid_value);
   if (driver().allocations_wait) drain(device);
+  if (!idle(device)) pass(driver().card.host_alloc_ms, "an allocation of host memory beside work");
   *out = reinterpret_cast<void*>(own_memory(device, Range::host, bytes, flags)->begin);
   return 0;
 }

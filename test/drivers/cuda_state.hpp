@@ -9,6 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "cuda_card.hpp"
 #include "cuda_desk.hpp"
 #include "device/cuda/abi.hpp"
 #include "device/host/device.hpp"
@@ -313,7 +314,8 @@ struct Driver {
   std::mutex lock;  // every call holds it, except while it blocks
   bool initialised = false;
   int version = 0, ptx = 0, cc = 0;  // 13000, 90, 80
-  bool sticky_context = false, refuse_register = false, peer = true;
+  Card card;
+  bool refuse_register = false, peer = true;
   bool managed = true, concurrent = true;  // managed memory is there; the CPU may use it at any time
   std::string hang;                        // the call that never returns
   // What a card makes wait; see cuda_waits.hpp.
@@ -324,7 +326,6 @@ struct Driver {
   bool fills_load = false;         // fills are made by kernels, which are loaded when they are first needed
   std::string exclusive;           // a file: one process at a time has the devices
   bool late_graph_events = false;  // a graph's record shows when it is made, and not before
-  bool ends_elsewhere = false;     // a capture that another thread wants to end is over, though it is refused
   uint64_t memory = 0;             // per device; 0: the machine's
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;
@@ -361,8 +362,8 @@ inline ThreadState& thread_state() {
   static thread_local ThreadState state;
   return state;
 }
-// 0 in a thread that is ending, where the driver is as a card: an H100 took it for another one when the destructors of
-// its pthread keys ran.
+// 0 in a thread that is ending, where another thread may end captures: an H100 took a thread for another one when the
+// destructors of its pthread keys ran.
 inline uint64_t calling_thread() {
   static thread_local bool ends = false;
   struct End {
@@ -371,7 +372,7 @@ inline uint64_t calling_thread() {
   };
   static thread_local const End end{ends};
   (void)end;
-  return ends && driver().ends_elsewhere ? 0 : thread_state().id;
+  return ends && driver().card.captures_end_elsewhere ? 0 : thread_state().id;
 }
 
 struct Unlocked {

@@ -199,9 +199,8 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
   const bool capturing = stream->capturing();
   take_place(stream, Engine::copy);
   driver().pageable_copies += !capturing && (!from_range || !to_range);
-  // Out of pageable memory little is taken along; more goes through the driver's own staging, in the stream's turn.
-  constexpr size_t taken_along = 64 << 10;
-  if (!from_range && !capturing && bytes > taken_along) drain(stream, "a copy out of pageable memory");
+  // What is more goes through the driver's own staging, in the stream's turn.
+  if (!from_range && !capturing && bytes > driver().card.snapshot_bytes) drain(stream, "a copy out of pageable memory");
   const Span target{view(stream, to, bytes, to_range), 0, bytes};
   const Span source{from_range || capturing
                         ? view(stream, from, bytes, from_range)

@@ -57,8 +57,10 @@ void keep_until(const char* by, Over&& over) {
 inline void await_entry(const Call& call) {
   Device* const device = thread_state().current;
   if (!device || !device->drained_by) return;
-  for (const char* free : {"cuCtx", "cuThread", "cuGet", "cuDeviceGet"})
+  for (const char* free : {"cuCtx", "cuThread", "cuGet", "cuDeviceGet", "cuDriver"})
     if (strncmp(call.name, free, strlen(free)) == 0) return;
+  for (const char* query : {"cuEventQuery", "cuStreamQuery"})
+    if (driver().card.queries_pass && strcmp(call.name, query) == 0) return;
   keep_until("a call that waits for all work of the context",
              [device] { return !device->drained_by || device->drained_by == thread_state().id; });
 }
@@ -89,6 +91,12 @@ inline void drain(Device& device) {
   keep_until("work that is not done", [&] { return idle(device); });
   device.drained_by = 0;
 #endif
+}
+
+// So long, whatever the work does meanwhile.
+inline void pass(uint64_t ms, const char* by) {
+  const uint64_t end = now_ns() + ms * 1'000'000;
+  keep_until(by, [end] { return now_ns() >= end; });
 }
 
 // What a driver needs to wake up, or to compile what it is given.

@@ -1,0 +1,67 @@
+/** Over the driver of CUDA 13, every fact about a driver is what the H100 said on 27 November 2026, or named here. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { itAll } from '../rig/setting.ts';
+import { factsOf, type Told, toldBy } from './facts.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const recorded = (file: string) => factsOf(readFileSync(join(root, 'bench/results/h100', file), 'utf8'));
+
+/** Where the software driver differs, and why that is no fault of it. */
+const differs: Readonly<Record<string, string>> = {
+  'firsts.msBeside_firstLaunchOfAKernel':
+    'it loads each kernel at its first launch, as drivers may: the library must be ready',
+  'firsts.msUntilDone_firstLaunchOfAKernel': 'likewise',
+  'products.msBeside_sgemmLarge': 'its cuBLAS loads a kernel for each kind and size of product',
+  'holding.streamsHeldBesideAFreeOne': 'the host device executes sixteen streams at once',
+  'holding.streamsHeldWithWorkBehindThem': 'likewise',
+  'capturing.elsewhere_endCapture': 'asked since; the contract met 908',
+  'capturing.elsewhere_endCaptureAgain': 'asked since; the contract met 401',
+  'capturing.elsewhere_beginCapture': 'asked since',
+};
+
+/** What a fact says where its figure is one machine's: whether a call waited for the other stream, and nothing of costs. */
+function kind(name: string, value: unknown): unknown {
+  if (/\.(device|cublas)$/.test(name)) return 'a name';
+  if (/\.(us|seconds|bytes|msOf|msUntilPrefetched|msInCapture)/.test(name)) return 'a cost';
+  if (!/\.ms/.test(name)) return value;
+  const ms = value as number;
+  return ms < 10 ? 'at once' : ms < 60 ? 'for a while' : 'waits';
+}
+
+describe('a driver that does as a card did', () => {
+  const differences = (told: Told, card: Told) =>
+    [...new Set([...Object.keys(told), ...Object.keys(card)])].filter(
+      (name) => kind(name, told[name]) !== kind(name, card[name]),
+    );
+
+  itAll('tells the facts that the H100 told', () => {
+    const card = recorded('facts.jsonl');
+    expect(Object.keys(card)).to.have.length.at.least(150);
+    // A second process, with the kernels compiled, said the same.
+    expect(differences(recorded('facts-warm.jsonl'), card)).to.deep.equal([]);
+    const { status, told } = toldBy([]);
+    expect(status).to.equal(0);
+    expect(differences(told, card)).to.have.members(Object.keys(differs));
+    expect(told).to.include({
+      'capturing.elsewhere_endCapture': 908,
+      'capturing.elsewhere_endCaptureAgain': 401,
+      'capturing.elsewhere_beginCapture': 0,
+    });
+  });
+
+  itAll('is found by them where it is the strictest instead', () => {
+    const chosen = ['waiting', 'managed', 'losing'];
+    const card = recorded('facts.jsonl');
+    const { told } = toldBy(chosen, { HOTSLOT_SOFTWARE_CUDA: '12.0' });
+    const names = differences(told, card).filter((name) => chosen.includes(name.split('.')[0]!));
+    expect(names).to.include.members([
+      ...['waiting.cuda', 'waiting.msBeside_hostAlloc', 'waiting.msBeside_copyFromPageableSameStream'],
+      ...['waiting.msWhileAnotherFrees_eventQuery', 'waiting.msWhileAnotherFrees_streamQuery'],
+      ...['managed.smallAddressesApart', 'losing.lost_memFree', 'losing.lost_streamDestroy'],
+    ]);
+    expect(names).not.to.include('waiting.msBeside_moduleUnload');
+  });
+});
