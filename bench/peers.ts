@@ -1,12 +1,13 @@
 /**
- * Whole ticks beside the same in torch, as a learner there has its batches made: rows selected into a shared slot by another
- * process, copied to the learner's tensor by a thread, one tick ahead of an eager update. And one sample call beside numpy's
- * indexing of each field. Every contender in every round.
+ * Whole ticks compared with the same in torch, as a learner there has its batches made. On the processor: another process selects
+ * rows into a shared slot, and a thread copies it to the learner's tensor, one tick ahead of an eager update. For a GPU: rows go
+ * through pinned slots, in turn or by a thread that is one tick ahead, and the copy alone is timed too. On the processor, also one
+ * sample call compared with numpy's indexing of each field. Every contender in every round.
  */
 import { cpus } from 'node:os';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
 import { type Benchmark, beside, filledRows, inTurn, median, type Report } from './harness.ts';
-import { Peer } from './peers/peer.ts';
+import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 
 interface Shape {
   rows: number;
@@ -26,7 +27,9 @@ const shapes: readonly Shape[] = [
 /** Of a row: both observations, the actions, and the three numbers of a transition. */
 const floatsOf = ({ obs, actions }: Shape) => 2 * obs + actions + 3;
 const titleOf = (shape: Shape) => `${shape.rows} rows × ${4 * floatsOf(shape)} B`;
-/** 1, 2, 4 … and all cores. */
+/** 1, 2, 4 … and all cores; for a GPU fewer, since its minutes are. */
+const countsFor = (device: Device): number[] =>
+  device.family === 'host' ? threadCounts : [...new Set([1, Math.min(4, cpus().length), cpus().length])];
 const threadCounts = [...[1, 2, 4, 8, 16, 32, 64].filter((count) => count < cpus().length), cpus().length];
 
 /** What times a tick of so many, in microseconds. */
@@ -58,7 +61,8 @@ function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<stri
     return ((performance.now() - begin) * 1000) / ticks;
   };
   const ways = { autonomous: autonomous({}), manual };
-  return device.family === 'host' ? { ...ways, copied: autonomous({ transfer: 'immediate' }) } : ways;
+  if (device.family === 'host') return { ...ways, copied: autonomous({ transfer: 'immediate' }) };
+  return { ...ways, "rows: 'device'": autonomous({ rows: 'device' }) };
 }
 const first = (tensor: Tensor) => tensor.view({ shape: [1] });
 
@@ -66,17 +70,22 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   const { rows, goals } = shape;
   const capacity = quick ? Math.min(shape.capacity, 131_072) : shape.capacity;
   const buffer = filledRows(capacity, floatsOf(shape));
-  const peer = new Peer('replay_torch.py', 'torch', { rows, floats: floatsOf(shape), capacity });
-  const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
+  const accelerator = device.family !== 'host';
+  const peer = new Peer('replay_torch.py', 'torch', { rows, floats: floatsOf(shape), capacity, accelerator });
+  const told = await peer.said();
+  const { threads } = told;
   const times = new Map<string, number[]>();
   const contenders: [string, () => Promise<number>][] = [];
-  const few = Math.ceil(quick ? shape.ticks / 4 : shape.ticks);
+  const few = Math.ceil(quick ? shape.ticks / (accelerator ? 20 : 4) : shape.ticks);
   for (const [name, time] of Object.entries(oursOf(buffer, shape, device))) contenders.push([name, () => time(few)]);
-  const counts = [...new Set([threads, ...threadCounts])];
+  const counts = [...new Set([...(accelerator ? [] : [threads]), ...countsFor(device)])];
   const theirTicks = Math.min(few, 1000);
-  for (const way of ['pipeline', 'turn'])
-    for (const count of counts) contenders.push([`${way} ${count}`, () => peer.time(`${way} ${count} ${theirTicks}`)]);
-  for (let round = -1; round < (quick ? 3 : 9); round++)
+  const theirs = (way: string, count: number) =>
+    contenders.push([`${way} ${count}`, () => peer.time(`${way} ${count} ${theirTicks}`)]);
+  for (const way of accelerator ? ['ahead', 'turn'] : ['pipeline', 'turn'])
+    for (const count of counts) theirs(way, count);
+  if (accelerator) theirs('copy', 1);
+  for (let round = -1; round < (quick ? 3 : accelerator ? 5 : 9); round++)
     for (const [name, time] of contenders) {
       const took = await time();
       if (round >= 0) times.set(name, [...(times.get(name) ?? []), took]);
@@ -87,21 +96,35 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   const of = (name: string) => times.get(name) ?? [];
   const best = (way: string) =>
     counts.reduce((a, b) => (median(of(`${way} ${b}`)) < median(of(`${way} ${a}`)) ? b : a));
-  const told = (name: string, goal: number | null, way: 'pipeline' | 'turn', count: number, why: string) =>
+  const ways = {
+    pipeline: 'two processes',
+    ahead: 'a thread ahead',
+    turn: 'one process in turn',
+    copy: 'the copy alone',
+  };
+  const tell = (name: string, goal: number | null, way: keyof typeof ways, count: number, why: string) =>
     report({
-      case: `${titleOf(shape)}, ${name}; torch ${torch}, ${
-        way === 'pipeline' ? 'two processes' : 'one process in turn'
-      }, ${count} thread${count === 1 ? '' : 's'} (${why})`,
+      case: `${titleOf(shape)}, ${name}; ${nameOf(told)}, ${ways[way]}, ${threadsOf(count)} (${why})`,
       metric: 'time per tick',
       ...beside(of(name), of(`${way} ${count}`)),
       unit: 'µs',
       ...(goal !== null && { goal: { ratio: goal } }),
     });
-  told('autonomous', goals[0], 'pipeline', threads, 'its default');
-  told('autonomous', goals[1], 'pipeline', best('pipeline'), `its best of ${counts.join(', ')}`);
-  told('autonomous', null, 'turn', best('turn'), `its best of ${counts.join(', ')}`);
-  if (times.has('copied')) told('copied', null, 'pipeline', best('pipeline'), 'its best');
-  told('manual', goals[2], 'pipeline', threads, 'its default');
+  const chosen = `its best of ${counts.join(', ')}`;
+  if (accelerator) {
+    for (const way of ['ahead', 'turn'] as const) {
+      for (const count of counts)
+        tell('autonomous', null, way, count, count === best(way) ? chosen : `its best has ${threadsOf(best(way))}`);
+    }
+    tell('autonomous', null, 'copy', 1, 'no rows drawn');
+    for (const name of ["rows: 'device'", 'manual']) tell(name, null, 'ahead', best('ahead'), chosen);
+    return;
+  }
+  tell('autonomous', goals[0], 'pipeline', threads, 'its default');
+  tell('autonomous', goals[1], 'pipeline', best('pipeline'), chosen);
+  tell('autonomous', null, 'turn', best('turn'), chosen);
+  tell('copied', null, 'pipeline', best('pipeline'), 'its best');
+  tell('manual', goals[2], 'pipeline', threads, 'its default');
 }
 
 /** One call that draws and gathers, as a learner without a pipeline makes it. */
@@ -146,7 +169,7 @@ function has(modules: string): boolean {
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
-  const [torch, numpy] = [has('torch'), has('numpy')];
+  const [torch, numpy] = [has('torch'), device.family === 'host' && has('numpy')];
   for (const shape of shapes) {
     if (torch) await ticks(report, shape, device, quick);
     globalThis.gc?.();

@@ -4,7 +4,7 @@
  */
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { percentile } from './harness.ts';
+import { type Figure, percentile } from './harness.ts';
 import { ASKED, type Attending, DONE, memory, TIMES, work } from './quiet-worker.ts';
 
 /** Milliseconds of each look's two parts: numbers alone, and reads that no cache answers. */
@@ -38,6 +38,30 @@ export const isWide = (spread: Spread): boolean => spread.numbers > WIDEST.numbe
 
 export const told = ({ numbers, memory }: Spread): string =>
   `${numbers.toFixed(2)} × of numbers, ${memory.toFixed(2)} × of memory`;
+
+/** Whether a figure's own rounds, and its baseline's, lie as close together as a quiet machine's work does; one without rounds does not. */
+const isSteady = ({ quartiles, baseline, baselineQuartiles }: Figure): boolean =>
+  [quartiles, ...(baseline === undefined ? [] : [baselineQuartiles])].every(
+    (each) => each !== undefined && each[1] <= each[0] * WIDEST.numbers,
+  );
+
+/**
+ * What is recorded of benchmarks that ran on `device`: all of one during which the machine was quiet. Where it was not, the
+ * processor's own figures say more about others' work. A figure of another device says how steady it was itself.
+ */
+export function judged(
+  device: string,
+  figures: readonly Figure[],
+  spreads: Readonly<Record<string, Spread>>,
+): { kept: Figure[]; refused: Record<string, Spread> } {
+  const host = device.startsWith('host');
+  const wide = (bench: string) => isWide(spreads[bench]!);
+  const kept = figures.filter((figure) => !wide(figure.bench) || (!host && isSteady(figure)));
+  const refused = Object.entries(spreads).filter(
+    ([bench]) => wide(bench) && !kept.some((each) => each.bench === bench),
+  );
+  return { kept, refused: Object.fromEntries(refused) };
+}
 
 /** Why these must not be recorded, what was seen and what to do; null where all were measured in quiet. */
 export function unquiet(benches: Readonly<Record<string, Spread>>): string | null {

@@ -3,7 +3,7 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, type Figure, type Goal, meets, type Options } from './harness.ts';
-import { isWide, Quiet, type Spread, spreadOf, told, unquiet } from './quiet.ts';
+import { isWide, judged, Quiet, type Spread, spreadOf, told, unquiet } from './quiet.ts';
 import { type DeviceRecord, record, refusal } from './record.ts';
 
 const names = [
@@ -29,6 +29,7 @@ const names = [
   'seen',
   'monitor',
   'torch',
+  'torch-tf32',
   'peers',
   'scale',
   'checkpoint',
@@ -59,6 +60,7 @@ const seconds: Readonly<Record<Name, string>> = {
   seen: '2 s',
   monitor: '100 s',
   torch: '60 s',
+  'torch-tf32': '60 s, on a GPU',
   peers: '500 s',
   scale: '180 s',
   checkpoint: '240 s',
@@ -80,19 +82,20 @@ const processor: readonly Name[] = [
 /** About what a processor does not have: run when they are named, and by default on every other device. */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
-const named: readonly Name[] = ['torch', 'ranks', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
+const named: readonly Name[] = ['torch', 'torch-tf32', 'ranks', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch' and 'peers' (they need python3-torch), not 'remote' (it needs
+by default, what the device has to do with, but not 'torch', 'torch-tf32' and 'peers' (they need python3-torch), not 'remote' (it needs
 redis-server or valkey-server), not 'scale', not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --explain: of 'tick', where each microsecond of a small tick goes.
 --record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
 quiet: before and after each figure the same short work is done, and how far its times lie apart stands behind it
-(numbers / memory, '!' where that is too far to be recorded).
+(numbers / memory, '!' where that is too far to be recorded). That work is the processor's. So of a benchmark of another
+device, those figures are recorded all the same whose own quartiles lie as close together.
 Behind a median stand the quartiles of its rounds. Ratios are against the baseline named in the case, measured in the
 same run; > 1 is better than the baseline.`;
 
@@ -131,7 +134,7 @@ function options(): CommandLine {
     if (values.explain && (positionals.join() !== 'tick' || values.record))
       throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
     // How many cores take part is settled once for a process.
-    if (positionals.includes('torch') && positionals.length > 1 && !process.env.HOTSLOT_CORES)
+    if (positionals.includes('torch') && positionals.length > 1 && family === 'host' && !process.env.HOTSLOT_CORES)
       throw new Error(
         "'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them",
       );
@@ -177,11 +180,15 @@ for (const bench of chosen) {
 }
 await quiet.close();
 if (recorded) {
-  const no = unquiet(spreads);
-  for (const [bench, spread] of Object.entries(spreads)) if (isWide(spread)) delete spreads[bench];
+  const { refused, kept } = judged(settings.device, figures, spreads);
+  const no = unquiet(refused);
+  for (const bench of Object.keys(refused)) delete spreads[bench];
+  const left = figures.filter((figure) => figure.bench in spreads && !kept.includes(figure));
+  for (const { bench, case: of, metric } of left)
+    console.error(`not recorded, since its own rounds lie too far apart: ${bench}, ${of}, ${metric}`);
   if (Object.keys(spreads).length > 0) {
     const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
-    const { file, written } = record(settings.device, command, figures, spreads);
+    const { file, written } = record(settings.device, command, kept, spreads);
     // Some make pictures of what is in the record.
     for (const bench of Object.keys(spreads)) {
       const { recorded } = (await import(`./${bench}.js`)) as { recorded?: (written: DeviceRecord) => Promise<void> };

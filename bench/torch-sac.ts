@@ -1,19 +1,29 @@
-/** Updates of SAC, scalar and distributional, against the same written in PyTorch, on one thread. */
+/** Updates of SAC, scalar and distributional, compared with the same written in PyTorch. */
 import { type Device, Random } from '../src/index.ts';
 import { SacLearner, type SacOptions } from '../src/learner/index.ts';
 import { beside, inTurn, median, type Report } from './harness.ts';
-import { Peer } from './peers/peer.ts';
+import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 
 const cases = [
   { name: 'SAC', obs: 17, actions: 6, actor: [256, 256], critic: [256, 256], batch: 256, atoms: 1 },
   { name: 'FastSAC', obs: 98, actions: 29, actor: [512, 256, 128], critic: [512, 256, 128], batch: 2048, atoms: 101 },
 ];
 
-export async function sac(device: Device, report: Report, quick: boolean): Promise<void> {
-  for (const task of cases) {
+/** What a GPU alone is fast enough for; and what a rehearsal is. */
+const large = { ...cases[1]!, batch: 8192 };
+const small = { ...cases[1]!, batch: 128 };
+
+export async function sac(
+  device: Device,
+  report: Report,
+  quick: boolean,
+  { accelerator, tf32, kind }: { accelerator: boolean; tf32: boolean; kind: string },
+): Promise<void> {
+  const chosen = !accelerator ? cases : quick ? [cases[0]!, small] : [...cases, large];
+  for (const task of chosen) {
     const { name, obs, actions, actor, critic, batch, atoms } = task;
-    const peer = new Peer('torch_sac.py', 'torch', task);
-    const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
+    const peer = new Peer('torch_sac.py', 'torch', { ...task, accelerator, tf32 });
+    const said = await peer.said();
     const fast: Partial<SacOptions> = {
       ...{ layerNorm: true, activation: 'silu' },
       critic: { kind: 'categorical', atoms, min: -20, max: 20 },
@@ -38,15 +48,15 @@ export async function sac(device: Device, report: Report, quick: boolean): Promi
     const graph = stream.endCapture();
     const exec = graph.instantiate();
     const [ours, theirs]: [number[], number[]] = [[], []];
-    for (let round = 0; round < (quick ? 3 : 9); round++) {
+    for (let round = 0; round < (quick ? 3 : accelerator ? 5 : 9); round++) {
       const contenders = { replay: () => stream.replay(exec) };
-      const { replay } = await inTurn(atoms > 1 ? 2 : 40, contenders, () => stream.synchronize());
+      const { replay } = await inTurn(atoms > 1 && !accelerator ? 2 : 40, contenders, () => stream.synchronize());
       ours.push(median(replay.done));
       theirs.push(await peer.time('update'));
     }
     const sizes = `obs ${obs}, actions ${actions}, hidden ${actor.join('-')}${atoms > 1 ? `, ${atoms} atoms` : ''}`;
     report({
-      case: `${name}, the update alone, ${batch} rows, ${sizes}; PyTorch ${torch}, ${threads} thread${threads === 1 ? '' : 's'}`,
+      case: `${name}, the update alone, ${batch} rows, ${sizes}; ${nameOf(said)}, ${threadsOf(said.threads)}${kind}`,
       metric: 'time per update',
       ...beside(ours, theirs),
       unit: 'µs',

@@ -1,8 +1,12 @@
-/** Learners against the same written in PyTorch: double DQN, whole steps with their draws and updates alone; SAC's updates. */
+/**
+ * Learners compared with the same written in PyTorch: double DQN, whole steps with their draws and updates alone; SAC's updates.
+ * On the processor both sides have one thread. On a GPU PyTorch's updates are CUDA graphs at its best setting
+ * (bench/peers/best.py); a rehearsal there without PyTorch's GPU runs its side on the processor.
+ */
 import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
-import { Peer } from './peers/peer.ts';
+import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 import { sac } from './torch-sac.ts';
 
 const cases = [
@@ -55,8 +59,12 @@ async function captured(device: Device, learner: DqnLearner, rows: ReturnType<ty
 }
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
+  const accelerator = !name.startsWith('host');
   // One thread each, unless the caller says otherwise.
-  process.env.HOTSLOT_CORES ??= '1';
+  if (!accelerator) process.env.HOTSLOT_CORES ??= '1';
+  // What NVIDIA's libraries of both sides read: products of 10 bits of mantissa.
+  const tf32 = process.env.NVIDIA_TF32_OVERRIDE === '1';
+  const kind = tf32 ? ', TF32 products' : '';
   if (!Peer.has('torch, numpy')) {
     console.error(
       'torch: python3 has no torch and numpy (apt-get install python3-torch python3-numpy): nothing to compare with',
@@ -66,47 +74,59 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
   for (const task of cases) {
     const { obs, actions, hidden, batch, rows } = task;
-    const peer = new Peer('torch_dqn.py', 'torch, numpy', task);
-    const { torch, threads } = JSON.parse(await peer.line()) as { torch: string; threads: number };
+    const peer = new Peer('torch_dqn.py', 'torch, numpy', { ...task, accelerator, tf32 });
+    const said = await peer.said();
     const buffer = ReplayBuffer.offPolicy({ capacity: rows, obsDim: obs, actionDim: 1 });
     buffer.add(transitions(rows, obs, actions));
     const learner = new DqnLearner(device, { obsDim: obs, actions, hidden, batchSize: batch, seed: 1 });
     await learner.ready;
-    const pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount: PER_TICK * batch });
-    pipeline.capture((each, { stream, out }) => learner.update(stream, each, out));
+    const open = async (kept: 'host' | 'device') => {
+      const pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount: PER_TICK * batch, rows: kept });
+      pipeline.capture((each, { stream, out }) => learner.update(stream, each, out));
+      return pipeline;
+    };
+    const pipeline = await open('host');
     const ticks = quick ? 50 : 250;
     await pipeline.run({ ticks });
-    const steps = { ours: [] as number[], theirs: [] as number[] };
-    const updates = { ours: [] as number[], theirs: [] as number[] };
     const alone = await captured(device, learner, transitions(batch, obs, actions));
-    for (let round = 0; round < (quick ? 3 : 9); round++) {
-      const { seconds } = await pipeline.run({ ticks });
-      steps.ours.push((seconds * 1e6) / (ticks * PER_TICK));
-      steps.theirs.push(await peer.time('step'));
+    const rounds = quick ? 3 : accelerator ? 5 : 9;
+    const step = async (of: ReplayPipeline) => ((await of.run({ ticks })).seconds * 1e6) / (ticks * PER_TICK);
+    const update = async () => {
       const { times } = await inTurn(quick ? 50 : 200, { times: alone.replay }, alone.drain);
-      updates.ours.push(median(times.done));
-      updates.theirs.push(await peer.time('update'));
-    }
+      return median(times.done);
+    };
     const shape = `${batch} rows, ${[obs, ...hidden, actions].join('-')}`;
-    const other = `PyTorch ${torch}, ${threads} thread${threads === 1 ? '' : 's'}`;
-    report({
-      case: `double DQN, ${shape}, drawn from ${rows}; ${other}`,
-      metric: 'time per step',
-      ...beside(steps.ours, steps.theirs),
-      unit: 'µs',
-    });
-    report({
-      case: `the update alone, ${shape}; ${other}`,
-      metric: 'time per update',
-      ...beside(updates.ours, updates.theirs),
-      unit: 'µs',
-    });
+    const other = `${nameOf(said)}, ${threadsOf(said.threads)}${kind}`;
+    const inRounds = async (
+      ways: readonly { what: string; metric: string; ours(): Promise<number>; theirs: string }[],
+    ) => {
+      const times = ways.map(() => ({ ours: [] as number[], theirs: [] as number[] }));
+      for (let round = 0; round < rounds; round++)
+        for (const [i, { ours, theirs }] of ways.entries()) {
+          times[i]!.ours.push(await ours());
+          times[i]!.theirs.push(await peer.time(theirs));
+        }
+      for (const [i, { what, metric }] of ways.entries())
+        report({ case: `${what}; ${other}`, metric, ...beside(times[i]!.ours, times[i]!.theirs), unit: 'µs' });
+    };
+    const drawn = `double DQN, ${shape}, drawn from ${rows}`;
+    await inRounds([
+      { what: drawn, metric: 'time per step', ours: () => step(pipeline), theirs: 'step' },
+      { what: `the update alone, ${shape}`, metric: 'time per update', ours: update, theirs: 'update' },
+    ]);
     await pipeline.close();
+    if (said.graphs) {
+      const kept = await open('device');
+      await kept.run({ ticks });
+      const what = `${drawn} of the GPU's memory`;
+      await inRounds([{ what, metric: 'time per step', ours: () => step(kept), theirs: 'resident' }]);
+      await kept.close();
+    }
     alone.close();
     learner.close();
     peer.close();
     buffer.close();
   }
-  await sac(device, report, quick);
+  await sac(device, report, quick, { accelerator, tf32, kind });
   device.close();
 };

@@ -16,6 +16,19 @@ export function pythonWith(modules: string): string | null {
   return found.get(modules) as string | null;
 }
 
+/** What a program in torch says of itself. */
+export interface Said {
+  torch: string;
+  threads: number;
+  /** a GPU's name, or 'processor' */
+  place: string;
+  /** its updates are replayed as CUDA graphs */
+  graphs: boolean;
+}
+export const threadsOf = (count: number): string => `${count} thread${count === 1 ? '' : 's'}`;
+export const nameOf = ({ torch, place, graphs }: Said): string =>
+  `PyTorch ${torch}${graphs ? `, CUDA graphs on ${place}` : ` on the ${place}`}`;
+
 /** The folder of the programs. */
 export const PROGRAMS = fileURLToPath(new URL('../../../bench/peers/', import.meta.url));
 
@@ -42,6 +55,10 @@ export class Peer {
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('the other program ended');
     return value;
+  }
+  /** The first line of a program in torch. */
+  async said(): Promise<Said> {
+    return JSON.parse(await this.line()) as Said;
   }
   /** Microseconds. */
   async time(what: string): Promise<number> {

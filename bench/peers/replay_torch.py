@@ -1,20 +1,30 @@
-"""The torch side of the benchmark `peers`: batches from replay, packed by another process and copied by this one.
+"""The torch side of the benchmark `peers`: batches from replay, as a learner in torch has them made.
 
-Rows lie in one tensor in shared memory. For each tick a process of its own draws rows and selects them into one of two shared
-slots; a thread here copies the slot to the learner's tensor, while the learner works on the other one. Requests and answers
-go through queues, one tick ahead.
+Reads one JSON line: {"rows", "floats", "capacity", "accelerator"}. The first line it prints says what runs. Then, for every line
+'<way> <threads> <ticks>', it prints the mean of a tick in microseconds; 0 threads are torch's own choice. An update reads one row of
+its batch. Ways, for a learner on the processor:
 
-Reads one JSON line: {"rows", "floats", "capacity"}. The first line it prints says what runs. Then, for every line
-'<way> <threads> <ticks>', prints the mean of a tick in microseconds; 0 threads are torch's own choice. Ways: 'pipeline' as above;
-'turn': selected and copied by this process alone, one after the other.
+pipeline  rows lie in one tensor in shared memory. A process of its own draws rows for each tick and selects them into one of two
+          shared slots; a thread here copies the slot to the learner's tensor, while the learner works on the other one.
+          Requests and answers go through queues, one tick ahead
+turn      selected and copied by this process alone, one after the other
+
+For a learner on a GPU, through pinned slots, where copies wait for nobody; without a GPU the same on the processor:
+
+turn      selected and copied in turn
+ahead     a thread of this process selects and copies, one tick ahead
+copy      the copy alone
 """
 import json
+import queue
 import sys
 import threading
 import time
 
 import torch
 import torch.multiprocessing as processes
+
+from best import Place
 
 DEPTH = 2
 
@@ -87,20 +97,109 @@ class Learner:
             self.update(self.device[slot])
 
 
+    def close(self):
+        self.requests.put(("end", 0))
+        self.packer.join()
+
+    def wait(self):
+        pass
+
+
+class PinnedLearner:
+    """Slots are pinned on a GPU. Events say when a slot is copied and when its batch is used."""
+
+    def __init__(self, case, place):
+        shape = (case["rows"], case["floats"])
+        self.place = place
+        self.storage = torch.empty(case["capacity"], case["floats"])
+        for part in self.storage.split(65_536):
+            part.uniform_()
+        pinned = lambda: torch.zeros(shape, pin_memory=place.gpu)
+        self.slots = [pinned() for _ in range(DEPTH)]
+        self.device = [torch.zeros(shape, device=place.device) for _ in range(DEPTH)]
+        self.seen = torch.zeros(case["floats"], device=place.device)
+        if place.gpu:
+            self.stream = torch.cuda.Stream()
+            self.copied, self.used = ([torch.cuda.Event() for _ in range(DEPTH)] for _ in range(2))
+        self.threads = torch.get_num_threads()
+        self.wanted, self.ready = queue.SimpleQueue(), queue.SimpleQueue()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def wait(self):
+        self.place.wait()
+
+    def fill(self, tick):
+        """On a GPU, by a stream of its own, which waits until the batch before last is used."""
+        slot = tick % DEPTH
+        if not self.place.gpu:
+            select(self.storage, tick, self.slots[slot])
+            self.device[slot].copy_(self.slots[slot])
+            return
+        self.copied[slot].synchronize()
+        select(self.storage, tick, self.slots[slot])
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(self.used[slot])
+            self.device[slot].copy_(self.slots[slot], non_blocking=True)
+            self.copied[slot].record()
+
+    def update(self, tick):
+        slot = tick % DEPTH
+        if self.place.gpu:
+            torch.cuda.current_stream().wait_event(self.copied[slot])
+        self.seen.copy_(self.device[slot][0])
+        if self.place.gpu:
+            self.used[slot].record()
+
+    def serve(self):
+        while True:
+            tick = self.wanted.get()
+            # A count is its own thread's.
+            torch.set_num_threads(self.threads)
+            self.fill(tick)
+            self.ready.put(tick)
+
+    def turn(self, ticks):
+        for tick in range(ticks):
+            self.fill(tick)
+            self.update(tick)
+
+    def ahead(self, ticks):
+        self.wanted.put(0)
+        for tick in range(ticks):
+            self.ready.get()
+            if tick + 1 < ticks:
+                self.wanted.put(tick + 1)
+            self.update(tick)
+
+    def copy(self, ticks):
+        for _ in range(ticks):
+            self.device[0].copy_(self.slots[0], non_blocking=self.place.gpu)
+
+    def set_threads(self, threads):
+        self.threads = threads
+        torch.set_num_threads(threads)
+
+    def close(self):
+        pass
+
+
 def main():
     processes.set_start_method("spawn")
+    case = json.loads(sys.stdin.readline())
+    place = Place(case)
     default = torch.get_num_threads()
-    learner = Learner(json.loads(sys.stdin.readline()))
-    learner.pipeline(3)
-    print(json.dumps({"torch": torch.__version__, "threads": default}), flush=True)
+    learner = PinnedLearner(case, place) if case.get("accelerator") else Learner(case)
+    learner.turn(3)
+    print(json.dumps(place.says()), flush=True)
     for line in sys.stdin:
         way, threads, ticks = line.split()
         learner.set_threads(int(threads) or default)
+        learner.wait()
         begin = time.perf_counter()
         getattr(learner, way)(int(ticks))
+        learner.wait()
         print((time.perf_counter() - begin) / int(ticks) * 1e6, flush=True)
-    learner.requests.put(("end", 0))
-    learner.packer.join()
+    learner.close()
 
 
 if __name__ == "__main__":

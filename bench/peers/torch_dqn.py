@@ -1,18 +1,24 @@
 """The other side of the benchmark `torch`: the same double DQN steps, as one writes them in PyTorch.
 
-Reads one JSON line: {"obs", "actions", "hidden", "batch", "rows"}. Then, for every line 'step' (rows drawn from a replay buffer of
-numpy arrays, then the update) or 'update' (the update alone, on rows that are there) prints the mean of many in microseconds.
-The first line it prints says what runs.
+Reads one JSON line: {"obs", "actions", "hidden", "batch", "rows", "accelerator", "tf32"}. The first line it prints says what
+runs. Then it prints the mean of many in microseconds, for every line:
+
+update    the update alone, on rows that are there
+step      rows drawn from the processor's memory, then the update: of numpy arrays, or on a GPU through pinned memory, where
+          the next rows are drawn while the last ones are copied and used
+resident  on a GPU: rows drawn from the GPU's memory, draw and update one graph
 """
 import json
 import sys
-import time
 
 import numpy as np
 import torch
 from torch import nn
 
+from best import Place, follow
+
 case = json.loads(sys.stdin.readline())
+place = Place(case)
 rows, batch = case["rows"], case["batch"]
 rng = np.random.default_rng(1)
 floats = lambda *shape: rng.uniform(-0.5, 0.5, shape).astype(np.float32)
@@ -30,12 +36,12 @@ def network():
     layers = []
     for inputs, outputs in zip(sizes, sizes[1:]):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+    return nn.Sequential(*layers[:-1]).to(place.device)
 
 
 online, target = network(), network()
 target.load_state_dict(online.state_dict())
-optimiser = torch.optim.Adam(online.parameters(), lr=1e-3)
+optimiser = place.adam(online.parameters(), 1e-3)
 
 
 def update(obs, next_obs, actions, rewards, terminated):
@@ -49,8 +55,7 @@ def update(obs, next_obs, actions, rewards, terminated):
     loss.backward()
     optimiser.step()
     with torch.no_grad():
-        for to, of in zip(target.parameters(), online.parameters()):
-            to.lerp_(of, 0.005)
+        follow(target.parameters(), online.parameters(), 0.005)
 
 
 def sampled():
@@ -58,13 +63,50 @@ def sampled():
     return [torch.from_numpy(column[drawn]) for column in storage.values()]
 
 
-here = sampled()
-print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads()}), flush=True)
+here = [column.to(place.device) for column in sampled()]
+alone = place.ready(lambda: update(*here))
+columns = [torch.from_numpy(column) for column in storage.values()]
+
+
+class Pinned:
+    """Rows selected into one of two pinned slots and copied from there to where the graph reads them."""
+
+    def __init__(self):
+        self.slots = [[column[:batch].clone().pin_memory() for column in columns] for _ in range(2)]
+        self.copied = [torch.cuda.Event() for _ in self.slots]
+        self.turn = 0
+
+    def step(self):
+        slot, copied = self.slots[self.turn], self.copied[self.turn]
+        self.turn = 1 - self.turn
+        copied.synchronize()
+        drawn = torch.randint(0, rows, (batch,))
+        for column, to in zip(columns, slot):
+            torch.index_select(column, 0, drawn, out=to)
+        for to, of in zip(here, slot):
+            to.copy_(of, non_blocking=True)
+        copied.record()
+        alone()
+
+
+def resident():
+    there = [column.to(place.device) for column in columns]
+
+    def step():
+        drawn = torch.randint(0, rows, (batch,), device=place.device)
+        update(*[column[drawn] for column in there])
+
+    return place.ready(step)
+
+
+steps = {"update": lambda: alone, "step": lambda: Pinned().step if place.gpu else lambda: update(*sampled())}
+if place.gpu:
+    steps["resident"] = resident
+made = {}
+print(json.dumps(place.says()), flush=True)
 for line in sys.stdin:
-    do = (lambda: update(*sampled())) if line.strip() == "step" else (lambda: update(*here))
-    for _ in range(20):
-        do()
-    begin = time.perf_counter()
-    for _ in range(200):
-        do()
-    print((time.perf_counter() - begin) / 200 * 1e6, flush=True)
+    name = line.strip()
+    if name not in made:
+        made[name] = steps[name]()
+    place.mean(made[name], 20)
+    print(place.mean(made[name], 200), flush=True)

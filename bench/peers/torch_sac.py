@@ -1,19 +1,21 @@
 """The other side of the benchmark `torch`: the same updates of SAC, as one writes them in PyTorch, on one thread.
 
-Reads one JSON line: {"obs", "actions", "actor", "critic", "batch", "atoms"}; atoms 1 is scalar critics with ReLU, more are
-categorical ones with LayerNorm and SiLU from -20 to 20. Then, for every line 'update' prints the mean of many in microseconds. The
-first line it prints says what runs.
+Reads one JSON line: {"obs", "actions", "actor", "critic", "batch", "atoms", "accelerator", "tf32"}; atoms 1 is scalar critics with
+ReLU, more are categorical ones with LayerNorm and SiLU from -20 to 20. The first line it prints says what runs. Then, for every
+line 'update', it prints the mean of many in microseconds.
 """
 import json
 import sys
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from best import Place, follow
+
 torch.set_num_threads(1)
 case = json.loads(sys.stdin.readline())
+place = Place(case)
 obs_dim, act_dim, batch, atoms = case["obs"], case["actions"], case["batch"], case["atoms"]
 fast = atoms > 1
 
@@ -23,19 +25,19 @@ def network(inputs, hidden, outputs):
     for size in hidden:
         layers += [nn.Linear(inputs, size), *([nn.LayerNorm(size), nn.SiLU()] if fast else [nn.ReLU()])]
         inputs = size
-    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs)).to(place.device)
 
 
 actor = network(obs_dim, case["actor"], 2 * act_dim)
 critics, targets = ([network(obs_dim + act_dim, case["critic"], atoms) for _ in range(2)] for _ in range(2))
 for to, of in zip(targets, critics):
     to.load_state_dict(of.state_dict())
-log_alpha = torch.zeros(1, requires_grad=True)
-adam = lambda parameters: torch.optim.Adam(parameters, lr=3e-4)
+log_alpha = torch.zeros(1, device=place.device, requires_grad=True)
+adam = lambda parameters: place.adam(parameters, 3e-4)
 actor_adam, alpha_adam = adam(actor.parameters()), adam([log_alpha])
 critic_adam = adam([each for critic in critics for each in critic.parameters()])
-support = torch.linspace(-20, 20, max(atoms, 2))
-gap = support[1] - support[0]
+support = torch.linspace(-20, 20, max(atoms, 2), device=place.device)
+gap = 40 / (max(atoms, 2) - 1)
 
 
 def sample(obs):
@@ -50,9 +52,9 @@ def sample(obs):
 def project(logits, rewards, discounts, cost):
     probs = F.softmax(logits, 1)
     moved = (rewards[:, None] + discounts[:, None] * (support - cost[:, None])).clamp(-20, 20)
-    place = (moved - support[0]) / gap
-    left = place.floor().long().clamp(max=atoms - 2)
-    right = place - left
+    at = (moved + 20) / gap
+    left = at.floor().long().clamp(max=atoms - 2)
+    right = at - left
     out = torch.zeros_like(probs)
     out.scatter_add_(1, left, probs * (1 - right))
     out.scatter_add_(1, left + 1, probs * right)
@@ -97,18 +99,16 @@ def update(obs, next_obs, actions, rewards, discounts):
     alpha_loss.backward()
     alpha_adam.step()
     with torch.no_grad():
-        for target, critic in zip(targets, critics):
-            for to, of in zip(target.parameters(), critic.parameters()):
-                to.lerp_(of, 0.005)
+        every = lambda networks: [each for network in networks for each in network.parameters()]
+        follow(every(targets), every(critics), 0.005)
 
 
-some = lambda *shape: torch.rand(shape) - 0.5
-here = [some(batch, obs_dim), some(batch, obs_dim), some(batch, act_dim), some(batch), torch.full((batch,), 0.99)]
-print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads()}), flush=True)
+some = lambda *shape: torch.rand(shape, device=place.device) - 0.5
+discounts = torch.full((batch,), 0.99, device=place.device)
+here = [some(batch, obs_dim), some(batch, obs_dim), some(batch, act_dim), some(batch), discounts]
+step = place.ready(lambda: update(*here))
+rounds = 200 if place.gpu else max(1, int(40000 / batch / (8 if fast else 1)))
+print(json.dumps(place.says()), flush=True)
 for line in sys.stdin:
-    rounds = max(1, int(40000 / batch / (8 if fast else 1)))
-    update(*here)
-    begin = time.perf_counter()
-    for _ in range(rounds):
-        update(*here)
-    print((time.perf_counter() - begin) / rounds * 1e6, flush=True)
+    step()
+    print(place.mean(step, rounds), flush=True)

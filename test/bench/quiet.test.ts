@@ -1,6 +1,6 @@
 /** When figures are recorded, and what is said when they are not; and that a look at the machine tells times. */
 import { expect } from 'chai';
-import { isWide, Quiet, spreadOf, unquiet, WIDEST } from '../../bench/quiet.ts';
+import { isWide, judged, Quiet, spreadOf, unquiet, WIDEST } from '../../bench/quiet.ts';
 import { TIMES } from '../../bench/quiet-worker.ts';
 
 const times = (count: number, ms: number) => Array.from({ length: count }, () => ms);
@@ -31,6 +31,30 @@ describe('how quiet a machine was', () => {
     );
     expect(text).to.match(/End what else runs here, or wait .* and run it again$/);
     expect(text).not.to.include('pack');
+  });
+  it('of a GPU, those figures are recorded all the same whose own rounds lie close together', () => {
+    const figure = (bench: string, quartiles: readonly [number, number] | null, more = {}) => ({
+      ...{ bench, case: 'a case', metric: 'time', value: 10, unit: 'µs' },
+      ...(quartiles && { quartiles }),
+      ...more,
+    });
+    const steady = figure('tick', [9, 11]);
+    const figures = [
+      steady,
+      figure('tick', [9, 12]),
+      figure('tick', null),
+      figure('tick', [9, 11], { baseline: 20, baselineQuartiles: [20, 26] }),
+      figure('seen', [9, 12]),
+      figure('graph', [9, 12]),
+    ];
+    const spreads = { tick: { numbers: 1.36, memory: 1.1 }, seen: { numbers: 1.36, memory: 1.1 }, graph: still };
+    const quiet = figures[5]!;
+    expect(judged('cuda:0', figures, spreads)).to.deep.equal({
+      kept: [steady, quiet],
+      refused: { seen: spreads.seen },
+    });
+    const { tick, seen } = spreads;
+    expect(judged('host:0', figures, spreads)).to.deep.equal({ kept: [quiet], refused: { tick, seen } });
   });
   it('a look times each part on every core', async () => {
     const quiet = await Quiet.open(2);
