@@ -2,10 +2,11 @@
 # Shows Hotslot on a machine with a GPU and its driver: cautious steps first, each with a time limit. The others run also
 # when one fails or hangs; what a step tells is in its file as soon as it is told.
 #
-#   bash bench/gpu/run.sh first          look facts facts-warm kernels doctor same pinned contract events
-#   bash bench/gpu/run.sh second         copy calls train bench above memcheck lost after
-#   bash bench/gpu/run.sh [step…]        the steps that are named; both halves when none is
-#   bash bench/gpu/run.sh --limits       every step's limit in seconds, and the sum of each half: at most ten minutes
+#   bash bench/gpu/run.sh first          the card, its driver, the kernels, the device contract
+#   bash bench/gpu/run.sh second         all that is built on devices; what loses the card comes last
+#   bash bench/gpu/run.sh third          figures: PyTorch on the same card, benchmarks, a training
+#   bash bench/gpu/run.sh [step…]        the steps that are named; 'bench' is all benchmarks, 'tests' all tests
+#   bash bench/gpu/run.sh --limits       every step's limit in seconds, and the sum of each of the three: at most five minutes
 #
 # It runs in the archive that `npm run stage:gpu` packed into carry/, which has Node too; without one in this clone, built.
 #
@@ -21,14 +22,17 @@ index=${device#*:}
 case $index in *[!0-9]* | '') index=0 ;; esac
 
 declare -A limits=(
-  [look]=30 [facts]=100 [facts-warm]=60 [kernels]=20 [doctor]=30 [same]=100 [pinned]=35 [contract]=150 [events]=25
-  [copy]=20 [calls]=20 [train]=45 [above]=130 [memcheck]=40 [lost]=70 [after]=10
-  [bench-driver]=30 [bench-transfer]=45 [bench-learner]=20 [bench-tick]=45 [bench-graph]=20 [bench-seen]=15 [bench-full-iteration]=20
-  [bench-prefetch]=20 [bench-halo]=20
+  [look]=20 [facts]=60 [facts-warm]=35 [kernels]=15 [doctor]=20 [same]=70 [pinned]=15 [contract]=55 [events]=10
+  [above]=140 [memcheck]=45 [lost]=100 [after]=15
+  [torch]=65 [torch-tf32]=60 [peers]=60 [copy]=10 [calls]=10 [train]=25
+  [bench-driver]=15 [bench-seen]=10 [bench-graph]=10 [bench-full-iteration]=15
+  [bench-transfer]=60 [bench-learner]=45 [bench-tick]=60 [bench-prefetch]=45 [bench-halo]=60
 )
-benches="bench-driver bench-seen bench-transfer bench-learner bench-tick bench-graph bench-full-iteration bench-prefetch bench-halo"
+short_benches="bench-graph bench-seen bench-full-iteration bench-driver"
+benches="$short_benches bench-transfer bench-learner bench-tick bench-prefetch bench-halo"
 first="look facts facts-warm kernels doctor same pinned contract events"
-second="copy calls train $benches above memcheck lost after"
+second="above memcheck lost after"
+third="copy calls train torch peers torch-tf32 $short_benches"
 
 sum() {
   local total=0 each
@@ -36,21 +40,23 @@ sum() {
   echo "$total"
 }
 steps=()
-[ $# -gt 0 ] || set -- first second
+[ $# -gt 0 ] || set -- first second third
 for each in "$@"; do
   case $each in
   first) steps+=($first) ;;
   second) steps+=($second) ;;
+  third) steps+=($third) ;;
   bench) steps+=($benches) ;;
   tests) steps+=(same pinned contract above lost) ;;
   --limits)
-    for each in $first $second; do echo "$each ${limits[$each]}"; done
+    for each in $first $second $third; do echo "$each ${limits[$each]}"; done
     echo "first $(sum $first)"
     echo "second $(sum $second)"
+    echo "third $(sum $third)"
     exit 0
     ;;
   *)
-    [ -n "${limits[$each]:-}" ] || { echo "there is no step '$each'; there are: $first $second" >&2; exit 2; }
+    [ -n "${limits[$each]:-}" ] || { echo "there is no step '$each'; there are: $first $second $third $benches" >&2; exit 2; }
     steps+=("$each")
     ;;
   esac

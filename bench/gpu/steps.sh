@@ -21,6 +21,7 @@ settle() {
     "$node" -e "require('$work/build/Release/device.node')" || { echo "the addons do not load here; see $log"; return 1; }
   fi
   [ -n "${HOTSLOT_CUDA:-}" ] || find_libraries
+  find_torch
   # cuBLAS opens libraries beside it by their names.
   case ${HOTSLOT_CUBLAS:-} in */*) library_folder "$(dirname "$HOTSLOT_CUBLAS")" ;; esac
   raw=$work/build/bench/raw_cuda
@@ -53,6 +54,15 @@ find_libraries() {
     for version in 13 12; do
       [ -z "${HOTSLOT_CUBLAS:-}" ] && [ -e "$each/libcublas.so.$version" ] && export HOTSLOT_CUBLAS=$each/libcublas.so.$version
     done
+  done
+}
+
+# A Python that has PyTorch, as `python3`.
+find_torch() {
+  local each has="import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+  python3 -c "$has" 2>/dev/null && return
+  for each in /opt/*/.venv/bin /opt/*/bin; do
+    if [ -x "$each/python3" ] && "$each/python3" -c "$has" 2>/dev/null; then export PATH=$each:$PATH && return; fi
   done
 }
 
@@ -166,7 +176,7 @@ run_step() {
   pinned) tests pinned 30 ;;
   # Broad rather than deep: what fails is run again alone where there is more time (npm run test:gpu).
   contract) tests contract 20 --once ;;
-  above) tests above 25 --once ;;
+  above) tests above 60 --once ;;
   lost) tests lost 20 --once ;;
   events) step events events.txt bash -c events ;;
   copy) step copy copy.json "$raw" copy "$index" "$rounds" "$bytes" ;;
@@ -175,14 +185,18 @@ run_step() {
     step train train.jsonl "$node" dist/examples/cartpole-dqn/main.js --device "$device" --json --max-seconds "$seconds" \
       --trace "$out/train.trace.json"
     ;;
-  bench-*)
-    step "$name" "$name.jsonl" "$node" --expose-gc dist/bench/run.js "${name#bench-}" --device "$device" --json "$record"
-    [ -n "$REHEARSE" ] || cp bench/results/*.json "$out/" 2>&3
-    ;;
+  bench-* | torch | peers) bench "$name" "${name#bench-}" "$record" ;;
+  # Libraries of NVIDIA read it when they start.
+  torch-tf32) NVIDIA_TF32_OVERRIDE=1 bench torch-tf32 torch-tf32 "$record" ;;
   memcheck) step memcheck memcheck.txt bash -c memcheck ;;
   # Memory is back only when nobody keeps a context.
   after) let_go && sleep 1 && step after after.txt bash -c after ;;
   esac
+}
+
+bench() {
+  step "$1" "bench-${1#bench-}.jsonl" "$node" --expose-gc dist/bench/run.js "$2" --device "$device" --json "$3"
+  [ -n "$REHEARSE" ] || cp bench/results/*.json "$out/" 2>&3
 }
 
 # A process per unit of tests, each with this limit: beyond the ten seconds after which a latch that nobody opens gives up.

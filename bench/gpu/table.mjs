@@ -67,7 +67,20 @@ if (device)
   );
 const training = lines('train.jsonl').at(-1);
 if (training) console.log(`training: ${JSON.stringify(training).slice(0, 300)}`);
-for (const figure of linesOf('bench-').filter(({ bench }) => bench)) {
+const figures = linesOf('bench-').filter(({ bench }) => bench);
+const compared = ['torch', 'torch-tf32', 'peers'];
+/** Hotslot and PyTorch in one table: above 1, Hotslot is faster. */
+function tellPeers() {
+  const rows = compared.flatMap((name) => figures.filter(({ bench }) => bench === name));
+  if (rows.length === 0) return;
+  console.log(`${'ratio'.padStart(7)} ${'Hotslot, µs'.padStart(12)} ${'PyTorch, µs'.padStart(12)}`);
+  for (const { case: what, metric, value: ours, baseline, ratio } of rows) {
+    const cells = [`${ratio.toFixed(2)} ×`.padStart(7), short(ours).padStart(12), short(baseline).padStart(12)];
+    console.log(`${cells.join(' ')}  ${metric.replace('time per ', '')}: ${what}`);
+  }
+}
+tellPeers();
+for (const figure of figures.filter(({ bench }) => !compared.includes(bench))) {
   const { bench, case: what, metric, value: of, unit, baseline, ratio } = figure;
   const beside = baseline === undefined ? '' : ` (${short(baseline)}, ${ratio.toFixed(2)} ×)`;
   console.log(`${bench} | ${what} | ${metric} | ${short(of)} ${unit}${beside}`);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itLong } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -60,10 +60,34 @@ describe('the steps of a first run on a GPU', () => {
     expect(absent.stdout).to.match(/^doctor +failed \(1\) /m);
   });
 
-  it('of each half take ten minutes at most, and one that is none is refused', () => {
+  // The context is what every step needs first.
+  const hangs = { HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuDevicePrimaryCtxRetain' };
+  const everyStep = (): string[] => {
     const { stdout } = steps(['--limits']);
-    const sums = /^first (\d+)\nsecond (\d+)$/m.exec(stdout)!.slice(1).map(Number);
-    for (const sum of sums) expect(sum).to.be.within(300, 600);
+    const names = stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')[0]!);
+    return names.filter((name) => !['first', 'second', 'third'].includes(name));
+  };
+  const hang = (names: readonly string[], limit: number) => {
+    const { status, stdout } = steps(names, { ...hangs, LIMIT: String(limit) });
+    expect(status).to.equal(1);
+    // These two need no driver.
+    for (const name of names.filter((each) => each !== 'kernels' && each !== 'after'))
+      expect(stdout, name).to.match(new RegExp(`^${name} +(over its ${limit} s|failed \\(1\\)) `, 'm'));
+    expect(stdout).to.include(`over its ${limit} s`);
+    expect(stdout).not.to.include('does not end');
+  };
+  itAll('each end at their limit where the driver hangs, and the next one begins', () =>
+    hang(['look', 'doctor', 'same', 'train', 'bench-graph'], 4),
+  );
+  itLong('each of all ends at its limit where the driver hangs', () => hang(everyStep(), 6));
+
+  it('of each of the three take five minutes at most, and one that is none is refused', () => {
+    const { stdout } = steps(['--limits']);
+    const sums = /^first (\d+)\nsecond (\d+)\nthird (\d+)$/m.exec(stdout)!.slice(1).map(Number);
+    for (const sum of sums) expect(sum).to.be.within(200, 300);
     const none = steps(['look', 'everything']);
     expect([none.status, none.stdout]).to.deep.equal([2, '']);
     expect(none.stderr).to.match(/^there is no step 'everything'; there are: look facts /);

@@ -64,10 +64,8 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
     const own = { ...unit, name: `${unit.name}, own products`, env: { HOTSLOT_CUBLAS: 'none' } };
     return device.startsWith('cuda') ? [unit, own] : [unit];
   },
-  above: () =>
-    above.flatMap((folder) =>
-      tests(folder).map((file) => ({ part: 'above', name: file.slice('dist/test/'.length, -3), files: [file] })),
-    ),
+  // A GPU's context costs a process more than a second.
+  above: () => above.map((folder) => ({ part: 'above', name: folder, files: tests(folder) })),
   lost: async (device) => {
     const files = [contract, ...above.flatMap(tests)];
     const { told } = await runMocha(device, { part: 'lost', name: 'all', files }, 60_000, ['--dry-run']);
@@ -172,19 +170,29 @@ async function runRest(device: string, unit: Unit, told: readonly Told[], limitM
   return more;
 }
 
-/** Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test kept from running does not. */
+/**
+ * Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test kept from running in its own file
+ * does not. The files behind it run in a process of their own.
+ */
 export async function runUnit(device: string, unit: Unit, limitMs: number, once = false): Promise<Result> {
   const again = !once && !unit.env?.HOTSLOT_TEST_ALONE;
   const begin = performance.now();
-  const { told, how } = await runMocha(device, unit, limitMs);
-  if (told.length === 1 && told[0]?.kind === 'end')
-    told.push({ kind: 'fail', title: unit.name, file: unit.files[0]!, error: 'no test of this name' });
-  const whole = told.some(({ kind }) => kind === 'end');
-  if (!whole) {
+  const told: Told[] = [];
+  let whole = true;
+  for (let files = unit.files; files.length > 0; ) {
+    const { told: own, how } = await runMocha(device, { ...unit, files }, limitMs);
+    told.push(...own);
+    if (own.some(({ kind }) => kind === 'end')) break;
+    whole = false;
     // Whatever had begun last is the cause.
-    const last = told.filter(({ kind }) => kind === 'begin').at(-1);
-    told.push({ kind: 'fail', title: last?.title ?? unit.name, file: last?.file ?? unit.files[0]!, error: how });
+    const last = own.filter(({ kind }) => kind === 'begin').at(-1);
+    const at = files.findIndex((file) => last?.file.endsWith(file));
+    told.push({ kind: 'fail', title: last?.title ?? unit.name, file: last?.file ?? files[0]!, error: how });
+    // Nothing had begun: the next process would fare no better.
+    files = at < 0 ? [] : files.slice(at + 1);
   }
+  if (whole && told.length === 1)
+    told.push({ kind: 'fail', title: unit.name, file: unit.files[0]!, error: 'no test of this name' });
   if (again && (!whole || told.some(({ hook }) => hook))) told.push(...(await runRest(device, unit, told, limitMs)));
   const failures = failuresOf(told);
   if (again) {
