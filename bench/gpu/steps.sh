@@ -202,10 +202,4 @@ bench() {
 # A process per unit of tests, each with this limit: beyond the ten seconds after which a latch that nobody opens gives up.
 tests() { step "$1" "tests-$1.jsonl" "$node" dist/test/gpu/run.js "$device" --json --only "$1" --limit "$2" "${@:3}"; }
 
-tell_table() {
-  {
-    "$node" "$tree/bench/gpu/table.mjs" "$out"
-    # Of a step that ran more than once, the last time.
-    tac "$out/steps.txt" | awk '$1 == "!!" ? !told[$0]++ : !seen[$1]++' | tac
-  } 2>&3 | tee "$out/table.txt"
-}
+tell_table() { "$node" "$tree/bench/gpu/table.mjs" "$out" 2>&3 | tee "$out/table.txt"; }

@@ -1,15 +1,17 @@
-// What a run of run.sh found, short: from those of its files that are there.
+// What a run of run.sh found, short: from those of its files that are there. node table.mjs FOLDER, in a built tree.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const [folder] = process.argv.slice(2);
+const tree = fileURLToPath(new URL('../../', import.meta.url));
+const { differences, factsOf } = await import(pathToFileURL(join(process.cwd(), 'dist/bench/facts.js')).href);
 
-/** The whole lines that are JSON: a stage that was ended may have left half of one. */
-function lines(name) {
-  const file = join(folder, name);
-  if (!existsSync(file)) return [];
-  return readFileSync(file, 'utf8')
+const text = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+/** The whole lines that are JSON: a step that was ended may have left half of one. */
+const lines = (name) =>
+  text(join(folder, name))
     .split('\n')
     .flatMap((line) => {
       try {
@@ -18,70 +20,124 @@ function lines(name) {
         return [];
       }
     });
+const short = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3));
+
+/** What each step shows when it is ok. */
+const shows = {
+  look: 'the bare driver starts',
+  facts: 'the driver answers all questions that its documents leave open',
+  'facts-warm': 'the same once the kernels are compiled',
+  kernels: 'the kernels assemble for this card',
+  doctor: 'Hotslot opens the device, which passes its self-test',
+  same: 'kernels compute what the processor computes, bit by bit',
+  pinned: 'pinned memory is given back, and stays the parent’s through forks',
+  contract: 'the device does what every device of Hotslot must do',
+  events: 'events inside graphs are done when the graph is',
+  above: 'pipelines, learners, graphs and halos work on the device',
+  memcheck: 'no kernel reads or writes outside its memory',
+  lost: 'a failing kernel costs the process the card, each call says so, all can be closed',
+  after: 'nothing is left on the card',
+  copy: 'copies to the device from pinned memory',
+  calls: 'what the driver’s own calls cost',
+  train: 'CartPole is learned',
+  torch: 'updates and whole steps, compared with PyTorch',
+  peers: 'batches from the host, compared with PyTorch',
+  'torch-tf32': 'updates with TF32 products, compared with PyTorch',
+};
+
+/** One line where all is as on the first card; else each fact that is not. */
+function tellFacts(name) {
+  const told = factsOf(text(join(folder, `${name}.jsonl`)));
+  const count = Object.keys(told).length;
+  if (count === 0) return;
+  const card = factsOf(text(join(tree, 'bench/results/h100/facts.jsonl')));
+  const other = differences(told, card).filter((each) => each in told || each.endsWith('.end'));
+  const value = (of) =>
+    typeof of === 'number' && !Number.isInteger(of) ? Number(of.toPrecision(3)) : (of ?? 'nothing');
+  console.log(`${name}: ${count - other.length} of ${count} facts are those of an H100 on 27 November 2026`);
+  for (const each of other)
+    console.log(`  ${each} = ${value(told[each])} (H100: ${each in card ? value(card[each]) : 'not asked'})`);
 }
-const short = (value) => (Math.abs(value) >= 1000 ? String(Math.round(value)) : value.toPrecision(3));
 
-/** Those of all files whose names begin so. */
-const linesOf = (begin) =>
-  readdirSync(folder)
-    .filter((name) => name.startsWith(begin) && name.endsWith('.jsonl'))
-    .flatMap((name) => lines(name));
-const value = (fact) => (typeof fact !== 'number' || Number.isInteger(fact) ? fact : Number(fact.toPrecision(3)));
-
-/** A line per part: what it told, and how it ended when that was not well. */
-function tellFacts(name, only) {
-  const told = new Map();
-  for (const { part, ...fact } of lines(`${name}.jsonl`))
-    for (const [key, of] of Object.entries(fact)) {
-      if (!part || (only && part !== only) || key === 'device' || key === 'cuda' || of === 'ok') continue;
-      told.set(part, [...(told.get(part) ?? []), `${key}=${value(of)}`]);
-    }
-  for (const [part, facts] of told) console.log(`${name}, ${part}: ${facts.join(' ')}`);
-}
-const warm = lines('facts-warm.jsonl').length > 0;
-// Cold, the kernels are compiled: the rest is the same.
-tellFacts('facts', warm ? 'loading' : undefined);
-tellFacts('facts-warm');
-
-for (const name of ['same', 'pinned', 'contract', 'above', 'lost']) {
+function tellTests(name) {
   const all = lines(`tests-${name}.jsonl`);
   const units = all.filter(({ part }) => part);
-  if (units.length === 0) continue;
+  if (units.length === 0) return;
   const sum = (of) => units.reduce((total, unit) => total + of(unit), 0);
-  const ended = all.some(({ summary }) => summary);
-  const [passed, failed] = [sum((u) => u.passes), sum((u) => u.failures.length)];
-  const counts = `${passed} passed, ${failed} failed, ${sum((u) => u.pending)} left out`;
-  console.log(`tests, ${name}: ${counts}${ended ? '' : ', and not at their end'}`);
-  for (const { title, error, alone } of units.flatMap(({ failures }) => failures))
-    console.log(`  ${title}${alone ? ` (alone it ${alone})` : ''}: ${error.split('\n')[0].slice(0, 200)}`);
+  const [passed, failed, out] = [sum((u) => u.passes), sum((u) => u.failures.length), sum((u) => u.pending)];
+  const end = all.some(({ summary }) => summary) ? '' : ', and the step did not come to its end';
+  console.log(`tests, ${name}: ${passed} passed, ${failed} failed, ${out} left out${end}`);
+  const failures = units.flatMap((unit) => unit.failures);
+  for (const { title, error, alone } of failures.slice(0, 6))
+    console.log(`  failed: ${title}${alone ? ` (alone it ${alone})` : ''}: ${error.split('\n')[0].slice(0, 200)}`);
+  if (failures.length > 6) console.log(`  and ${failures.length - 6} more in tests-${name}.jsonl`);
 }
+
+/** Hotslot and PyTorch in one table. */
+function tellPeers(figures) {
+  if (figures.length === 0) return;
+  console.log('times compared with PyTorch, µs: where the ratio is above 1, Hotslot is faster');
+  console.log(`${'ratio'.padStart(9)} ${'Hotslot'.padStart(9)} ${'PyTorch'.padStart(9)}`);
+  for (const { case: what, metric, value: ours, baseline, ratio } of figures) {
+    const cells = [`${ratio.toFixed(2)} ×`, short(ours), short(baseline)].map((cell) => cell.padStart(9));
+    console.log(`${cells.join(' ')}  a ${metric.replace('time per ', '')}: ${what}`);
+  }
+}
+
+/** As run.sh wrote them; of a step that ran more than once, the last time. */
+function tellSteps() {
+  const last = new Map();
+  for (const line of text(join(folder, 'steps.txt')).split('\n').filter(Boolean)) {
+    const name = line.startsWith('!!') ? line : line.split(' ')[0];
+    last.delete(name);
+    last.set(name, line);
+  }
+  for (const [name, line] of last) console.log(name in shows ? `${line.padEnd(47)} ${shows[name]}` : line);
+  const steps = [...last].filter(([name]) => !name.startsWith('!!'));
+  const ended = (how) => steps.filter(([, line]) => how.test(line.slice(22))).map(([name]) => name);
+  const [ok, out] = [ended(/^ok /), ended(/^left out/)];
+  const not = steps.map(([name]) => name).filter((name) => !ok.includes(name) && !out.includes(name));
+  if (steps.length === 0) return;
+  const said = [
+    `${ok.length} of ${steps.length} steps are ok`,
+    ...(out.length > 0 ? [`left out: ${out.join(', ')}`] : []),
+    ...(not.length > 0 ? [`not ok: ${not.join(', ')}`] : []),
+  ];
+  console.log(said.join('; '));
+}
+
+tellFacts('facts');
+tellFacts('facts-warm');
+for (const name of ['same', 'pinned', 'contract', 'above', 'lost']) tellTests(name);
 const { allocatedMs, registeredMs } = lines('copy.json').at(-1) ?? {};
 if (allocatedMs)
-  console.log(`copy to the device: allocated ${short(allocatedMs)} ms, registered ${short(registeredMs)} ms`);
+  console.log(
+    `copy to the device: from the driver's memory ${short(allocatedMs)} ms, from registered ${short(registeredMs)} ms`,
+  );
 const { device, cuda, ...calls } = lines('calls.json').at(-1) ?? {};
 if (device)
   console.log(
     `the driver's calls, µs: ${Object.entries(calls)
-      .map(([name, us]) => `${name}=${value(us)}`)
-      .join(' ')}`,
+      .filter(([name]) => !name.startsWith('burst'))
+      .map(([name, us]) => `${name} ${short(us)}`)
+      .join(', ')}`,
   );
 const training = lines('train.jsonl').at(-1);
-if (training) console.log(`training: ${JSON.stringify(training).slice(0, 300)}`);
-const figures = linesOf('bench-').filter(({ bench }) => bench);
+if (training) {
+  const { solved, seconds, ticks, meanReturn } = training;
+  console.log(
+    `training: CartPole is ${solved ? '' : 'not '}solved after ${short(seconds)} s, ${ticks} ticks; mean return ${meanReturn}`,
+  );
+}
+const figures = readdirSync(folder)
+  .filter((name) => name.startsWith('bench-') && name.endsWith('.jsonl'))
+  .flatMap((name) => lines(name))
+  .filter(({ bench }) => bench);
 const compared = ['torch', 'torch-tf32', 'peers'];
-/** Hotslot and PyTorch in one table: above 1, Hotslot is faster. */
-function tellPeers() {
-  const rows = compared.flatMap((name) => figures.filter(({ bench }) => bench === name));
-  if (rows.length === 0) return;
-  console.log(`${'ratio'.padStart(7)} ${'Hotslot, µs'.padStart(12)} ${'PyTorch, µs'.padStart(12)}`);
-  for (const { case: what, metric, value: ours, baseline, ratio } of rows) {
-    const cells = [`${ratio.toFixed(2)} ×`.padStart(7), short(ours).padStart(12), short(baseline).padStart(12)];
-    console.log(`${cells.join(' ')}  ${metric.replace('time per ', '')}: ${what}`);
-  }
+tellPeers(compared.flatMap((name) => figures.filter(({ bench }) => bench === name)));
+for (const { bench, case: what, metric, value: of, unit, baseline, ratio } of figures) {
+  if (compared.includes(bench)) continue;
+  const other = baseline === undefined ? '' : ` (${short(baseline)}, ${ratio.toFixed(2)} ×)`;
+  console.log(`${bench} | ${what} | ${metric} | ${short(of)} ${unit}${other}`);
 }
-tellPeers();
-for (const figure of figures.filter(({ bench }) => !compared.includes(bench))) {
-  const { bench, case: what, metric, value: of, unit, baseline, ratio } = figure;
-  const beside = baseline === undefined ? '' : ` (${short(baseline)}, ${ratio.toFixed(2)} ×)`;
-  console.log(`${bench} | ${what} | ${metric} | ${short(of)} ${unit}${beside}`);
-}
+tellSteps();

@@ -1,5 +1,5 @@
 // The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents leave it open. A
-// line of JSON per fact; a process per part, ended after so many seconds. Behind each fact stands what an H100 said on
+// line of JSON per fact; a process per part, ended after so many seconds. After each fact: what an H100 said on
 // 27 November 2026 (bench/results/h100/facts.jsonl: driver 580.159, CUDA 13.0; ms, µs or a status), and below it what
 // in the library rests on it. test/drivers/cuda_card.hpp makes the software driver of CUDA 13 do the same, and
 // test/drivers/card-facts.test.ts compares them.

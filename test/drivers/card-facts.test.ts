@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { differences, factsOf } from '../../bench/facts.ts';
 import { itAll } from '../rig/setting.ts';
-import { factsOf, type Told, toldBy } from './facts.ts';
+import { toldBy } from './facts.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const recorded = (file: string) => factsOf(readFileSync(join(root, 'bench/results/h100', file), 'utf8'));
@@ -22,21 +23,7 @@ const differs: Readonly<Record<string, string>> = {
   'capturing.elsewhere_beginCapture': 'asked since',
 };
 
-/** What a fact says where its figure is one machine's: whether a call waited for the other stream, and nothing of costs. */
-function kind(name: string, value: unknown): unknown {
-  if (/\.(device|cublas)$/.test(name)) return 'a name';
-  if (/\.(us|seconds|bytes|msOf|msUntilPrefetched|msInCapture)/.test(name)) return 'a cost';
-  if (!/\.ms/.test(name)) return value;
-  const ms = value as number;
-  return ms < 10 ? 'at once' : ms < 60 ? 'for a while' : 'waits';
-}
-
 describe('a driver that does as a card did', () => {
-  const differences = (told: Told, card: Told) =>
-    [...new Set([...Object.keys(told), ...Object.keys(card)])].filter(
-      (name) => kind(name, told[name]) !== kind(name, card[name]),
-    );
-
   itAll('tells the facts that the H100 told', () => {
     const card = recorded('facts.jsonl');
     expect(Object.keys(card)).to.have.length.at.least(150);
