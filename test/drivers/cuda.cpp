@@ -2,8 +2,8 @@
 // more. The same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an old or a new ROCm.
 //   HOTSLOT_SOFTWARE_CUDA=12.0|13.0|11.8, then options with commas between. The version says how it behaves where the
 //   documents are silent: see cuda_card.hpp. devices=N, memory=BYTES per device, sticky=context or sticky=stream (what
-//   a failing kernel takes with it), register=refuse, ptx=6.3 (newest .version taken), cc=8.0, peer=none, managed=none, or
-//   managed=exclusive (not while the CPU may use it), hang=cuMemAllocManaged (the call that never returns)
+//   a failing kernel takes with it), register=refuse, ptx=6.3 (newest .version taken), cc=8.0, peer=none, managed=none,
+//   or managed=exclusive (not while the CPU may use it), hang=cuMemAllocManaged (the call that never returns)
 //   HOTSLOT_SOFTWARE_HIP=devices=N,memory=BYTES,sticky=context,register=refuse,peer=none,managed=none,hang=NAME,arch=gfx90a
 //   HOTSLOT_SOFTWARE_FAIL=name[:nth[:status[:forever]]], HOTSLOT_SOFTWARE_STRICT=print|abort, HOTSLOT_SOFTWARE_LOG=path
 #ifdef HOTSLOT_SOFTWARE_HIP
