@@ -74,7 +74,7 @@ failed=0
 running=
 # step NAME FILE COMMAND…: what it prints goes to the file, what it complains about to the log.
 step() {
-  local name=$1 file=$out/$2 limit=${limits[$1]} most begin=$SECONDS said how code=
+  local name=$1 file=$out/$2 limit=${limits[$1]} most begin=$SECONDS said how why code=
   shift 2
   most=${LIMIT:-}
   case $most in "$name"=*) most=${most#*=} ;; *=*) most= ;; esac
@@ -97,8 +97,10 @@ step() {
     case $code in 0) how=ok ;; 77) how='left out' ;; *) how="failed ($code)" failed=1 ;; esac
   fi
   running=
-  printf '%-21s %-18s %4s s\n' "$name" "$how" $((SECONDS - begin)) | tee -a "$out/steps.txt"
-  [ "$how" = ok ] || tail -c +$((said + 1)) "$log" | grep . | tail -n 4 | cut -c1-300 | sed 's/^/    /'
+  why=
+  [ "$how" != 'left out' ] || why=" $(tail -c +$((said + 1)) "$log" | sed -n 's/^left out: //p' | tail -n 1)"
+  printf '%-21s %-18s %4s s%s\n' "$name" "$how" $((SECONDS - begin)) "$why" | tee -a "$out/steps.txt"
+  [ "$how" = ok ] || [ "$how" = 'left out' ] || tail -c +$((said + 1)) "$log" | grep . | tail -n 4 | cut -c1-300 | sed 's/^/    /'
 }
 # The whole group of a step. What hangs inside the kernel does not end, and is not waited for.
 end_group() {

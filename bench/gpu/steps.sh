@@ -81,7 +81,8 @@ let_go() {
 }
 
 smi() { command -v nvidia-smi >/dev/null && timeout 10 nvidia-smi -i "$index" "$@" 2>/dev/null; }
-left_out() { echo "left out: $1" | tee /dev/stderr && exit 77; }
+# Not by tee: it would open the log anew, and empty it.
+left_out() { echo "left out: $1" && echo "left out: $1" >&2 && exit 77; }
 # A tool of the toolkit, wherever that lies.
 tool() {
   local each

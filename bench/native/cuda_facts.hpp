@@ -15,7 +15,8 @@
 // waiting        msBeside_memFree freeHost hostUnregister 100: they wait for all work
 //                  freeManaged                            100
 //                  gpu/retired.hpp gives back when nothing is queued.
-//                msBeside_memAlloc hostAlloc allocManaged 0.4, 32, 0.1
+//                msBeside_memAlloc hostAlloc allocManaged 0.4, 32 for 64 MiB, 0.1
+//                  hostAllocSmall msAlone_hostAlloc       no line: asked since, for whether bytes or work take the time
 //                  core/block_cache.hpp and gpu/memory.hpp keep memory for the next user.
 //                msBeside_hostRegister memAdvise prefetch 1.0, 0.04, 0.2
 //                  Made at opening, never in the thread that enqueues ticks.

@@ -21,6 +21,13 @@ void waiting_memory(const Rig& rig, StreamHandle busy, Json& json) {
   beside_work(rig, busy, json, "memFree", [&] { return call.mem_free(large); });
   beside_work(rig, busy, json, "hostAlloc", [&] { return call.mem_host_alloc(&host, 64 << 20, 0); });
   beside_work(rig, busy, json, "freeHost", [&] { return call.mem_free_host(host); });
+  void* few = nullptr;
+  beside_work(rig, busy, json, "hostAllocSmall", [&] { return call.mem_host_alloc(&few, 4096, 0); });
+  rig.must(call.mem_free_host(few), "cuMemFreeHost");
+  const double begin = now_us();
+  rig.must(call.mem_host_alloc(&host, 64 << 20, 0), "cuMemHostAlloc");
+  json.number("msAlone_hostAlloc", (now_us() - begin) / 1000);
+  rig.must(call.mem_free_host(host), "cuMemFreeHost");
   beside_work(rig, busy, json, "hostRegister",
               [&] { return call.mem_host_register(mine, 1 << 20, as_hotslot_registers); });
   beside_work(rig, busy, json, "hostUnregister", [&] { return call.mem_host_unregister(mine); });

@@ -18,6 +18,8 @@ const differs: Readonly<Record<string, string>> = {
   'products.msBeside_sgemmLarge': 'its cuBLAS loads a kernel for each kind and size of product',
   'holding.streamsHeldBesideAFreeOne': 'the host device executes sixteen streams at once',
   'holding.streamsHeldWithWorkBehindThem': 'likewise',
+  'waiting.msBeside_hostAllocSmall': 'asked since',
+  'waiting.msAlone_hostAlloc': 'asked since',
   'capturing.elsewhere_endCapture': 'asked since; the contract met 908',
   'capturing.elsewhere_endCaptureAgain': 'asked since; the contract met 401',
   'capturing.elsewhere_beginCapture': 'asked since',

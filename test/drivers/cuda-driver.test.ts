@@ -24,7 +24,7 @@ const onBoth: [string, string][] = [
   ['frees-wait', 'waits for all work before it takes anything back, and lets no other call in'],
   ['loads-wait', 'waits for all work before it loads'],
   ['pageable', 'keeps the caller and the stream while it copies pageable memory'],
-  ['host-memory', 'takes its time for host memory beside work, where the card did'],
+  ['host-memory', 'takes its time to pin host memory, where the card did'],
   ['forks', 'goes on with the old pages of registered memory that a fork shared'],
 ];
 const once: [string, string, NodeJS.ProcessEnv][] = [

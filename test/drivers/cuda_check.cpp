@@ -37,7 +37,7 @@ const Scenario groups[] = {
     {"full-queue", full_queue},
     {"pageable", pageable},
     {"pages", pages},
-    {"host-memory", host_memory_waits},
+    {"host-memory", host_memory_takes_time},
     {"forks", forks},
     {"slow", slow},
     {"hangs", hangs},

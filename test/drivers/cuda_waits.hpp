@@ -94,8 +94,9 @@ inline void drain(Device& device) {
 }
 
 // So long, whatever the work does meanwhile.
-inline void pass(uint64_t ms, const char* by) {
-  const uint64_t end = now_ns() + ms * 1'000'000;
+inline void pass(uint64_t us, const char* by) {
+  if (us == 0) return;
+  const uint64_t end = now_ns() + us * 1000;
   keep_until(by, [end] { return now_ns() >= end; });
 }
 

@@ -40,11 +40,17 @@ describe('the steps of a first run on a GPU', () => {
     });
     expect(status).to.equal(1);
     expect(stdout).to.match(/^copy +ok .*\ncalls +over its 4 s .*\nkernels +(ok|left out) .*\n/m);
+    expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
+    // The reason stands behind what is left out, and the log has all steps.
+    expect(stdout).to.match(/^after +(ok|left out +0 s no nvidia-smi here$)/m);
+    expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
     expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
     expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
     expect(told('stacks.txt')).to.match(/^== calls, over its 4 s\n-- \d+: .*raw_cuda calls 0 /);
     // The table has what there is, and the steps.
-    expect(told('table.txt')).to.match(/^copy to the device: allocated .*\ncopy +ok /s);
+    expect(told('table.txt')).to.match(
+      /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 4 s/ms,
+    );
   });
 
   itAll('say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step', () => {
