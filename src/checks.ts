@@ -1,4 +1,6 @@
 /** What may be passed: checks that throw at the door, with the rule and the value in the text. */
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { rangeError, typeError } from './errors.ts';
 
 /** A value in few words, for an error's text: never its contents. */
@@ -46,4 +48,21 @@ export const OURS = Symbol('hotslot');
 /** Throws a TypeError unless the library itself calls; `instead` is what makes such an object. */
 export function checkOurs(key: unknown, what: string, instead: string): asserts key is typeof OURS {
   if (key !== OURS) throw typeError(`new ${what}() is not for callers: use ${instead}`);
+}
+
+/**
+ * The absolute path of a path or a file: URL. Whoever takes a path calls this before anything is awaited: a program that changes its
+ * folder later still means the file that it named. Throws a TypeError for anything else.
+ */
+export function checkPath(what: string, path: string | URL): string {
+  if (path instanceof URL) {
+    try {
+      return fileURLToPath(path);
+    } catch (error) {
+      throw typeError(`${what} takes a path or a file: URL: ${(error as Error).message}`);
+    }
+  }
+  if (typeof path !== 'string' || path === '' || path.includes('\0'))
+    throw typeError(`${what} takes a path or a file: URL, got ${shown(path)}`);
+  return resolve(path);
 }

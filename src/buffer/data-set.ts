@@ -1,8 +1,9 @@
 /** Columns of a data set, of an npz file or in memory: found by name, checked by shape, taken piece by piece in a field's dtype. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys, checkPath, shown } from '../checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
+import type { NpzArrays } from '../formats/npz.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import { exactly } from './exact.ts';
 import type { RateLimiter } from './rate-limiter.ts';
@@ -76,11 +77,14 @@ export class Column {
 /** What is loaded from. */
 export class DataSet {
   readonly #tensors: NamedTensors;
+  /** of columns that Hotslot cannot read: told when a field asks for one */
+  readonly #foreign: ReadonlyMap<string, TypeError>;
   readonly #names: Readonly<Record<string, string>>;
   #first: Column | null = null;
 
-  private constructor(tensors: NamedTensors, names: Readonly<Record<string, string>>) {
+  private constructor({ tensors, foreign }: Source, names: Readonly<Record<string, string>>) {
     this.#tensors = tensors;
+    this.#foreign = foreign;
     this.#names = names;
   }
 
@@ -92,18 +96,21 @@ export class DataSet {
     checkKeys('load: rows', rows, ['from', 'to']);
     for (const [key, name] of Object.entries(columns))
       if (typeof name !== 'string') throw typeError(`load: columns.${key} must be a column's name, got ${shown(name)}`);
-    const tensors = await tensorsOf(from);
+    const source = await sourceOf(from);
+    const { tensors, foreign } = source;
     for (const [key, name] of Object.entries(columns))
-      if (!Object.hasOwn(tensors, name))
+      if (!Object.hasOwn(tensors, name) && !foreign.has(name))
         throw rangeError(`load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`);
-    return new DataSet(tensors, columns);
+    return new DataSet(source, columns);
   }
 
   /** The column of a field: by the name that was given for it, by the field's own, or by the other. */
   find(wanted: Wanted, other?: string): Column | undefined {
     const name = [this.#names[wanted.key], wanted.key, other].find(
-      (each) => each !== undefined && Object.hasOwn(this.#tensors, each),
+      (each) => each !== undefined && (Object.hasOwn(this.#tensors, each) || this.#foreign.has(each)),
     );
+    const refusal = name === undefined ? undefined : this.#foreign.get(name);
+    if (refusal) throw refusal;
     return name === undefined ? undefined : new Column(name, this.#tensors[name] as TensorData, wanted);
   }
 
@@ -147,25 +154,25 @@ const listed = (tensors: NamedTensors): string => {
   return names.length === 0 ? 'none at all' : names.slice(0, 20).join(', ') + (names.length > 20 ? ', …' : '');
 };
 
+type Source = Pick<NpzArrays, 'tensors' | 'foreign'>;
+
 /** Few open files: who opens none loads no code for it. */
-async function tensorsOf(from: unknown): Promise<NamedTensors> {
+async function sourceOf(from: unknown): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
-    const [{ checkPath }, { readNpz }] = await Promise.all([
-      import('../formats/files.ts'),
-      import('../formats/npz.ts'),
-    ]);
-    return readNpz(checkPath('load', from));
+    const path = checkPath('load', from);
+    const { arraysOf } = await import('../formats/npz.ts');
+    return arraysOf(path);
   }
   const { checkTensors, recordOf } = await import('../formats/tensors.ts');
   if (typeof from !== 'object' || from === null)
     throw typeError(`load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${shown(from)}`);
-  return recordOf(checkTensors('load', from as NamedTensors));
+  return { tensors: recordOf(checkTensors('load', from as NamedTensors)), foreign: new Map() };
 }
 
 /** Writes columns as an npz file. */
 export async function writeColumns(path: string | URL, columns: () => NamedTensors | Promise<NamedTensors>) {
-  const [{ checkPath }, { writeNpz }] = await Promise.all([import('../formats/files.ts'), import('../formats/npz.ts')]);
   const to = checkPath('dump', path);
+  const { writeNpz } = await import('../formats/npz.ts');
   await writeNpz(to, await columns());
 }
 

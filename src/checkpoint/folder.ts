@@ -2,18 +2,10 @@
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { keptAddon, type LockHandle } from '../buffer/kept-addon.ts';
+import { checkPath } from '../checks.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../errors.ts';
 import { crc32 } from '../formats/crc32.ts';
-import {
-  checkPath,
-  flushFolder,
-  makeFolder,
-  type Put,
-  type Reading,
-  reading,
-  writeBeside,
-  writeWhole,
-} from '../formats/files.ts';
+import { flushFolder, makeFolder, type Put, type Reading, reading, writeBeside, writeWhole } from '../formats/files.ts';
 
 /** What a manifest knows of a file. */
 export interface FileFacts {

@@ -2,9 +2,8 @@
 
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseEvery } from '../checkpoint/every.ts';
-import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkFlag, checkKeys, checkPath, shown } from '../checks.ts';
 import { rangeError, typeError, unavailableError } from '../errors.ts';
 import { checkSignal } from '../wait/wait.ts';
 import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
@@ -164,9 +163,12 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     if (options[name] !== undefined && typeof options[name] !== 'function')
       throw typeError(`${name} must be a function, got ${shown(options[name])}`);
   const { evaluation = {}, checkpoint } = options;
-  if (checkpoint !== undefined) checkKeys('checkpoint', checkpoint, ['folder', 'every']);
-  if (checkpoint?.every !== undefined) parseEvery(checkpoint.every);
-  if (options.dump !== undefined) checkFolder(options.dump);
+  if (checkpoint !== undefined) {
+    checkKeys('checkpoint', checkpoint, ['folder', 'every']);
+    if (checkpoint.every !== undefined) parseEvery(checkpoint.every);
+    options.checkpoint = { ...checkpoint, folder: checkPath('checkpoint.folder', checkpoint.folder) };
+  }
+  if (options.dump !== undefined) options.dump = writablePath(options.dump);
   checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
   for (const name of ['every', 'episodes', 'confirm'] as const)
     if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
@@ -180,14 +182,14 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
 }
 
 /** What cannot be written is said before the training, not behind it. */
-function checkFolder(path: string | URL): void {
-  if (!(path instanceof URL) && (typeof path !== 'string' || path === ''))
-    throw typeError(`dump must be a path or a file: URL, got ${shown(path)}`);
+function writablePath(path: string | URL): string {
+  const to = checkPath('dump', path);
   try {
-    accessSync(dirname(path instanceof URL ? fileURLToPath(path) : path), constants.W_OK);
+    accessSync(dirname(to), constants.W_OK);
   } catch (error) {
-    throw unavailableError(`dump: '${path}' cannot be written: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(`dump: '${to}' cannot be written: ${(error as Error).message}`, undefined, error);
   }
+  return to;
 }
 
 function checkPositive(name: string, value: unknown): void {

@@ -2,9 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { shown } from '../checks.ts';
-import { typeError, unavailableError } from '../errors.ts';
+import { unavailableError } from '../errors.ts';
 import { malformed } from './tensors.ts';
 
 /** Puts bytes behind those before. They are read before the promise resolves, and not afterwards. */
@@ -14,20 +12,6 @@ export type Put = (bytes: Uint8Array) => Promise<void>;
 export const PIECE = 1 << 24;
 /** Smaller ones wait for each other. */
 const SMALL = 1 << 16;
-
-/** Throws a TypeError unless it is a path or a URL of a file; gives the path. */
-export function checkPath(what: string, path: string | URL): string {
-  if (path instanceof URL) {
-    try {
-      return fileURLToPath(path);
-    } catch (error) {
-      throw typeError(`${what} takes a path or a file: URL: ${(error as Error).message}`);
-    }
-  }
-  if (typeof path !== 'string' || path === '' || path.includes('\0'))
-    throw typeError(`${what} takes a path or a file: URL, got ${shown(path)}`);
-  return path;
-}
 
 /** What the system says, as an error of ours; others stay as they are. */
 function told(what: string, error: unknown): unknown {

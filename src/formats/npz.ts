@@ -1,7 +1,7 @@
 /** Npz: many arrays of numpy's in a zip file, as np.savez() writes it and np.load() reads it. */
-import { shown } from '../checks.ts';
-import { rangeError } from '../errors.ts';
-import { checkPath, type Reading, reading, writeWhole } from './files.ts';
+import { checkKeys, checkPath, shown } from '../checks.ts';
+import { rangeError, typeError } from '../errors.ts';
+import { type Reading, reading, writeWhole } from './files.ts';
 import { tensorOf } from './npy.ts';
 import { makeNpyHeader, npyPlaces, PREAMBLE, parseNpyHeader } from './npy-header.ts';
 import {
@@ -42,23 +42,59 @@ export async function writeNpz(path: string | URL, tensors: NamedTensors): Promi
   });
 }
 
+export interface ReadNpzOptions {
+  /** the arrays that are read; others are not looked at. Default all */
+  readonly names?: readonly string[];
+}
+
 /**
  * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not; each entry as decodeNpy() takes it, and its CRC-32
  * is checked. The record has no prototype. Rejects with RangeError for what is no such file or is damaged, naming the
- * entry; with TypeError, and what to do, for dtypes that Hotslot has not; with ERR_HOTSLOT_UNAVAILABLE, in the system's words,
- * where the file cannot be read.
+ * entry, and for a name that it has not; with TypeError, and what to do, for dtypes that Hotslot has not: `names` reads the others.
+ * Rejects with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
  */
-export async function readNpz(path: string | URL): Promise<NamedTensors> {
+export async function readNpz(path: string | URL, options: ReadNpzOptions = {}): Promise<NamedTensors> {
   const from = checkPath('readNpz', path);
+  checkKeys('readNpz', options, ['names']);
+  const { names } = options;
+  if (names !== undefined && !(Array.isArray(names) && names.every((name) => typeof name === 'string')))
+    throw typeError(`readNpz: names must be an array of names, got ${shown(names)}`);
+  const { tensors, foreign, there } = await arraysOf(from, names);
+  for (const name of names ?? [])
+    if (!there.includes(name)) throw rangeError(`readNpz: '${from}' has no ${shown(name)}; it has ${there.join(', ')}`);
+  for (const refusal of foreign.values()) throw refusal;
+  return tensors;
+}
+
+/** The arrays of an npz file, and why those of dtypes that Hotslot has not are not among them. */
+export interface NpzArrays {
+  readonly tensors: NamedTensors;
+  readonly foreign: ReadonlyMap<string, TypeError>;
+  /** names of all */
+  readonly there: readonly string[];
+}
+
+/** Of these names, or all. */
+export async function arraysOf(from: string, names?: readonly string[]): Promise<NpzArrays> {
   const what = `readNpz: '${from}'`;
   return reading(what, from, async (file) => {
     const tensors: [string, TensorData][] = [];
+    const foreign = new Map<string, TypeError>();
+    const there: string[] = [];
     for (const entry of await zipEntries(what, file)) {
       const whose = `${what}: ${shown(entry.name)}`;
       if (!entry.name.endsWith(ENDING)) throw malformed(whose, 'it is no array: those of an npz end with .npy');
-      tensors.push([entry.name.slice(0, -ENDING.length), await arrayOf(whose, file, entry)]);
+      const name = entry.name.slice(0, -ENDING.length);
+      there.push(name);
+      if (names && !names.includes(name)) continue;
+      try {
+        tensors.push([name, await arrayOf(whose, file, entry)]);
+      } catch (error) {
+        if (!(error instanceof TypeError)) throw error;
+        foreign.set(name, error);
+      }
     }
-    return recordOf(tensors);
+    return { tensors: recordOf(tensors), foreign, there };
   });
 }
 

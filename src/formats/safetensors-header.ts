@@ -113,7 +113,8 @@ export function parseHeader(
   const placed: Placed[] = [];
   let metadata: Record<string, string> = recordOf([]);
   for (const [name, entry] of json) {
-    if (name === METADATA) metadata = textsOf(what, entry);
+    // Some writers say so that there are none.
+    if (name === METADATA) metadata = entry === null ? recordOf([]) : textsOf(what, entry);
     else placed.push(placedOf(`${what}: ${shown(name)}`, name, entry, room));
   }
   placed.sort((a, b) => a.begin - b.begin || a.end - b.end);

@@ -1,7 +1,7 @@
 /** Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep weights in. */
-import { shown } from '../checks.ts';
+import { checkPath, shown } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
-import { checkPath, type Put, reading, writeWhole } from './files.ts';
+import { type Put, reading, writeWhole } from './files.ts';
 import { headerLength, LENGTH, makeHeader, type Placed, parseHeader } from './safetensors-header.ts';
 import {
   bytesOf,

@@ -1,5 +1,5 @@
 /** Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few seconds. */
-import { checkCount, checkKeys, checkOurs, OURS, shown } from '../checks.ts';
+import { checkCount, checkKeys, checkOurs, checkPath, OURS, shown } from '../checks.ts';
 import { closedError, rangeError, typeError, unavailableError } from '../errors.ts';
 import { EventFiles } from './event-files.ts';
 import type { Scalar } from './events.ts';
@@ -45,11 +45,12 @@ export class TensorBoardWriter implements AsyncDisposable {
     if (typeof folder !== 'string') throw typeError(`tensorBoard takes a folder's path, got ${shown(folder)}`);
     if (folder === '' || folder.includes('\0'))
       throw rangeError(`tensorBoard needs a folder's path, got ${shown(folder)}`);
+    const absolute = checkPath('tensorBoard', folder);
     checkKeys('tensorBoard', options, ['flushMs', 'maxBytes']);
     const { flushMs = 2000, maxBytes = 2 ** 28 } = options;
-    this.folder = folder;
+    this.folder = absolute;
     this.#flushMs = checkCount('flushMs', flushMs, 0, 2 ** 31 - 1);
-    this.#files = new EventFiles(folder, checkCount('maxBytes', maxBytes, 4096));
+    this.#files = new EventFiles(absolute, checkCount('maxBytes', maxBytes, 4096));
   }
 
   /**

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import type { Fields } from '../buffer/fields.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
-import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys, checkPath, shown } from '../checks.ts';
 import {
   type CheckedRing,
   checkRing,
@@ -221,7 +221,8 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     baseSeed,
     placement,
     restart,
-    trace: trace === false ? false : { file: trace.file, deviceEvents: trace.deviceEvents ?? true },
+    trace:
+      trace === false ? false : { file: checkPath('trace.file', trace.file), deviceEvents: trace.deviceEvents ?? true },
     mailbox,
     group,
     ...{ transfer, rows, ring, noRing, journal },

@@ -1,6 +1,8 @@
 /** Rows from files and back: the same bytes in the same order, D4RL's columns, and what is refused before a row is added. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { crc32 } from 'node:zlib';
 import { expect } from 'chai';
 import { exactly } from '../../src/buffer/exact.ts';
 import type { ArrayOf, DType } from '../../src/dtype.ts';
@@ -24,6 +26,18 @@ function rowsOf(buffer: ReplayBuffer): number[][] {
   return Array.from({ length: size }, (_, i) => [
     ...all.subarray((i * all.length) / size, ((i + 1) * all.length) / size),
   ]);
+}
+/** A zip file whose one entry with this text in its header has another of the same length, and its sum. */
+function retyped(file: Buffer, from: string, to: string): Buffer {
+  const at = file.indexOf(from);
+  const [begin, name] = [file.lastIndexOf('PK\x03\x04', at, 'latin1'), 26];
+  const sum = file.readUInt32LE(begin + 14);
+  file.write(to, at, 'latin1');
+  const size = file.readUInt32LE(begin + 18);
+  const data = begin + 30 + file.readUInt16LE(begin + name) + file.readUInt16LE(begin + name + 2);
+  const made = crc32(file.subarray(data, data + size));
+  for (let i = 0; i + 4 <= file.length; i++) if (file.readUInt32LE(i) === sum) file.writeUInt32LE(made, i);
+  return file;
 }
 const small = (capacity = 10) => ReplayBuffer.offPolicy({ capacity, obsDim: 1, actionDim: 1 });
 /** Two episodes of D4RL: one that terminated and one that timed out, and the begin of a third. */
@@ -152,6 +166,22 @@ describe('buffer/load', () => {
       expect('lost' in made ? made.lost : [...(made.data as Uint8Array)], `${from} to ${to}`).to.deep.equal(wanted);
     }
   });
+
+  it('reads past columns that Hotslot cannot read, until a field asks for one', () =>
+    inFolder(async (folder) => {
+      const path = join(folder, 'x.npz');
+      // Shown by a column of float16 whose header says text of two bytes.
+      await writeNpz(path, { ...d4rl, notes: { dtype: 'float16', shape: [6], data: new Uint16Array(6) } });
+      writeFileSync(path, retyped(readFileSync(path), "'<f2'", "'|S2'"));
+      using buffer = small();
+      expect(await buffer.load(path)).to.equal(4);
+      const asked = await rejection(buffer.load(path, { columns: { rewards: 'notes' } }));
+      expect([asked.name, asked.message]).to.satisfy(
+        ([name, message]: string[]) =>
+          name === 'TypeError' && /'notes\.npy': its dtype '\|S2' is bytes of text/.test(message!),
+      );
+      expect(buffer.ptr).to.equal(4);
+    }));
 
   it('says what is wrong with a column, and adds nothing', async () => {
     const buffer = small();

@@ -154,7 +154,7 @@ describe('collect/train', () => {
         expect([nowhere.code, nowhere.message]).to.deep.equal(['ERR_HOTSLOT_UNAVAILABLE', nowhere.message]);
         expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
         expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
-          'dump must be a path or a file: URL, got 3',
+          'dump takes a path or a file: URL, got 3',
         );
       },
       ['rows.npz', 'steps.npz'],

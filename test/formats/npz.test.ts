@@ -63,6 +63,22 @@ function zipOf(entries: readonly Entry[], end: { count?: number; comment?: strin
   return Buffer.concat([...files, ...directory, last]);
 }
 
+/** An array of a dtype of numpy's that is none of ours. */
+function foreign(descr: string): Buffer {
+  const bytes = Buffer.from(encodeNpy(tensor('uint8', [8])));
+  const text = bytes.toString('latin1').replace("'|u1'", `'${descr}'`);
+  return Buffer.concat([
+    Buffer.from(
+      text
+        .slice(0, bytes.length - 9)
+        .trimEnd()
+        .padEnd(bytes.length - 9),
+      'latin1',
+    ),
+    bytes.subarray(-9),
+  ]);
+}
+
 const bits = (change: (bytes: Buffer) => void, file = zipOf([{}])) => {
   change(file);
   return file;
@@ -98,6 +114,25 @@ describe('formats/npz', () => {
       },
       ['again.npz', 'x.npz'],
     ));
+
+  it('the arrays that are asked for, whatever the others are', () =>
+    inFolder(async (folder) => {
+      const path = join(folder, 'x.npz');
+      const y = tensor('int16', [3]);
+      const told = { 'objects.npy': foreign('|O8'), 'text.npy': foreign('<U1'), 'y.npy': Buffer.from(encodeNpy(y)) };
+      writeFileSync(path, zipOf(Object.entries(told).map(([name, content]) => ({ name, content }))));
+      expectSame(await readNpz(path, { names: ['y'] }), { y });
+      expectSame(await readNpz(path, { names: [] }), {});
+      for (const names of [undefined, ['y', 'objects']])
+        expect((await rejection(readNpz(path, names && { names }))).message).to.match(
+          /'objects\.npy': its dtype .* is objects/,
+        );
+      const none = await rejection(readNpz(path, { names: ['y', 'z'] }));
+      expect(none.message).to.match(/has no 'z'; it has objects, text, y$/);
+      expect((await rejection(readNpz(path, { names: 'y' as never }))).message).to.include(
+        'names must be an array of names',
+      );
+    }));
 
   it('no tensors, and names of every kind', () =>
     inFolder(async (folder) => {

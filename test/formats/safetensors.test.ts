@@ -35,6 +35,11 @@ const header =
   '"b":{"dtype":"I16","shape":[],"data_offsets":[8,10]}}';
 
 describe('formats/safetensors', () => {
+  it('metadata that are null are none', () => {
+    const { tensors, metadata } = decodeSafetensors(fileOf('{"__metadata__":null}'));
+    expect([Object.keys(tensors), Object.keys(metadata)]).to.deep.equal([[], []]);
+  });
+
   it('a small file, byte by byte', () => {
     const padded = header + ' '.repeat((8 - (Buffer.byteLength(header) % 8)) % 8);
     const bytes = fileOf(padded, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192, 2, 1));

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync, ftruncateSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { answered } from '../../addon.ts';
@@ -43,7 +43,7 @@ export class Child {
 
   private constructor(plan: GymnasiumPlan, environments: number, kwargs: object) {
     const { id, entry, vectorization, path, python } = plan;
-    const asked = JSON.stringify({ id, entry, vectorization, path: resolve(path), kwargs, environments });
+    const asked = JSON.stringify({ id, entry, vectorization, path, kwargs, environments });
     const ends = new Int32Array(2);
     this.#plan = plan;
     this.#handle = childAddon().openChild(PIPE_BYTES, ends);

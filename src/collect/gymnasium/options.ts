@@ -1,6 +1,6 @@
 /** What gymnasium() is told, checked. */
-import { fileURLToPath } from 'node:url';
-import { checkCount, checkKeys, shown } from '../../checks.ts';
+import { resolve } from 'node:path';
+import { checkCount, checkKeys, checkPath, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
 
 export interface GymnasiumOptions {
@@ -73,9 +73,11 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
     throw rangeError(`timeout must be a number of seconds above 0, got ${shown(timeout)}`);
   if (output !== 'kept' && output !== 'shown')
     throw rangeError(`output must be 'kept' or 'shown', got ${shown(output)}`);
-  const folder = path instanceof URL ? fileURLToPath(path) : path;
+  const folder = checkPath('gymnasium: path', path === '' ? '.' : path);
+  // A name alone is looked up in PATH.
+  const program = python.includes('/') ? resolve(python) : python;
   const timeoutMs = timeout * 1000;
-  return { id, entry, kwargs, vectorization, path: folder, python, timeoutMs, output, name: id || entry };
+  return { id, entry, kwargs, vectorization, path: folder, python: program, timeoutMs, output, name: id || entry };
 }
 
 /** Of the environments that one process steps. */
