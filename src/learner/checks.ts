@@ -1,9 +1,9 @@
 /** What the learner checks at its door: float32 tensors as the kernels take them (rows with a stride), and numbers. */
 
-import { shown } from '../checks.ts';
+import { checkCount, shown } from '../checks.ts';
 import { Tensor } from '../device/device.ts';
 import type { DType } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { type CodedError, rangeError, stateError, typeError } from '../errors.ts';
 
 /** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
 export function rowStride(tensor: Tensor<'float32'>): number {
@@ -85,3 +85,23 @@ export function checkWithin(name: string, value: number, low: number, high: numb
   if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
 }
+
+/** Throws unless `obs` is whole rows of so many float32, n of them or more, and none of the n has NaN: a policy would act on anything. */
+export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
+  checkCount('n', n, 0);
+  if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
+  if (obs.length < n * inputs || obs.length % inputs !== 0)
+    throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, or those of more rows, got ${obs.length}`);
+  for (let at = 0; at < n * inputs; at++)
+    if (Number.isNaN(obs[at]))
+      throw rangeError(
+        `obs has NaN in row ${Math.floor(at / inputs)}, number ${at % inputs}: no action follows from it`,
+      );
+}
+
+/** For a policy that acts, or is written down, before it has weights. */
+export const unloaded = (call: string): CodedError =>
+  stateError(
+    'EMPTY',
+    `${call}: this policy has no weights yet: give it load() of a published version, or of await learner.parameters.toArray()`,
+  );

@@ -1,16 +1,30 @@
 /** The acting side of a learner's network: greedy actions on the calling thread from a flat weight vector, no device. */
-import { checkCount, shown } from '../checks.ts';
+import { shown } from '../checks.ts';
 import { arrayOf } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { checkObservations, unloaded } from './checks.ts';
 import { Mlp, type MlpOptions } from './mlp.ts';
 import { Network } from './network/network.ts';
+
+/** The weights of a policy that has some; for those who write it down in another form. Throws for one that has none. */
+export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
 export class MlpPolicy {
   readonly network: Network;
   /** the flat vector that act and values read; copy new weights into it with load() */
   readonly parameters: Float32Array;
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
+  #loaded = false;
   #actions = new Int32Array(0);
+
+  static {
+    weightsOf = (policy, call) => {
+      // Weights may also have been written into `parameters`.
+      policy.#loaded ||= policy.parameters.some((weight) => weight !== 0);
+      if (!policy.#loaded) throw unloaded(call);
+      return policy.parameters;
+    };
+  }
 
   /** Of a Network, or of what an Mlp is made with. `parameters`, if given, are copied: a flat vector of its parameterCount. */
   constructor(network: Network | MlpOptions, parameters?: Float32Array) {
@@ -31,23 +45,22 @@ export class MlpPolicy {
       );
     }
     this.parameters.set(parameters);
+    this.#loaded = true;
     return this;
   }
 
   /**
    * The network's outputs [n, outputs] for `obs`, n rows of float32 observations (row-major). The array is the policy's
-   * own and good until the next call.
+   * own and good until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where obs is not
+   * whole rows, n or more, or one of the n has NaN.
    */
   values(obs: Float32Array, n: number): Float32Array {
-    const { inputs } = this.network;
-    checkCount('n', n, 0);
-    if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
-    if (obs.length < n * inputs)
-      throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, got ${obs.length}`);
+    checkObservations(obs, n, this.network.inputs);
+    if (!this.#loaded) weightsOf(this, 'values');
     return this.#run(obs, n);
   }
 
-  /** The greedy action of each of `n` rows, the first of equals. The array is good until the next call. */
+  /** The greedy action of each of `n` rows, the first of equals. The array is good until the next call. Throws as values() does. */
   act(obs: Float32Array, n: number): Int32Array {
     const { outputs } = this.network;
     const values = this.values(obs, n);

@@ -166,7 +166,7 @@ describe('formats/onnx', () => {
   });
 
   it('says versions, producer, and that batches are of any size', () => {
-    const model = new Fields(encodeOnnx(new MlpPolicy({ sizes: [4, 2] })));
+    const model = new Fields(encodeOnnx(new MlpPolicy({ sizes: [4, 2] }, new Float32Array(10))));
     const [opset] = model.messages(8);
     expect([model.int(1), model.text(2), opset?.text(1), opset?.int(2)]).to.deep.equal([8, 'hotslot', '', 17]);
     const input = model.message(7).message(11);

@@ -1,6 +1,8 @@
 /** The policy's forward on the calling thread: equal to the reference, greedy, and strict about sizes. */
 import { expect } from 'chai';
-import { MlpPolicy } from '../../src/learner/index.ts';
+import { encodeOnnx } from '../../src/formats/index.ts';
+import { DqnPolicy, MlpPolicy, SacPolicy, Td3Policy } from '../../src/learner/index.ts';
+import { refusal } from '../rig/refusal.ts';
 import { expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
 describe('learner/policy', () => {
@@ -49,6 +51,41 @@ describe('learner/policy', () => {
       TypeError,
       /^parameters must be a Float32Array, got an array of 1000000$/,
     );
-    expect(() => policy.act(new Float32Array(1), 2)).to.throw(RangeError, '2 rows of 1 need 2 floats, got 1');
+    expect(() => policy.act(new Float32Array(1), 2)).to.throw(
+      RangeError,
+      '2 rows of 1 need 2 floats, or those of more rows, got 1',
+    );
+  });
+
+  it('acts by no weights and on no numbers: it says so', () => {
+    const box = { obsDim: 3, actionDim: 2, actorHidden: [4] };
+    const make = {
+      MlpPolicy: () => new MlpPolicy({ sizes: [3, 2] }),
+      DqnPolicy: () => new DqnPolicy({ obsDim: 3, actions: 2, hidden: [4] }),
+      SacPolicy: () => new SacPolicy(box, { greedy: true }),
+      Td3Policy: () => new Td3Policy(box),
+      'SacPolicy with a normaliser': () => new SacPolicy({ ...box, normaliser: true }, { greedy: true }),
+    };
+    const obs = Float32Array.of(0.1, 0.2, 0.3);
+    for (const [name, made] of Object.entries(make)) {
+      const policy = made();
+      const act = (seen: Float32Array, n = 1) => refusal(() => policy.act(seen, n));
+      for (const error of [act(obs), refusal(() => encodeOnnx(policy))]) {
+        expect(error.code, name).to.equal('ERR_HOTSLOT_STATE_EMPTY');
+        expect(error.message).to.match(/^\w+: this policy has no weights yet: give it load\(\)/);
+      }
+      policy.load(new Float32Array('length' in policy ? policy.length : policy.parameters.length));
+      expect(policy.act(obs, 1).length, name).to.equal(name.startsWith('Mlp') || name.startsWith('Dqn') ? 1 : 2);
+      expect(act(new Float32Array(5)).message, name).to.equal(
+        '1 rows of 3 need 3 floats, or those of more rows, got 5',
+      );
+      // A buffer of more rows may be given, and is looked at no further.
+      const more = Float32Array.of(...obs, 0, Number.NaN, 0);
+      expect(policy.act(more, 1).length).to.be.at.most(2);
+      expect(act(more, 2).message, name).to.equal('obs has NaN in row 1, number 1: no action follows from it');
+    }
+    const written = new MlpPolicy({ sizes: [1, 2] });
+    written.parameters.set([1, -1, 0, 0]);
+    expect([...written.act(Float32Array.of(-3), 1)]).to.deep.equal([1]);
   });
 });

@@ -3,7 +3,7 @@ import { checkKeys, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { ActorPolicy, greedyActor } from '../../learner/actor-critic/policies.ts';
 import { Network } from '../../learner/network/network.ts';
-import { MlpPolicy } from '../../learner/policy.ts';
+import { MlpPolicy, weightsOf } from '../../learner/policy.ts';
 import { addLayers, checkLayers } from './layers.ts';
 import { OnnxGraph } from './model.ts';
 
@@ -43,7 +43,7 @@ export function encodeOnnx(model: MlpPolicy | ActorPolicy | Network, options: On
   if (options.parameters !== undefined)
     throw rangeError('encodeOnnx: parameters are for a Network; a policy has its own: load() them into it first');
   if (model instanceof MlpPolicy) {
-    const values = addValues(graph, network, model.parameters, obs);
+    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), obs);
     // The first of equals, as act() does.
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
     graph.node('ArgMax', [values], first, ['action']);

@@ -3,7 +3,7 @@ import { checkCount, checkFlag, checkKeys, shown } from '../../checks.ts';
 import { arrayOf } from '../../dtype.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { Random } from '../../random.ts';
-import { checkWithin } from '../checks.ts';
+import { checkObservations, checkWithin, unloaded } from '../checks.ts';
 import { tanh } from '../network/layers.ts';
 import type { Network } from '../network/network.ts';
 import { normaliserOption, normaliserOptions } from '../normaliser.ts';
@@ -41,6 +41,7 @@ export abstract class ActorPolicy {
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
   readonly #clip: number | undefined;
   readonly #meanClamp: number | undefined;
+  #loaded = false;
   #seen = new Float32Array(0);
   #actions = new Float32Array(0);
 
@@ -48,6 +49,7 @@ export abstract class ActorPolicy {
     greedyActor = (policy) => {
       if (!(#making in policy))
         throw typeError(`this is an object with a policy for its prototype, no policy: ${shown(policy)}`);
+      if (!policy.#loaded) throw unloaded('encodeOnnx');
       const [box, meanClamp] = [policy.#making, policy.#meanClamp];
       return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };
     };
@@ -73,16 +75,18 @@ export abstract class ActorPolicy {
     if (published.length !== this.length)
       throw rangeError(`this policy is ${this.length} floats, got ${published.length}`);
     this.#vector.set(published);
+    this.#loaded = true;
     return this;
   }
 
-  /** Actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is good until the next call. */
+  /**
+   * Actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is good until the next call. Throws
+   * ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where obs is not whole rows, n or
+   * more, or one of the n has NaN.
+   */
   act(obs: Float32Array, n: number): Float32Array {
-    checkCount('n', n, 0);
-    if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
-    const { inputs } = this.network;
-    if (obs.length < n * inputs)
-      throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, got ${obs.length}`);
+    checkObservations(obs, n, this.network.inputs);
+    if (!this.#loaded) throw unloaded('act');
     if (this.#actions.length < n * this.actionDim) this.#actions = new Float32Array(n * this.actionDim);
     this.#making.n = n;
     this.#fill(this.#run(this.#clip === undefined ? obs : this.#normalised(obs, n), n), this.#actions, this.#making);

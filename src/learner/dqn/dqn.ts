@@ -175,7 +175,7 @@ export class DqnLearner extends Learner {
     }
   }
 
-  /** What acts greedily by `parameters`, on the calling thread and without a device. */
+  /** What acts greedily by the weights that its load() is given, on the calling thread and without a device. */
   policy(): MlpPolicy {
     return new MlpPolicy(this.#values);
   }
