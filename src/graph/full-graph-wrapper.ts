@@ -23,7 +23,7 @@ import {
 import { Kept, KeptIterations, type PerStage } from './kept.ts';
 import { captureGraph, checkEnqueued, forgetEager, type GraphPool, getGraphPool, onCaptureStream } from './shared.ts';
 import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
-import type { TensorStruct } from './struct.ts';
+import { structureOf, type TensorStruct } from './struct.ts';
 
 /** What the function gets besides the iteration's arguments. */
 export interface IterationContext {
@@ -119,9 +119,9 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       // Order only: how the last one ended is told on the stream that it was for.
       this.#follow(device.currentStream, { orderOnly: true });
       const { kept, buffers } = this.#read(stage, iteration, iterators, device);
-      this.dataRead[stage] = buffers;
+      this.dataRead[stage] = structureOf(buffers);
       const dataIterator = () => iteratorsOver(iteration, buffers);
-      const result = this.#iterate(kept, stage, () => ({ ...iteration, dataIterator: dataIterator() }));
+      const result = this.#iterate(kept, stage, buffers, () => ({ ...iteration, dataIterator: dataIterator() }));
       this.result[stage] = result;
       this.graph[stage] = kept.exec;
       this.nextIter(stage);
@@ -215,10 +215,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     if (this.#on !== 0 && this.#on !== stream.handle) stream.wait(this.#end as DeviceEvent, options);
   }
 
-  #iterate(kept: Kept, stage: Stage, iteration: () => IterationOptions<Model>): Result {
+  #iterate(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): Result {
     const device = this.#device as Device;
     if (!kept.exec && !this.reason[stage] && this.#counts[stage] >= this.#warmupSteps)
-      this.#capture(kept, stage, iteration);
+      this.#capture(kept, stage, data, iteration);
     const stream = device.currentStream;
     if (kept.exec) {
       stream.replay(kept.exec);
@@ -244,7 +244,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
-  #capture(kept: Kept, stage: Stage, iteration: () => IterationOptions<Model>): void {
+  #capture(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): void {
     const device = this.#device as Device;
     const pool = this.#poolOf(kept);
     forgetEager(pool);
@@ -254,7 +254,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       );
       kept.exec = exec;
       kept.result = result;
-      kept.settle(stage, this.dataRead[stage] as IterationData);
+      kept.settle(stage, data);
     } catch (error) {
       if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
       this.reason[stage] = error as Error;

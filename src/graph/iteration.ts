@@ -4,7 +4,7 @@ import { checkCount, checkFlag, shown } from '../checks.ts';
 import { Tensor } from '../device/device.ts';
 import { hasParameters } from '../device/parameters.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { describe, type TensorStruct, tensorsIn } from './struct.ts';
+import { describe, structureOf, type TensorStruct, tensorsIn } from './struct.ts';
 
 /** One microbatch after the other: objects of named tensors, on the device or the cpu. */
 export type DataIterator = Iterator<TensorStruct> | Iterable<TensorStruct>;
@@ -153,11 +153,14 @@ const nullsIn = (iterators: readonly unknown[]) =>
 /** Per iterator its microbatches, or null where there is no iterator. */
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
-/** Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up. */
+/**
+ * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up, with structures
+ * of the function's own: what it deletes or swaps there is nobody else's.
+ */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,
   buffers: IterationData,
 ): IterationOptions['dataIterator'] {
-  const all = buffers.map((each) => each?.values() ?? null);
+  const all = buffers.map((each) => (each && structureOf(each).values()) ?? null);
   return Array.isArray(dataIterator) ? all : (all[0] ?? null);
 }

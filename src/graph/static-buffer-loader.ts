@@ -15,6 +15,7 @@ import {
   closeTensorsIn,
   copyTensorsInStruct,
   isStruct,
+  structureOf,
   type TensorStruct,
   tensorsIn,
 } from './struct.ts';
@@ -32,8 +33,8 @@ export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
-  /** per stage, the buffers of each microbatch: structures of tensors on the device */
-  readonly staticBuffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
+  /** its own structures, which nobody else holds: a graph reads the tensors that they name */
+  readonly #buffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
   /** keys that came later, and that no graph reads: they may go again */
   readonly #added = new WeakMap<Buffers, Set<string>>();
   #stream: Stream;
@@ -49,20 +50,25 @@ export class StaticBufferLoader extends Owner {
     this.#stream = device.createStream();
     own(this, { close: () => this.#stream.close() });
     // Graphs that read the buffers keep their memory.
-    own(this, { close: () => closeTensorsIn(this.staticBuffers) });
+    own(this, { close: () => closeTensorsIn(this.#buffers) });
     making.done();
   }
 
+  /** Per stage, the buffers of each microbatch: tensors on the device, in structures of the caller's own. */
+  get staticBuffers(): Record<Stage, Buffers[]> {
+    return structureOf(this.#buffers);
+  }
+
   /**
-   * Copies `inputs` into the buffers of this microbatch and gives those: always the same ones. The first load makes them, later
-   * ones may bring new keys; a missing key, another shape or dtype is refused by its path, before anything is copied. Copies wait
+   * Copies `inputs` into the buffers of this microbatch and gives those: always the same tensors, in a structure that is the
+   * caller's to change. The first load makes them, later ones may bring new keys; a missing key, another shape or dtype is refused by its path, before anything is copied. Copies wait
    * for what the current stream was given so far, and what it is given from now on waits for them; the calling thread never
    * waits. An array of one object is taken for the object, microbatches come in order.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
     if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
-    const buffers = this.staticBuffers[stage];
+    const buffers = this.#buffers[stage];
     checkCount('microbatch', microbatch, 0);
     if (microbatch > buffers.length) {
       throw rangeError(
@@ -103,12 +109,12 @@ export class StaticBufferLoader extends Owner {
     }
     stream.record(this.#after);
     current.wait(this.#after);
-    return buffers[microbatch] as Buffers;
+    return structureOf(buffers[microbatch] as Buffers);
   }
 
   static {
     settleKeys = (loader, stage) => {
-      for (const buffers of loader.staticBuffers[stage] ?? []) loader.#added.get(buffers)?.clear();
+      for (const buffers of loader.#buffers[stage] ?? []) loader.#added.get(buffers)?.clear();
     };
   }
 

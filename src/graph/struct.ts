@@ -87,6 +87,13 @@ function checkStruct(what: string, value: unknown): void {
   }
 }
 
+/** Arrays and plain objects of the caller's own, with the same tensors in them: it may delete and swap keys. */
+export function structureOf<T>(value: T): T {
+  if (isTensorLike(value) || !isStruct(value)) return value;
+  if (Array.isArray(value)) return value.map((each) => structureOf(each) as unknown) as T;
+  return Object.fromEntries(entries(value).map(([key, each]) => [key, structureOf(each)])) as T;
+}
+
 function copyOf(value: unknown, device: Device, stream: Stream, own: (made: Tensor) => Tensor): unknown {
   if (isTensorLike(value)) {
     const { shape, dtype } = ArrayBuffer.isView(value) ? new CpuTensor(value) : value;

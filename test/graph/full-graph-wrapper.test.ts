@@ -35,6 +35,27 @@ describe('graph/full-graph-wrapper', () => {
       expect(wrapper.currIteration).to.deep.equal({ training: 6, validation: 0 });
     });
 
+  for (const warmupSteps of [0, 1, 3])
+    it(`a function that deletes and swaps keys of its batch spoils nothing, ${warmupSteps} warm-up steps`, async () => {
+      const wrapper = wrap(
+        ({ dataIterator }, { stream }) => {
+          const each = (dataIterator as Iterator<TensorStruct>).next().value as Record<string, Tensor | undefined>;
+          [each.x, each.y] = [each.y, each.x];
+          add(stream, rig.sum, each.y as Tensor);
+          delete each.y;
+          return null;
+        },
+        { warmupSteps },
+      );
+      for (let i = 1; i <= 5; i++) {
+        const data = { x: new Float32Array([i, 0]), y: new Float32Array([0, 0]) };
+        wrapper.run(given([data].values()));
+        const read = wrapper.dataRead.training?.[0]?.[0] as Record<string, unknown>;
+        for (const key of Object.keys(read)) delete read[key];
+      }
+      expect(await valuesOf(rig.sum)).to.deep.equal([15, 0]);
+    });
+
   it('gives the same result object after every replay, and keeps training and validation apart', async () => {
     const wrapper = wrap();
     const run = (forwardOnly: boolean, x: number) =>

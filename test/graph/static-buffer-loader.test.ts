@@ -31,8 +31,11 @@ describe('graph/static-buffer-loader', () => {
     const other = loader.load({ obs: new Float32Array([5, 6]), deep: [{ a: new Int32Array([7]) }] }, 'training', 1);
     const check = loader.load({ obs: new Float32Array([8]) }, 'validation', 0);
     const again = loader.load({ obs: new Float32Array([9, 9]), deep: [{ a: new Int32Array([9]) }] }, 'training', 0);
-    expect(again).to.equal(first);
-    expect(loader.staticBuffers).to.deep.equal({ training: [first, other], validation: [check] });
+    const tensors = ({ obs, deep }: Record<string, unknown>) => [obs, (deep as { a: Tensor }[] | undefined)?.[0]?.a];
+    for (const each of [again, loader.staticBuffers.training[0]!])
+      expect(tensors(each).map((tensor, i) => tensor === tensors(first)[i])).to.deep.equal([true, true]);
+    expect(loader.staticBuffers.training[1]?.obs).to.equal(other.obs);
+    expect(loader.staticBuffers.validation[0]?.obs).to.equal(check.obs);
     expect(await valuesOf(first.obs as Tensor)).to.deep.equal([9, 9]);
     expect(await valuesOf((first.deep as { a: Tensor }[])[0]?.a as Tensor)).to.deep.equal([9]);
     expect(await valuesOf(other.obs as Tensor)).to.deep.equal([5, 6]);
@@ -43,9 +46,26 @@ describe('graph/static-buffer-loader', () => {
     const first = loader.load([{ obs: new Float32Array([1]) }], 'training', 0);
     const obs = first.obs;
     const again = loader.load({ obs: new Float32Array([2]), reward: new Float32Array([3]) }, 'training', 0);
-    expect([again === first, again.obs === obs]).to.deep.equal([true, true]);
+    expect(again.obs).to.equal(obs);
     expect(await valuesOf(again.reward as Tensor)).to.deep.equal([3]);
     expect(await valuesOf(again.obs as Tensor)).to.deep.equal([2]);
+  });
+
+  it('gives structures that callers may change: the next load goes where the first one went', async () => {
+    const load = (x: number) =>
+      loader.load({ obs: new Float32Array([x]), deep: [{ a: new Float32Array([x]) }] }, 'training', 0);
+    const first = load(1);
+    const { obs, deep } = first as { obs: Tensor; deep: { a?: Tensor }[] };
+    const a = deep[0]!.a as Tensor;
+    for (const spoilt of [first, loader.staticBuffers.training[0]!, load(2)]) {
+      delete spoilt.obs;
+      delete (spoilt.deep as { a?: Tensor }[])[0]!.a;
+      spoilt.extra = new Float32Array([7]);
+    }
+    const last = load(3);
+    expect(Object.keys(last)).to.deep.equal(['obs', 'deep']);
+    expect(last.obs).to.equal(obs);
+    expect([await valuesOf(obs), await valuesOf(a)]).to.deep.equal([[3], [3]]);
   });
 
   it('takes later keys with names that every object has', async () => {
