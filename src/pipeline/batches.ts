@@ -101,6 +101,10 @@ function missing(fields: readonly string[]): object {
   });
 }
 
+/** The same tensors in an object of the caller's own: it may delete and swap names, and a name that is none is still told. */
+export const ownBatch = (batch: Batch): Batch =>
+  ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
+
 function batchOf(
   { columns, rows }: { columns: readonly BatchColumn[]; rows: number },
   where: (column: BatchColumn) => [Storage, number],

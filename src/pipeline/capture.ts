@@ -10,7 +10,7 @@ import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/share
 import type { Averages, Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
 import type { AveragingOptions } from './averaging.ts';
-import type { Batch, Extras } from './batches.ts';
+import { type Batch, type Extras, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
 
 export interface CaptureContext extends Extras {
@@ -130,7 +130,7 @@ function captureSlot(
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
     const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
     slots.beginUpdate(slot, stream);
-    const result = slots.device.withStream(lent, () => fn(batch, context));
+    const result = slots.device.withStream(lent, () => fn(ownBatch(batch), context));
     bring(stream);
     slots.finishCapture(slot, stream);
     return result;

@@ -8,7 +8,7 @@ import type { DeviceEvent, Stream } from '../device/device.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, PACKED, SlotState } from '../ring/slot.ts';
-import type { Batch } from './batches.ts';
+import { type Batch, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
 
 interface Asked {
@@ -35,6 +35,9 @@ export class ManualTicks {
   #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
   #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
 
+  /** what the tick of that sequence was given: the same object whenever it asks */
+  #batch: Batch | null = null;
+  #batchOf = -1;
   /** the sequence whose batch was drawn on the device, and on which stream; the sequence behind whose draw the event was recorded */
   #drawn = -1;
   #drawnOn: Stream | null = null;
@@ -162,7 +165,11 @@ export class ManualTicks {
     const { drawn } = this.#slots;
     if (drawn !== null) this.#draw(hot, stream, drawn);
     this.#sampledOn = stream;
-    return this.#slots.batches[hot.slot] as Batch;
+    if (this.#batchOf !== hot.sequence || this.#batch === null) {
+      this.#batch = ownBatch(this.#slots.batches[hot.slot] as Batch);
+      this.#batchOf = hot.sequence;
+    }
+    return this.#batch;
   }
   /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
   #draw(hot: Asked, stream: Stream, drawn: DeviceEvent): void {

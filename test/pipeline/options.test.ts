@@ -3,7 +3,14 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import { type PipelineOptions, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
+import {
+  type PipelineOptions,
+  RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Tensor,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { placementOf } from '../../src/pipeline/options.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
@@ -96,6 +103,28 @@ describe('opening a pipeline', () => {
     expect([String(batch), 'nope' in batch]).to.deep.equal(['[object Object]', false]);
     expect(inspect(batch)).to.include(fields[0]);
     made.afterTick();
+  });
+
+  it('a batch is its step’s to change: names that one deletes and swaps are there for the next', async () => {
+    const made = await pipeline({ depth: 2 });
+    const spoil = (batch: Record<string, unknown>) => {
+      const { obs, nextObs } = batch;
+      expect([obs, nextObs]).to.not.include(undefined);
+      [batch.obs, batch.nextObs] = [nextObs, obs];
+      delete batch.rewards;
+      expect(() => batch.rewards).to.throw(TypeError, "a batch has no field 'rewards'");
+      return [obs, nextObs] as Tensor[];
+    };
+    const seen: Tensor[][] = [];
+    made.capture((batch) => void seen.push(spoil(batch)));
+    made.capture((batch) => void seen.push(spoil(batch)));
+    expect(seen.slice(0, 2)).to.deep.equal(seen.slice(2));
+    for (let tick = 0; tick < 4; tick++) {
+      const batch = (await made.sampleLargeBatch(tick, SAMPLE)) as Record<string, unknown>;
+      const [obs, nextObs] = spoil(batch);
+      expect([obs!.shape, obs === nextObs]).to.deep.equal([[SAMPLE, 4], false]);
+      made.afterTick();
+    }
   });
 
   it('work beside a capture is refused: it would run once, and in no replay', async () => {
