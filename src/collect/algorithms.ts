@@ -7,8 +7,7 @@ import { SacPolicy, sacPolicyKeys, Td3Policy } from '../learner/actor-critic/pol
 import { SacLearner, type SacOptions } from '../learner/actor-critic/sac.ts';
 import { Td3Learner, type Td3Options } from '../learner/actor-critic/td3.ts';
 import { DqnLearner, type DqnOptions } from '../learner/dqn/dqn.ts';
-import { DqnPolicy, qNetworkKeys } from '../learner/dqn/policy.ts';
-import type { Policy } from './explore.ts';
+import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../learner/dqn/policy.ts';
 import { described, type Spaces } from './spaces.ts';
 
 /** Options of learners that follow from the environment, are train()'s own, or cannot be had here. */
@@ -128,31 +127,15 @@ function imageOf(shape: readonly number[], stack: number): readonly [number, num
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a, b) : 1);
 
-type ActingPolicy = Policy & { load(weights: Float32Array): unknown };
+/** What train() acts by. */
+export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
 
 /** What acts by the learner's published vector. `noise` is TD3's. */
 export function policyOf(
-  { scale, ...plan }: PolicyPlan,
-  how: { greedy: boolean; seed: number; noise: number },
-): ActingPolicy {
-  const policy = unscaledOf(plan, how);
-  if (scale === 1) return policy;
-  let seen = new Float32Array(0);
-  return {
-    load: (weights) => policy.load(weights),
-    act(obs, n) {
-      if (seen.length !== obs.length) seen = new Float32Array(obs.length);
-      for (let i = 0; i < obs.length; i++) seen[i] = (obs[i] as number) * scale;
-      return policy.act(seen, n);
-    },
-  };
-}
-
-function unscaledOf(
-  { algorithm, network }: Omit<PolicyPlan, 'scale'>,
+  { algorithm, network, scale }: PolicyPlan,
   { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
-): ActingPolicy {
-  if (algorithm === 'dqn') return new DqnPolicy(network as never);
+): TrainedPolicy {
+  if (algorithm === 'dqn') return new DqnPolicy({ ...(network as QNetworkOptions), scale });
   if (algorithm === 'sac') return new SacPolicy(network as never, { greedy, seed });
   return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });
 }

@@ -1,6 +1,6 @@
 /** `hotslot/collect`: your environment in a collector pool. */
 
-export type { LearnerChoice } from './algorithms.ts';
+export type { LearnerChoice, TrainedPolicy } from './algorithms.ts';
 export type { AnyEnvironment, Environment, EnvironmentContext, Observation, Step } from './environment.ts';
 export type { EnvironmentSet, EnvironmentSets, EpisodeHooks, SteppedSet } from './environment-set.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate.ts';

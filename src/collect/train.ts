@@ -13,9 +13,9 @@ import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { Deadline } from '../wait/wait.ts';
+import type { TrainedPolicy } from './algorithms.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
 import type { EnvironmentSet } from './environment-set.ts';
-import type { Policy } from './explore.ts';
 import { showProgress } from './live-display.ts';
 import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
@@ -43,8 +43,8 @@ export interface TrainResult {
   readonly curve: readonly CurvePoint[];
   /** the learner's published vector that was looked at last */
   readonly weights: Float32Array;
-  /** acts greedily by it */
-  readonly policy: Policy;
+  /** acts greedily by it; encodeOnnx() takes it */
+  readonly policy: TrainedPolicy;
 }
 
 const COLLECTOR = new URL('./train-collector.js', import.meta.url);

@@ -19,7 +19,7 @@ export type { ColumnWidths, Rows } from './batch.ts';
 export { type ConvertOptions, convert } from './convert.ts';
 export { type DqnBatch, DqnLearner, type DqnOptions } from './dqn/dqn.ts';
 export type { QHead } from './dqn/heads.ts';
-export { DqnPolicy, type QNetworkOptions } from './dqn/policy.ts';
+export { DqnPolicy, type DqnPolicyOptions, type QNetworkOptions } from './dqn/policy.ts';
 export type { Draw, EventRecord, Learner, LearnerSettings, UpdateOptions } from './learner.ts';
 export { Mlp, type MlpOptions } from './mlp.ts';
 export { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from './network/conv2d.ts';

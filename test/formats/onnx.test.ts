@@ -68,6 +68,11 @@ const discrete: Record<string, () => MlpPolicy> = {
       ...{ obsDim: 5, actions: 4, hidden: [16], dueling: true },
       head: { kind: 'categorical', atoms: 21, min: -3, max: 5 },
     }),
+  'dqn of bytes of pixels': () =>
+    new DqnPolicy({
+      ...{ obsDim: 3 * 9 * 8, actions: 4, hidden: [16], image: [3, 9, 8], scale: 1 / 255 },
+      convolutions: [{ filters: 4, kernel: 3, stride: 2 }],
+    }),
   'dqn of pixels': () =>
     new DqnPolicy({
       ...{ obsDim: 3 * 9 * 8, actions: 4, hidden: [16], image: [3, 9, 8], dueling: true },
@@ -78,6 +83,7 @@ const discrete: Record<string, () => MlpPolicy> = {
     }),
 };
 
+const ofBytes = discrete['dqn of bytes of pixels'] as () => DqnPolicy;
 const box = { obsDim: 5, actionDim: 3, actorHidden: [16, 16], actionLow: [-2, 0, 5], actionHigh: [2, 1, 11] };
 const continuous: Record<string, () => SacPolicy | Td3Policy> = {
   sac: () => new SacPolicy(box, { greedy: true }),
@@ -126,6 +132,22 @@ describe('formats/onnx', () => {
         expect(Array.from(action?.data as BigInt64Array, Number)).to.deep.equal([...policy.act(obs, n)]);
       }
     });
+
+  it('a policy of bytes is given them as they are, and multiplies as its learner does', async () => {
+    const policy = ofBytes();
+    policy.load(weightsOf(policy.network));
+    const bytes = numbers(5, 8 * policy.network.inputs, 127).map((value) => Math.round(value + 128));
+    const unit = new MlpPolicy(policy.network, policy.parameters);
+    const scaled = bytes.map((value) => value * Math.fround(1 / 255));
+    expect([...policy.values(bytes, 8)]).to.deep.equal([...unit.values(scaled, 8)]);
+    const { values } = await ran(encodeOnnx(policy), bytes, 8);
+    expectNear(values?.data as Float32Array, policy.values(bytes, 8), 'bytes');
+    const options = { obsDim: 2, actions: 2, hidden: [2] };
+    for (const scale of [0, Number.NaN, 1e-50, '1'])
+      expect(refusal(() => new DqnPolicy({ ...options, scale: scale as number })).message).to.match(
+        /^scale must be a number/,
+      );
+  });
 
   it('the first of equal values is the action', async () => {
     const policy = new MlpPolicy({ sizes: [1, 3] }, Float32Array.of(0, 0, 0, 1, 2, 2));

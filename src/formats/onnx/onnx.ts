@@ -2,6 +2,7 @@
 import { checkKeys, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { ActorPolicy, greedyActor } from '../../learner/actor-critic/policies.ts';
+import { DqnPolicy } from '../../learner/dqn/policy.ts';
 import { Network } from '../../learner/network/network.ts';
 import { MlpPolicy, weightsOf } from '../../learner/policy.ts';
 import { addLayers, checkLayers } from './layers.ts';
@@ -43,7 +44,9 @@ export function encodeOnnx(model: MlpPolicy | ActorPolicy | Network, options: On
   if (options.parameters !== undefined)
     throw rangeError('encodeOnnx: parameters are for a Network; a policy has its own: load() them into it first');
   if (model instanceof MlpPolicy) {
-    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), obs);
+    const scale = model instanceof DqnPolicy ? model.scale : 1;
+    const seen = scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
+    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
     // The first of equals, as act() does.
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
     graph.node('ArgMax', [values], first, ['action']);

@@ -106,10 +106,32 @@ function imageLayers(
   return { layers: [...layers, flatten()], outputs: shape[0] * shape[1] * shape[2] };
 }
 
+/** What a DqnPolicy is made of: plain data, so that a thread can be given it. */
+export interface DqnPolicyOptions extends QNetworkOptions {
+  /** what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees the bytes of images so. Default 1 */
+  scale?: number;
+}
+
 /** Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no learner. */
 export class DqnPolicy extends MlpPolicy {
-  constructor(network: QNetworkOptions) {
-    checkKeys('DqnPolicy', network, qNetworkKeys);
+  /** what an observation's numbers are multiplied by first; a float32 */
+  readonly scale: number;
+  #seen = new Float32Array(0);
+
+  constructor(options: DqnPolicyOptions) {
+    checkKeys('DqnPolicy', options, [...qNetworkKeys, 'scale']);
+    const { scale = 1, ...network } = options;
+    if (typeof scale !== 'number' || !Number.isFinite(Math.fround(scale)) || Math.fround(scale) === 0)
+      throw rangeError(`scale must be a number that float32 has and not 0, got ${shown(scale)}`);
     super(qNetwork(network).values);
+    this.scale = Math.fround(scale);
+  }
+
+  override values(obs: Float32Array, n: number): Float32Array {
+    if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
+    if (this.#seen.length !== obs.length) this.#seen = new Float32Array(obs.length);
+    // As the learner's `convert` and ONNX's Mul have it: one product of two float32.
+    for (let at = 0; at < obs.length; at++) this.#seen[at] = (obs[at] as number) * this.scale;
+    return super.values(this.#seen, n);
   }
 }

@@ -392,6 +392,7 @@ export async function learned(): Promise<number> {
   await trained({ environment, learner: { algorithm: 'dqn', actions: 3 } });
   // @ts-expect-error no such algorithm
   await trained({ environment, learner: { algorithm: 'ppo' } });
+  const model: Uint8Array = encodeOnnx(policy);
   const { returns } = await evaluate({ environments: [new Swing()], policy });
-  return (curve[0]?.meanReturn ?? 0) + (meanReturn ?? 0) + returns.length;
+  return (curve[0]?.meanReturn ?? 0) + (meanReturn ?? 0) + returns.length + model.length;
 }
