@@ -24,7 +24,7 @@ function meaning(name: string, value: unknown): unknown {
   if (/\.(us|seconds|bytes|msOf|msUntilPrefetched|msInCapture)/.test(name)) return 'a cost';
   if (!/\.ms/.test(name)) return value;
   const ms = value as number;
-  return ms < 10 ? 'at once' : ms < 60 ? 'for a while' : 'waits';
+  return ms < 20 ? 'at once' : ms < 60 ? 'for a while' : 'waits';
 }
 
 /** The names of the facts that say something else. */

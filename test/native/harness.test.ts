@@ -3,7 +3,9 @@ import { describeAll, itAll, itLong, SETTING, setting } from '../rig/setting.ts'
 import { build, environment, type Harness, missing, missingRig, type Rig, run, type Sanitizer } from './harnesses.ts';
 
 const host: Rig = { name: 'host', family: 'host', told: {} };
-const cuda: Rig = { name: 'CUDA 13.0', family: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' } };
+/** One scenario goes on with other streams after a failure. */
+const scope = 'sticky=stream';
+const cuda: Rig = { name: 'CUDA 13.0', family: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: `13.0,devices=2,${scope}` } };
 const newest: Rig = {
   name: 'the newest Level Zero',
   family: 'xpu',

@@ -177,7 +177,10 @@ describeAll('remote collectors and bad input', () => {
     for (let i = 0; i < again; i++) await send(...recorded.reverse());
     await send(numbered(10, 6, 10));
     await held(0);
-    await untilAsked('all is counted', () => remote.statistics().duplicates === 4 * again + 1);
+    await untilAsked('all is counted', () => {
+      const { duplicates, rows } = remote.statistics();
+      return duplicates === 4 * again + 1 && rows === 520 + 16;
+    });
     expect(remote.statistics()).to.include({ gaps: 1, lost: 0, rows: 520 + 16 });
     const numbers = numbersIn(buffer).get('0/0');
     expect(numbers).to.deep.equal(Array.from({ length: 16 }, (_, i) => i));
