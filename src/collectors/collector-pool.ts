@@ -21,6 +21,7 @@ import type { CollectorSetup, CollectorThrew } from './collector-thread.ts';
 import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
 import { makeOwnThread, type OwnThread, runInThread } from './own-thread.ts';
+import { moduleOf, placeOf } from './place.ts';
 import { checkResume, holders, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
 import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
@@ -53,7 +54,8 @@ export class CollectorPool implements AsyncDisposable {
   readonly #settled: Promise<unknown>;
   #failure: Error | null = null;
   #opened = false;
-  readonly #entry: URL;
+  /** the collector's, or train()'s environment's: what users know of */
+  readonly #module: URL;
   #restartsLeft: number;
   /** of each worker, the collect() that was told of already */
   readonly #told: number[] = [];
@@ -106,7 +108,7 @@ export class CollectorPool implements AsyncDisposable {
       throw rangeError(`workers must be at most the buffer's lanes, a lane each; got ${workers} for ${buffer.lanes}`);
     checkCount('seed', seed, 0);
     this.#restartsLeft = checkCount('restart', restart, 0);
-    this.#entry = entry;
+    this.#module = moduleOf(entry, given);
     this.workers = workers;
     this.#statistics = StatisticsPages.create(workers);
     const saved = checkResume(resume, workers);
@@ -228,7 +230,7 @@ export class CollectorPool implements AsyncDisposable {
       await this.#inThread({ ...setup, port });
     } catch (error) {
       const cause = causeOf(error);
-      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${this.#whereIn(cause)}`;
+      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${placeOf(cause, this.#module)}`;
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
@@ -258,21 +260,13 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
-  /** Where in the collector's module it came from, or else where it was thrown. */
-  #whereIn(error: unknown): string {
-    const frames = ((error as Error)?.stack ?? '').split('\n').filter((line) => /:\d+:\d+\)?$/.test(line));
-    const frame = frames.find((line) => line.includes(this.#entry.pathname)) ?? frames[0];
-    const place = frame?.match(/([^/\s(]+:\d+:\d+)\)?$/)?.[1];
-    return place === undefined ? '' : ` (${place})`;
-  }
-
   /** Tells, once each, of a collect() that does not come back. */
   #nameStuck(): void {
     for (const [worker, since] of this.#statistics.since().entries()) {
       if (since === 0 || since === this.#told[worker] || nowMs() - since < PATIENCE_MS) continue;
       this.#told[worker] = since;
       const text = `collector ${worker} has not come back from a collect() for ${PATIENCE_MS / 1000} s`;
-      process.emitWarning(`${text} (${this.#entry.href})`, 'CollectorWarning');
+      process.emitWarning(`${text} (${this.#module.href})`, 'CollectorWarning');
     }
   }
 

@@ -16,6 +16,8 @@ export interface TargetOptions {
   ending?: number;
   /** throws null in the place of an error */
   nothing?: boolean;
+  /** gives a reward that is none in the place of an error */
+  wrong?: boolean;
   /** Int32 words: 0: environments made, 1: closed, and from 2 on how many have each index */
   words?: Int32Array;
 }
@@ -56,6 +58,8 @@ export class Target implements Environment<number | ArrayLike<number>> {
 
   step(action: number | ArrayLike<number>): Step {
     if (++this.#steps === this.#options.failAt && this.#options.nothing) throw null;
+    if (this.#steps === this.#options.failAt && this.#options.wrong)
+      return { obs: this.#look(), reward: Number.NaN, terminated: false };
     if (this.#steps === this.#options.failAt) throw new Error(`environment ${this.#index} broke`);
     const reward =
       typeof action === 'number' ? Number(action === Number(this.#seen > 0)) : -((action[0]! - this.#seen / 2) ** 2);

@@ -194,8 +194,12 @@ describe('collect/train', () => {
     const count = words();
     const environmentOptions = { failAt: 700, words: count };
     const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
-    expect(error.message).to.match(/environment \d broke/);
+    expect(error.message).to.match(/environment \d broke \(target\.[jt]s:\d+:\d+\)$/);
     expect(count[0]).to.equal(count[1]);
+    // What was given is refused by this package, whose own lines say nothing to anybody.
+    const wrong = { failAt: 700, words: count, wrong: true };
+    const refused = await rejection(train(training({ environmentOptions: wrong, steps: 1_000_000 })));
+    expect(refused.message).to.match(/reward must be a number .* in step \d+ of its episode \(target\.js\)$/);
     const here = await rejection(
       train(
         training({

@@ -1,0 +1,29 @@
+/** Where an error of a collector came from: a line of the user's, never one of this package. */
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+/** As they are run, and as source maps show them; what made the thread; Node's. */
+const ours = [...['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => root + folder), '/piscina/', 'node:'];
+
+/**
+ * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package. A refusal of what an environment
+ * gave has no such frame: then ' (file)', the module that was to give something else.
+ */
+export function placeOf(error: unknown, module: URL): string {
+  const stack = (error as Error | null)?.stack;
+  if (typeof stack !== 'string') return '';
+  const frames = stack
+    .split('\n')
+    .filter((line) => /:\d+:\d+\)?$/.test(line) && !ours.some((folder) => line.includes(folder)));
+  const frame = frames.find((line) => line.includes(module.pathname)) ?? frames[0];
+  const place = frame?.match(/([^/\s(]+:\d+:\d+)\)?$/)?.[1];
+  return ` (${place ?? basename(module.pathname)})`;
+}
+
+/** The module that users know of: train()'s collectors are this package's, and their environments are not. */
+export function moduleOf(entry: URL, options: unknown): URL {
+  const { environment } = (options ?? {}) as { environment?: unknown };
+  const own = ours.some((folder) => entry.pathname.startsWith(folder));
+  return own && typeof environment === 'string' && URL.canParse(environment) ? new URL(environment) : entry;
+}
