@@ -11,7 +11,7 @@ export interface Task {
   /** steps of a round, over all environments */
   steps: number;
   make(): AnyEnvironment | Promise<AnyEnvironment>;
-  policy(): Policy;
+  policy(): DqnPolicy | SacPolicy;
 }
 
 const actor = (obsDim: number, actionDim: number, high: number) => ({
@@ -35,6 +35,7 @@ export const tasks: readonly Task[] = [
 /** Acts from the first step on: without weights that come. */
 export function actingOf(task: Task): Policy {
   const made = task.policy();
+  made.load(new Float32Array(made instanceof DqnPolicy ? made.parameters.length : made.length));
   return { act: (seen, n) => made.act(seen, n) };
 }
 

@@ -29,7 +29,9 @@ export async function filesOn(device: string): Promise<Kind> {
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
   const samples: Record<string, Uint8Array> = {
     ...{ npy: formats.encodeNpy(tensors.a), safetensors: formats.encodeSafetensors(tensors, { note: 'x' }) },
-    onnx: formats.encodeOnnx(new (await import('../../src/learner/index.ts')).MlpPolicy({ sizes: [2, 2] })),
+    onnx: formats.encodeOnnx(
+      new (await import('../../src/learner/index.ts')).MlpPolicy({ sizes: [2, 2] }, new Float32Array(6)),
+    ),
     source: Buffer.from('gk_kernel(k, gk_real_out y) { GK_EACH(i, n) y[i] = 1; }'),
   };
   const npz = join(folder, 'sample.npz');
