@@ -5,7 +5,13 @@ import { rangeError, typeError } from '../errors.ts';
 import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
 import { ops } from './ops/index.ts';
 
-/** Rows of one step: the learner's `gamma` discounts what follows. */
+/** Rows of one step, of which 1 says that the episode terminated: the learner's `gamma` discounts what follows the others. */
+interface Terminated {
+  /** [rows], of any dtype */
+  terminated: Tensor;
+}
+
+/** The same by two flags, as Gym's `dones` and replay buffers after it have them: a row terminated where it is done and not truncated. */
 interface Ends {
   /** 1 where the episode ended, terminated or truncated */
   dones: Tensor<'float32'>;
@@ -28,9 +34,10 @@ interface Given {
 
 /**
  * What every learner needs of a batch of K × batchSize rows, as strided views of packed rows or as tensors of their own. Where
- * there are `discounts`, they say what the bootstrap counts, and `dones` and `truncated` are not looked at.
+ * there are `discounts`, they say what the bootstrap counts, else `terminated` does, else `dones` and `truncated`. What comes after
+ * in this order is not looked at.
  */
-export type Rows = Given & (Ends | Discounts);
+export type Rows = Given & (Ends | Terminated | Discounts);
 
 /** Columns by name, as they were checked; those of one number a row are [rows, 1]. */
 export type Columns = Readonly<Record<string, Tensor<'float32'>>>;
@@ -54,13 +61,13 @@ export function columnsOf(
   fields: ColumnWidths,
   batchSize: number,
 ): { columns: Columns; rows: number } {
-  const ends = given(batch, 'discounts') ? ['discounts'] : ['dones', 'truncated'];
+  const ends = endsOf(batch);
   const needed = [...Object.keys(fields), 'rewards', ...ends];
   for (const key of needed) {
     const value = given(batch, key);
     if (value instanceof Tensor) continue;
     const own = Object.keys((batch as object | null) ?? {});
-    const instead = key === 'dones' || key === 'truncated' ? " (or 'discounts')" : '';
+    const instead = key === 'dones' || key === 'truncated' ? " (or 'terminated', or 'discounts')" : '';
     const has = value === undefined ? (own.length > 0 ? own.join(', ') : 'none') : `${shown(value)} there`;
     throw typeError(`a ${what} batch needs a tensor '${key}'${instead}; this one has ${has}`);
   }
@@ -74,9 +81,16 @@ export function columnsOf(
   }
   for (const key of ['rewards', ...ends, 'weights', 'priorities']) {
     const value = given(batch, key) as Tensor<'float32'> | undefined;
-    if (value !== undefined) columns[key] = checkColumn(key, value, rows);
+    if (value === undefined) continue;
+    columns[key] = key === 'terminated' ? checkRows(key, value, rows) : checkColumn(key, value, rows);
   }
   return { columns: columns as Columns, rows };
+}
+
+/** The fields that say what the bootstrap counts. */
+function endsOf(batch: unknown): readonly string[] {
+  for (const key of ['discounts', 'terminated']) if (given(batch, key)) return [key];
+  return ['dones', 'truncated'];
 }
 
 /** Rows [start, start + rows) of all columns. */
@@ -89,10 +103,14 @@ export function sliced(columns: Columns, start: number, rows: number): Columns {
 export function discountsOf(
   stream: Stream,
   into: Tensor<'float32'>,
-  { discounts, dones, truncated }: Columns,
+  { discounts, terminated, dones, truncated }: Columns,
   gamma: number,
 ): Tensor<'float32'> {
   if (discounts) return discounts;
+  if (terminated) {
+    ops.convert(stream, into, terminated, { scale: -gamma, shift: gamma });
+    return into;
+  }
   ops.sub(stream, into, truncated as Tensor<'float32'>, dones as Tensor<'float32'>);
   ops.clamp(stream, into, into, -1, 0);
   ops.convert(stream, into, into, { scale: gamma, shift: gamma });

@@ -133,6 +133,19 @@ describe('learner/actor-critic', () => {
     expect(bytes(await beside.state())).to.deep.equal(bytes(await by.state()));
   });
 
+  it('terminated alone gives the bits of dones and truncated', async () => {
+    for (const name of ['SAC', 'TD3'] as const) {
+      const [by, alone] = [make(name), make(name)];
+      const { dones, truncated, ...batch } = batchFor(name, BATCH) as ActorCriticBatch &
+        Record<'dones' | 'truncated', Tensor<'float32'>>;
+      const terminated = floats([BATCH], (i) => Number(i % 4 === 2));
+      const out = floats([by.scalars.length]);
+      by.update(stream, { ...batch, dones, truncated }, out);
+      alone.update(stream, { ...batch, terminated }, out);
+      expect(bytes(await alone.state()), name).to.deep.equal(bytes(await by.state()));
+    }
+  });
+
   it('a learning rate that is set counts for replays of what was captured before', async () => {
     const learner = make('TD3');
     await learner.ready;

@@ -133,6 +133,28 @@ describe('learner/dqn: row by row', () => {
     table.close();
   });
 
+  it('terminated alone, of any dtype, is dones and truncated to the bit, and goes before them', async () => {
+    const batch = randomBatch(7, rows, small.obsDim, small.actions);
+    const ended = batch.dones.map((done, i) => Number(done === 1 && batch.truncated[i] === 0));
+    using floats = device.allocate({ shape: [rows] }).write(Float32Array.from(ended));
+    using bytes = device.allocate({ shape: [rows], dtype: 'uint8' }).write(Uint8Array.from(ended));
+    using none = device.allocate({ shape: [rows], dtype: 'uint8' });
+    await device.currentStream.synchronize();
+    for (const head of [{}, { head: { kind: 'categorical', min: -2, max: 2 } as const }]) {
+      const [plain, of, ofBytes, both, never] = await statesOf(
+        { ...small, ...head },
+        batch,
+        (each) => each,
+        ({ obs, nextObs, actions, rewards }) => ({ obs, nextObs, actions, rewards, terminated: floats }),
+        ({ obs, nextObs, actions, rewards }) => ({ obs, nextObs, actions, rewards, terminated: bytes }),
+        (each) => ({ ...each, terminated: bytes }),
+        (each) => ({ ...each, terminated: none }),
+      );
+      for (const same of [of, ofBytes, both]) expect(same).to.deep.equal(plain);
+      expect(never).to.not.deep.equal(plain);
+    }
+  });
+
   it('actions of any dtype are those of floats to the bit', async () => {
     const batch = randomBatch(6, rows, small.obsDim, small.actions);
     const kinds = (Object.keys(dtypes) as DType[]).filter((each) => !/bool|float/.test(each));
@@ -306,7 +328,9 @@ describe('learner/dqn: row by row', () => {
     expect(text({ obs: pixels })).to.include('obs must be a float32 tensor, got uint8: convert() of hotslot/learner');
     expect(text({ nextObs: pixels })).to.include('nextObs must be a float32 tensor, got uint8: convert()');
     expect(text({ truncated: bytes })).to.include('truncated must be a float32 tensor, got uint8');
-    expect(text({ dones: undefined })).to.match(/needs a tensor 'dones' \(or 'discounts'\); this one has obs, nextObs/);
+    expect(text({ dones: undefined })).to.match(
+      /needs a tensor 'dones' \(or 'terminated', or 'discounts'\); this one has obs, nextObs/,
+    );
     expect(text({ actions: Int32Array.of(1) })).to.match(/needs a tensor 'actions'; .* Int32Array of 1/);
     bytes.close();
     expect(text({ actions: bytes })).to.include('closed');

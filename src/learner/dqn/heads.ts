@@ -45,6 +45,8 @@ class ScalarQ extends Owner implements Q {
   readonly width = 1;
   readonly #how: QOptions;
   readonly #goal: Floats;
+  /** of batches that say which rows terminated */
+  readonly #discounts: Floats;
   /** the weight of all rows of a batch without weights, and where priorities go that nobody asked for */
   readonly #one: Floats;
   readonly #unread: Floats;
@@ -54,6 +56,7 @@ class ScalarQ extends Owner implements Q {
     this.#how = how;
     using making = makingOf(this);
     this.#goal = own(this, device.allocate({ shape: [how.rows] }));
+    this.#discounts = own(this, device.allocate({ shape: [how.rows, 1] }));
     this.#one = own(this, device.allocate({ shape: [1] })).write(Float32Array.of(1));
     this.#unread = own(this, device.allocate({ shape: [how.rows, 1] }));
     making.done();
@@ -61,8 +64,9 @@ class ScalarQ extends Owner implements Q {
 
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
     const { rows, actions: n, gamma } = this.#how;
-    const { rewards, dones, truncated, discounts } = columns as Record<string, Floats>;
-    if (discounts) {
+    const { rewards, dones, truncated } = columns as Record<string, Floats>;
+    if (columns.discounts || columns.terminated) {
+      const discounts = discountsOf(stream, this.#discounts, columns, gamma);
       stream.launch('td_target_discounts', {
         tensors: [this.#goal, target, choice, rewards!, discounts],
         wholes: [rows, n, n, n, rowStride(rewards!), rowStride(discounts)],
