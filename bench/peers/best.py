@@ -13,7 +13,6 @@ class Place:
         self.gpu = bool(case.get("accelerator")) and torch.cuda.is_available()
         self.device = torch.device("cuda" if self.gpu else "cpu")
         torch.backends.cuda.matmul.allow_tf32 = bool(case.get("tf32"))
-        torch.set_default_dtype(torch.float32)
 
     def says(self):
         name = torch.cuda.get_device_name() if self.gpu else "processor"

@@ -3,19 +3,21 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-/** As they are run, and as source maps show them; what made the thread; Node's. */
-const ours = [...['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => root + folder), '/piscina/', 'node:'];
+/** This package's folders, as they are run and as source maps show them. */
+const ours = ['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => root + folder);
+/** Nor are those the user's that run a thread. */
+const foreign = [...ours, '/node_modules/piscina/', 'node:'];
 
 /**
- * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package. A refusal of what an environment
- * gave has no such frame: then ' (file)', the module that was to give something else.
+ * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package. A rejected value
+ * of an environment has no such frame: then ' (file)', the module that gave it.
  */
 export function placeOf(error: unknown, module: URL): string {
   const stack = (error as Error | null)?.stack;
   if (typeof stack !== 'string') return '';
   const frames = stack
     .split('\n')
-    .filter((line) => /:\d+:\d+\)?$/.test(line) && !ours.some((folder) => line.includes(folder)));
+    .filter((line) => /:\d+:\d+\)?$/.test(line) && !foreign.some((part) => line.includes(part)));
   const frame = frames.find((line) => line.includes(module.pathname)) ?? frames[0];
   const place = frame?.match(/([^/\s(]+:\d+:\d+)\)?$/)?.[1];
   return ` (${place ?? basename(module.pathname)})`;

@@ -154,8 +154,8 @@ const nullsIn = (iterators: readonly unknown[]) =>
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /**
- * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up, with structures
- * of the function's own: what it deletes or swaps there is nobody else's.
+ * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up, with a copy
+ * of the structures: the function may delete and swap keys there.
  */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,

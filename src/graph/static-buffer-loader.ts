@@ -33,7 +33,7 @@ export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
-  /** its own structures, which nobody else holds: a graph reads the tensors that they name */
+  /** never handed out: a graph reads the tensors that these structures name */
   readonly #buffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
   /** keys that came later, and that no graph reads: they may go again */
   readonly #added = new WeakMap<Buffers, Set<string>>();

@@ -34,8 +34,8 @@ interface Given {
 
 /**
  * What every learner needs of a batch of K × batchSize rows, as strided views of packed rows or as tensors of their own. Where
- * there are `discounts`, they say what the bootstrap counts, else `terminated` does, else `dones` and `truncated`. What comes after
- * in this order is not looked at.
+ * there are `discounts`, they say what the bootstrap counts, else `terminated` does, else `dones` and `truncated`. The
+ * later ones of these are ignored.
  */
 export type Rows = Given & (Ends | Terminated | Discounts);
 

@@ -86,7 +86,7 @@ export function checkWithin(name: string, value: number, low: number, high: numb
   return value;
 }
 
-/** Throws unless `obs` is whole rows of so many float32, n of them or more, and none of the n has NaN: a policy would act on anything. */
+/** Throws unless `obs` is whole rows of `inputs` float32, n rows or more, and the first n have no NaN. A policy would act on anything. */
 export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
   checkCount('n', n, 0);
   if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);

@@ -101,7 +101,7 @@ function missing(fields: readonly string[]): object {
   });
 }
 
-/** The same tensors in an object of the caller's own: it may delete and swap names, and a name that is none is still told. */
+/** The same tensors in an object of the caller's own: it may delete and swap names. A name that is none still throws. */
 export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
 

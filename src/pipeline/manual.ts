@@ -35,7 +35,7 @@ export class ManualTicks {
   #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
   #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
 
-  /** what the tick of that sequence was given: the same object whenever it asks */
+  /** the batch of the tick of that sequence: a tick that samples again gets the same object */
   #batch: Batch | null = null;
   #batchOf = -1;
   /** the sequence whose batch was drawn on the device, and on which stream; the sequence behind whose draw the event was recorded */

@@ -26,8 +26,6 @@ struct Card {
   // bytes, with and without work; the card was not asked for less, nor without (msBeside_hostAllocSmall and
   // msAlone_hostAlloc ask it now).
   uint64_t host_alloc_us_per_mib = 0;
-  // msBeside_moduleUnload: it waits for all work of the context.
-  bool unloads_wait = true;
 };
 
 inline Card card_of(int cuda_version) {

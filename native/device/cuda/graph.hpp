@@ -59,7 +59,7 @@ class CudaExec final : public Exec {
   bool pending() const;
   // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most,
   // and an update may have made another. A stream that is gone was idle, and another stream's failure is its own.
-  // What the stream itself was given comes in order anyway.
+  // Work on one stream keeps its order without a wait.
   void wait_for_last(const Ref<RawStream>& stream);
   // The driver copies the graph to the device, which the first replay would do otherwise: 120 µs of it on an H100.
   // Replays wait for it as for a replay. Does nothing where the driver cannot or while a capture is open; a

@@ -106,7 +106,7 @@ function imageLayers(
   return { layers: [...layers, flatten()], outputs: shape[0] * shape[1] * shape[2] };
 }
 
-/** What a DqnPolicy is made of: plain data, so that a thread can be given it. */
+/** Options of a DqnPolicy: plain data, which can be posted to a thread. */
 export interface DqnPolicyOptions extends QNetworkOptions {
   /** what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees the bytes of images so. Default 1 */
   scale?: number;
@@ -131,7 +131,8 @@ export class DqnPolicy extends MlpPolicy {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
     if (this.#seen.length !== obs.length) this.#seen = new Float32Array(obs.length);
     // As the learner's `convert` and ONNX's Mul have it: one product of two float32.
-    for (let at = 0; at < obs.length; at++) this.#seen[at] = (obs[at] as number) * this.scale;
+    const end = Math.min(obs.length, n * this.network.inputs);
+    for (let at = 0; at < end; at++) this.#seen[at] = (obs[at] as number) * this.scale;
     return super.values(this.#seen, n);
   }
 }
