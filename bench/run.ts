@@ -138,6 +138,10 @@ function options(): CommandLine {
       throw new Error(
         "'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them",
       );
+    if (positionals.includes('torch-tf32') && (family === 'host' || process.env.NVIDIA_TF32_OVERRIDE !== '1'))
+      throw new Error(
+        "'torch-tf32' is for a GPU whose cuBLAS reads NVIDIA_TF32_OVERRIDE=1 when it starts: set it, and name the --device",
+      );
     const chosen = positionals.length > 0 ? positionals : usual;
     return {
       chosen,

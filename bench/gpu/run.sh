@@ -56,7 +56,7 @@ for each in "$@"; do
     exit 0
     ;;
   *)
-    [ -n "${limits[$each]:-}" ] || { echo "there is no step '$each'; there are: $first $second $third $benches" >&2; exit 2; }
+    [ -n "${limits[$each]:-}" ] || { echo "there is no step '$each'; there are: first second third bench tests, or $first $second copy calls train torch peers torch-tf32 $benches" >&2; exit 2; }
     steps+=("$each")
     ;;
   esac

@@ -44,4 +44,10 @@ describe('bench', () => {
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES/);
   });
+
+  it('torch-tf32 is refused without a GPU', async () => {
+    const { code, stdout, stderr } = await run('bench/run.js', ['torch-tf32', '--device', 'host:0', '--quick']);
+    expect([code, stdout]).to.deep.equal([2, '']);
+    expect(stderr).to.match(/^'torch-tf32' is for a GPU whose cuBLAS reads NVIDIA_TF32_OVERRIDE=1/);
+  });
 });
