@@ -51,14 +51,14 @@ export interface Summary<S extends string = string> {
 }
 
 /**
- * Of one run at a time: a pipeline keeps one and begins it anew. Its histograms are some 3 MB of native memory that the collector of
- * garbage knows nothing of: one per run lets short runs in a row hold a gigabyte before they are collected.
+ * Of one run at a time: a pipeline keeps one and begins it anew. Its histograms are some 0.4 MB of native memory that the collector of
+ * garbage knows nothing of, so one per run would let short runs in a row hold much before they are collected. Two figures of a time are
+ * kept: percentiles are right within 1 %. Three would take eight times the memory, which each opening and each run clears.
  */
 export class Statistics {
-  readonly #histograms = Object.fromEntries(Object.keys(stages).map((name) => [name, createHistogram()])) as Record<
-    StageName,
-    RecordableHistogram
-  >;
+  readonly #histograms = Object.fromEntries(
+    Object.keys(stages).map((name) => [name, createHistogram({ figures: 2 })]),
+  ) as Record<StageName, RecordableHistogram>;
   #names: readonly string[] = [];
   #sums = new Float64Array();
   sampled = 0;
