@@ -21,6 +21,12 @@ export interface Case {
   readonly starved?: true;
 }
 
+export interface How {
+  readonly random?: () => number;
+  readonly everywhere?: boolean;
+  readonly breaks?: (world: World) => void;
+}
+
 type Outcome = { ended?: unknown; ticks?: number; error?: Error };
 
 /** Two learners in a world of their own. */
@@ -91,11 +97,16 @@ async function settle<T>(
  * Plays the case with these stops. Returns how many points there were: a stop behind the last one has not come. Throws what was found to
  * be wrong. `breaks` puts faults into the world.
  */
-export async function play(
-  of: Case,
-  planned: readonly Planned[],
-  { breaks, ...order }: { random?: () => number; everywhere?: boolean; breaks?: (world: World) => void } = {},
-): Promise<number> {
+export async function play(of: Case, planned: readonly Planned[], how: How = {}): Promise<number> {
+  try {
+    return await played(of, planned, how);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(`${JSON.stringify(planned)} in ${JSON.stringify(of)}: ${message}`, { cause: error });
+  }
+}
+
+async function played(of: Case, planned: readonly Planned[], { breaks, ...order }: How): Promise<number> {
   if (laid !== null && (laid.of !== of || breaks)) await clear(laid);
   const table = laid ?? (await lay(of, breaks));
   laid = null;
