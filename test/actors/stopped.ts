@@ -42,7 +42,7 @@ async function lay(of: Case, breaks?: (world: World) => void): Promise<Table> {
   const world = new World();
   if (breaks) world.hurry();
   breaks?.(world);
-  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e6 }));
+  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e12 }));
   const groups = await join(2);
   const buffers = limiters.map((limiter) => ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter }));
   const learners = await Promise.all(
