@@ -60,6 +60,8 @@ class ScalarHead extends Owner implements Head {
   readonly width = 1;
   readonly #rows: number;
   readonly #goals: readonly Floats[];
+  /** of the next rows, less their cost */
+  readonly #values: readonly Floats[];
   readonly #critics: number;
   /** the one action of a row; what a number is multiplied with where it is said again */
   readonly #nought: Floats;
@@ -75,20 +77,23 @@ class ScalarHead extends Owner implements Head {
     this.#nought = column();
     this.#one = own(this, device.allocate({ shape: [1, 1] })).write(Float32Array.of(1));
     this.#goals = Array.from({ length: clipped ? 1 : critics }, column);
+    this.#values = this.#goals.map(column);
     making.done();
   }
 
   aim(stream: Stream, next: (j: number) => Floats, { rewards, discounts, cost }: Aim): void {
-    const [least] = this.#goals as [Floats];
+    const [least] = this.#values as [Floats];
     for (let j = 0; j < this.#critics; j++) {
-      const goal = this.#goals[j] ?? least;
-      if (j === 0 || goal !== least) stream.copy(goal, next(j));
+      const value = this.#values[j] ?? least;
+      if (j === 0 || value !== least) stream.copy(value, next(j));
       else ops.min(stream, least, least, next(j));
     }
-    for (const goal of this.#goals) {
-      if (cost) ops.sub(stream, goal, goal, cost);
-      ops.mul(stream, goal, goal, discounts);
-      ops.add(stream, goal, goal, rewards);
+    for (const [g, value] of this.#values.entries()) {
+      if (cost) ops.sub(stream, value, value, cost);
+      stream.launch('td_target_discounts', {
+        tensors: [this.#goals[g] as Floats, value, value, rewards, discounts],
+        wholes: [this.#rows, 1, 1, 1, rowStride(rewards), rowStride(discounts)],
+      });
     }
   }
 

@@ -53,6 +53,8 @@ export class SacLearner extends ActorCritic {
   readonly #gaussian: SquashedGaussian;
   readonly #repeats: number;
   readonly #from: 'actor' | 'next' | 'nobody';
+  /** where the temperature learns from the next rows: 1 for log-probabilities that are not NaN */
+  readonly #known: Floats | undefined;
   readonly #nextLogProb: Floats;
   readonly #logProb: Floats;
 
@@ -110,12 +112,15 @@ export class SacLearner extends ActorCritic {
     this.alpha = this.#temperature.alpha;
     this.temperatureOptimiser = this.#temperature.optimiser;
     this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
+    if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
     beginWith(this, {
       events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
       nextActions: (...told) => this.#nextActions(...told),
       criticsStepped: (stream, context) => {
-        if (this.#from === 'next') this.#temper(stream, this.#nextLogProb, 'alpha.0', context);
+        if (this.#from !== 'next') return;
+        this.#temperature.skipNaN(stream, this.#nextLogProb, this.#known as Floats);
+        this.#temper(stream, this.#nextLogProb, 'alpha.0', context);
       },
       actorStep: (...told) => this.#actorStep(...told),
       parts: () => this.#parts(),

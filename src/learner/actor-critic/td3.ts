@@ -23,7 +23,7 @@ export interface Td3Options extends ActorCriticOptions {
   targetActor?: boolean;
   /**
    * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) − a)²) − λ · mean(Q(s, π(s))), with
-   * λ = alpha / mean(|Q(s, π(s))|) of the minibatch, through which no gradient goes. Actions count as they are in the batch. `alpha`
+   * λ = alpha / mean(|Q(s, π(s))|) of the minibatch, 0 where all of these values are 0; no gradient goes through λ. Actions count as they are in the batch. `alpha`
    * is 2.5 unless said; 0 clones alone. Default: none of it
    */
   behaviourCloning?: { alpha?: number };
@@ -37,8 +37,9 @@ interface Cloning {
   readonly apart: Floats;
   /** the same: the gradient at the actor's actions */
   readonly pull: Floats;
-  /** [1] each: alpha, λ, the mean square of what is apart */
+  /** [1] each: alpha, mean(|Q|), λ, the mean square of what is apart */
   readonly alpha: Floats;
+  readonly size: Floats;
   readonly factor: Floats;
   readonly error: Floats;
 }
@@ -98,7 +99,7 @@ export class Td3Learner extends ActorCritic {
       const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
       const [apart, pull] = [allocate(batchSize, actionDim), allocate(batchSize, actionDim)];
       const given = allocate(1).write(Float32Array.of(alpha));
-      this.#cloning = { apart, pull, alpha: given, factor: allocate(1), error: allocate(1) };
+      this.#cloning = { apart, pull, alpha: given, size: allocate(1), factor: allocate(1), error: allocate(1) };
     }
     this.#common = commonOf(this);
     beginWith(this, {
@@ -149,11 +150,13 @@ export class Td3Learner extends ActorCritic {
   }
 
   /** Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both. */
-  #clone(stream: Stream, { apart, pull, alpha, factor, error }: Cloning, pulled: Floats, loss: Floats): Floats {
+  #clone(stream: Stream, { apart, pull, alpha, size, factor, error }: Cloning, pulled: Floats, loss: Floats): Floats {
     const { critics, column } = this.#common;
     ops.abs(stream, column, critics.value);
-    ops.mean(stream, factor, column.view({ shape: [this.batchSize] }));
-    ops.div(stream, factor, alpha, factor);
+    ops.mean(stream, size, column.view({ shape: [this.batchSize] }));
+    ops.div(stream, factor, alpha, size);
+    // Values that are all 0 have no size to be scaled by: λ is 0, not Infinity.
+    ops.where(stream, factor, size, factor, size);
     ops.mul(stream, loss, loss, factor);
     ops.square(stream, pull, apart);
     ops.mean(stream, error, pull.view({ shape: [pull.size] }));

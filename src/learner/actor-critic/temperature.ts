@@ -14,6 +14,7 @@ export class Temperature extends Owner {
   readonly loss: Floats;
   readonly optimiser: Adam | undefined;
   readonly #target: Floats;
+  readonly #even: Floats;
 
   /** Begins with `first`. Without `target` it stays there. `words`, float32 [2], is where loss and alpha lie: somebody else's. */
   constructor(device: Device, first: number, target: number | undefined, words: Floats, options: AdamOptions) {
@@ -24,9 +25,19 @@ export class Temperature extends Owner {
     this.loss = words.view({ shape: [1] });
     this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
     this.#target = word(target ?? 0);
+    this.#even = word(-(target ?? 0));
     this.optimiser = target === undefined ? undefined : own(this, new Adam(device, this.log, options));
     this.derive(device.currentStream);
     making.done();
+  }
+
+  /**
+   * Replaces each NaN of log-probabilities [rows] by −target, which adds 0 to the loss: that of a row without a next observation.
+   * `known`, of the same shape, is written.
+   */
+  skipNaN(stream: Stream, logProb: Floats, known: Floats): void {
+    ops.eq(stream, known, logProb, logProb);
+    ops.where(stream, logProb, known, logProb, this.#even);
   }
 
   /** Its loss for log-probabilities [rows]. */
