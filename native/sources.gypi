@@ -45,6 +45,7 @@
       "native/rows/kept_binding.cpp",
       "native/rows/lanes_binding.cpp",
       "native/rows/view_binding.cpp",
+      "native/rows/words_binding.cpp",
       "native/rows/all.cpp"
     ]
   }

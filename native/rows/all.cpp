@@ -1,10 +1,12 @@
 // The room in one piece, as the build compiles it: reading the headers takes longer than compiling the code.
 #include "rows/copy.cpp"
 #include "rows/drawable.cpp"
+#include "rows/finite.cpp"
 #include "rows/lanes.cpp"
 #include "rows/mirror.cpp"
 #include "rows/packed_steps.cpp"
 #include "rows/priority_tree.cpp"
+#include "rows/row_check.cpp"
 #include "rows/rows.cpp"
 #include "rows/sampler.cpp"
 #include "rows/tree_kernels.cpp"

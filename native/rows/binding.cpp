@@ -10,6 +10,7 @@
 #include "rows/mailbox.hpp"
 #include "rows/mark.hpp"
 #include "rows/mean.hpp"
+#include "rows/row_check.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 
@@ -18,9 +19,11 @@ namespace {
 
 struct Buffer {
   Source source;
-  std::vector<Field> fields;      // offset and bytes set once; from and instead per add, by the one thread of this env
+  std::vector<Field> fields;      // offset and bytes set once; the rest per add, by the one thread of this env
   std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws that are not returned
-  double* result;                 // [ptr, size] of the last sample, read by JavaScript
+  double* result;                 // [ptr, size] of the last sample, or what was refused; read by JavaScript
+  RowCheck check;
+  bool all_floats;  // every byte of a row is one of a float32 that is looked at
 };
 
 Napi::Value misalignment(Info info) {
@@ -46,35 +49,46 @@ void format_buffer(Info info) {
   format(require_bytes(info, 0, bytes_needed(capacity, row_bytes)).data, capacity, row_bytes);
 }
 
-// (memory, pairs of [offset, bytes] per field, result) → handle
+// (memory, [offset, bytes, bytes of an element, kind of floats, role] per field, result) → handle
 Napi::Value open_buffer(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
-  const Bytes pairs = require_bytes(info, 1, 8);
-  const Bytes result = require_bytes(info, 2, 16);
-  Buffer buffer{open(memory.data, memory.size), {}, {}, reinterpret_cast<double*>(result.data)};
-  if (buffer.source.header == nullptr)
+  const Bytes table = require_bytes(info, 1, 20);
+  const Bytes result = require_bytes(info, 2, 24);
+  const Source source = open(memory.data, memory.size);
+  if (source.header == nullptr)
     throw_js(info.Env(), argument("this memory is not a Hotslot replay buffer of version ", format_version));
-  const auto* pair = reinterpret_cast<const uint32_t*>(pairs.data);
-  for (uint64_t i = 0; i + 1 < pairs.size / 4; i += 2) {
-    if (pair[i + 1] == 0 || uint64_t{pair[i]} + pair[i + 1] > buffer.source.row_bytes)
+  std::vector<Field> fields;
+  std::vector<FieldKind> kinds;
+  uint64_t floats = 0;
+  const auto* of = reinterpret_cast<const uint32_t*>(table.data);
+  for (const uint32_t* end = of + table.size / 4; of + 4 < end; of += 5) {
+    if (of[1] == 0 || uint64_t{of[0]} + of[1] > source.row_bytes)
       throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its row"));
-    buffer.fields.push_back({nullptr, nullptr, pair[i], pair[i + 1]});
+    fields.push_back({nullptr, nullptr, of[0], of[1], of[1], nullptr});
+    kinds.push_back(kind_of(info.Env(), of + 2));
+    if (kinds.back().is_checked() && kinds.back().floats == FloatKind::float32) floats += of[1];
   }
-  return hold(info, 0, std::move(buffer));
+  auto* out = reinterpret_cast<double*>(result.data);
+  return hold(info, 0,
+              Buffer{source, std::move(fields), {}, out, RowCheck(std::move(kinds)), floats == source.row_bytes});
+}
+
+// → −1: add() refuses what the result array says: row, field and element.
+Napi::Value refused(Info info, const Buffer& buffer, const Odd& odd) {
+  buffer.result[0] = static_cast<double>(odd.row);
+  buffer.result[1] = static_cast<double>(odd.field);
+  buffer.result[2] = static_cast<double>(odd.element);
+  return Napi::Number::New(info.Env(), -1);
 }
 
 Napi::Value ptr(Info info) {
   return Napi::Number::New(info.Env(), static_cast<double>(snapshot(held<Buffer>(info, 0).source).ptr));
 }
 
-// (buffer, rows, sources, mask?, terminals?, limiter?) → rows committed, 0 when the limiter says not yet. `sources`
-// holds a view per field; `terminals`, given with a mask, its terminal rows or undefined.
-Napi::Value add_rows(Info info) {
+// Lines up what add() was given: `sources` holds a view per field; `terminals`, given with a mask, its terminal rows or
+// undefined.
+void line_up(Info info, Buffer& buffer, uint64_t rows, const Bytes& mask) {
   const napi_env env = info.Env();
-  Buffer& buffer = held<Buffer>(info, 0);
-  const uint64_t rows = whole(info, 1);
-  const Bytes mask = bytes_if_any(env, info[3]);
-  if (mask.data != nullptr && mask.size < rows) throw_js(env, range("rows addon: mask too short"));
   for (size_t i = 0; i < buffer.fields.size(); ++i) {
     Field& field = buffer.fields[i];
     const Bytes from = element(env, info[2], i);
@@ -83,7 +97,31 @@ Napi::Value add_rows(Info info) {
       throw_js(env, range("rows addon: a field is shorter than the rows to add"));
     field.from = from.data;
     field.instead = instead.data;
+    field.stride = field.bytes;
   }
+}
+
+// (buffer, rows, sources) → −1 where add() would refuse a value, else 0
+Napi::Value look_at_rows(Info info) {
+  Buffer& buffer = held<Buffer>(info, 0);
+  const uint64_t rows = whole(info, 1);
+  line_up(info, buffer, rows, {});
+  Odd odd;
+  if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(info, buffer, odd);
+  return Napi::Number::New(info.Env(), 0);
+}
+
+// (buffer, rows, sources, mask?, terminals?, limiter?) → rows committed, 0 when the limiter says not yet, −1 where a
+// value is refused
+Napi::Value add_rows(Info info) {
+  const napi_env env = info.Env();
+  Buffer& buffer = held<Buffer>(info, 0);
+  const uint64_t rows = whole(info, 1);
+  const Bytes mask = bytes_if_any(env, info[3]);
+  if (mask.data != nullptr && mask.size < rows) throw_js(env, range("rows addon: mask too short"));
+  line_up(info, buffer, rows, mask);
+  Odd odd;
+  if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(info, buffer, odd);
   // One call from admission to commit: a terminated thread cannot leave a counted insert without its rows.
   Limiter* limiter = info[5].IsExternal() ? held<Limiter*>(info, 5) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
@@ -92,17 +130,35 @@ Napi::Value add_rows(Info info) {
   return Napi::Number::New(env, static_cast<double>(rows));
 }
 
-// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says not yet. The rows lie
-// one after the other as gather() packs them; `words[index]` becomes `value` behind their commit, also of no rows.
+// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says not yet, −1 where a
+// value is refused. The rows lie one after the other as gather() packs them; `words[index]` becomes `value` behind
+// their commit, also of no rows.
 Napi::Value add_packed_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 2);
-  const Field field{require_bytes(info, 1, rows * buffer.source.row_bytes).data, nullptr, 0, buffer.source.row_bytes};
+  const uint64_t row_bytes = buffer.source.row_bytes;
+  const Bytes bytes = require_bytes(info, 1, rows * row_bytes);
+  const Field whole_row{bytes.data, nullptr, 0, buffer.source.row_bytes, row_bytes, nullptr};
+  const Field* fields = &whole_row;
+  size_t field_count = 1;
+  if (!buffer.all_floats || !all_finite(bytes.data, rows * row_bytes, FloatKind::float32)) {
+    for (Field& field : buffer.fields) {
+      field.from = bytes.data + field.offset;
+      field.instead = nullptr;
+      field.stride = row_bytes;
+    }
+    Odd odd;
+    if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(info, buffer, odd);
+    if (some_zero(buffer.fields.data(), buffer.fields.size())) {
+      fields = buffer.fields.data();
+      field_count = buffer.fields.size();
+    }
+  }
   const Mark mark = mark_of(info, 4);
   Limiter* limiter = rows > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
-  add(buffer.source, &field, 1, nullptr, rows);
+  add(buffer.source, fields, field_count, nullptr, rows);
   if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);
   mark.move();
   return Napi::Number::New(env, static_cast<double>(rows));
@@ -171,83 +227,6 @@ void draw_indices(Info info) {
   if (u32(info, 1) > 0) draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
 }
 
-// (limiter memory) → handle; its four parameters are already written
-Napi::Value open_limiter(Info info) {
-  return hold(info, 0, reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data));
-}
-
-Napi::Value may_sample_rows(Info info) {
-  const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
-  return Napi::Boolean::New(info.Env(), yes);
-}
-
-// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to its end, so it
-// leaves both the count and this word, or neither.
-void say_counted(Info info, size_t at) {
-  if (!info[at].IsTypedArray()) return;
-  const Bytes word = require_bytes(info, at, sizeof(int32_t));
-  reinterpret_cast<std::atomic<int32_t>*>(word.data)->store(int32_t(whole(info, at + 1)), std::memory_order_seq_cst);
-}
-
-// (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
-Napi::Value take_sample_rows(Info info) {
-  const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
-  if (taken) say_counted(info, 2);
-  return Napi::Boolean::New(info.Env(), taken);
-}
-
-// (limiter, rows, which may be less than none, word?, value)
-void count_samples(Info info) {
-  held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
-  say_counted(info, 2);
-}
-
-Napi::Value may_insert_rows(Info info) {
-  const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
-  return Napi::Boolean::New(info.Env(), yes);
-}
-
-// (limiter, out of three float64) → admitted, inserts, samples
-void limiter_counts(Info info) {
-  const Limiter& limiter = *held<Limiter*>(info, 0);
-  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, 24).data);
-  out[0] = static_cast<double>(limiter.admitted.load());
-  out[1] = static_cast<double>(limiter.inserts.load());
-  out[2] = static_cast<double>(limiter.samples.load());
-}
-
-Mailbox& mailbox(Info info) { return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data); }
-
-Napi::Value mailbox_begin(Info info) { return Napi::Number::New(info.Env(), begin_version(mailbox(info))); }
-
-Napi::Value mailbox_publish(Info info) {
-  return Napi::Boolean::New(info.Env(), publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))));
-}
-
-// (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two are unpublished
-Napi::Value mailbox_write(Info info) {
-  Mailbox& box = mailbox(info);
-  const Bytes from = require_bytes(info, 3, 1);
-  const uint64_t stride = whole(info, 2);
-  const Bytes buffers = require_bytes(info, 1, 2 * stride + from.size);
-  const int32_t version = take_version(box);
-  if (version == 0) return Napi::Number::New(info.Env(), 0);
-  to_shared(buffers.data + static_cast<uint64_t>(version % 3) * stride, from.data, from.size);
-  return Napi::Number::New(info.Env(), publish_version(box, version) ? version : 0);
-}
-
-// (control words, buffers, stride, into, newer than) → version, 0 when none is newer
-Napi::Value mailbox_read(Info info) {
-  const Bytes into = require_bytes(info, 3, 1);
-  const uint64_t stride = whole(info, 2);
-  const Bytes buffers = require_bytes(info, 1, 2 * stride + into.size);
-  const int32_t newer_than = info[4].As<Napi::Number>().Int32Value();
-  return Napi::Number::New(info.Env(),
-                           read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than));
-}
-
 // (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where none is
 Napi::Value find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
@@ -266,24 +245,16 @@ void init(Napi::Env env, Napi::Object exports) {
       {"openBuffer", open_buffer},
       {"ptr", ptr},
       {"addRows", add_rows},
+      {"lookAtRows", look_at_rows},
       {"addPackedRows", add_packed_rows},
       {"gatherRows", gather_rows},
       {"sampleRows", sample_rows},
       {"drawIndices", draw_indices},
-      {"openLimiter", open_limiter},
-      {"maySample", may_sample_rows},
-      {"takeSamples", take_sample_rows},
-      {"countSamples", count_samples},
-      {"mayInsert", may_insert_rows},
-      {"limiterCounts", limiter_counts},
-      {"mailboxBegin", mailbox_begin},
-      {"mailboxPublish", mailbox_publish},
-      {"mailboxWrite", mailbox_write},
       {"firstNotFinite", find_not_finite},
-      {"mailboxRead", mailbox_read},
   };
   add_functions(env, exports, all);
   export_child(env, exports);
+  export_words(env, exports);
   export_lanes(env, exports);
   export_views(env, exports);
   export_kept(env, exports);

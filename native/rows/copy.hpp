@@ -34,18 +34,36 @@ inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
 inline void from_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; ++i) to[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
 }
+inline void zero_shared(uint8_t* to, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; ++i) __atomic_store_n(to + i, uint8_t{0}, __ATOMIC_RELEASE);
+}
 inline void before_shared_writes() {}
 inline void after_shared_reads() {}
 #else
+// The first and the last `size` bytes of a piece that is no shorter and at most twice as long.
+template <uint64_t size>
+inline void copy_ends_of(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  std::memcpy(to, from, size);
+  std::memcpy(to + bytes - size, from + bytes - size, size);
+}
+// Most fields of a row are short. A size that is known is a move or two, any other is a call.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-  // Most fields of a row are one float. A size that is known is one move, any other is a call.
   if (bytes == 4) {
     std::memcpy(to, from, 4);
-  } else {
+  } else if (bytes > 128 || bytes < 8) {
     std::memcpy(to, from, bytes);
+  } else if (bytes > 64) {
+    copy_ends_of<64>(to, from, bytes);
+  } else if (bytes > 32) {
+    copy_ends_of<32>(to, from, bytes);
+  } else if (bytes > 16) {
+    copy_ends_of<16>(to, from, bytes);
+  } else {
+    copy_ends_of<8>(to, from, bytes);
   }
 }
 inline void from_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) { std::memcpy(to, from, bytes); }
+inline void zero_shared(uint8_t* to, uint64_t bytes) { std::memset(to, 0, bytes); }
 // The announcing store (reserved, begun) before it becomes visible before any byte written after it.
 inline void before_shared_writes() { __atomic_thread_fence(__ATOMIC_RELEASE); }
 // Every byte read before it is read before the checking load (reserved, begun) after it.

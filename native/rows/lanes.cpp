@@ -200,23 +200,29 @@ void stand_back(const Lanes& lanes) {
     courtesy.pause();
 }
 
+void StepField::store_last(uint8_t* place, const uint8_t* value, bool terminated) const {
+  if (terminated && !is_finite(value)) {
+    zero_shared(place + offset, bytes);
+  } else {
+    to_shared(place + offset, value, bytes);
+  }
+}
+
 void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
   stand_back(lanes);
-  const auto taken = [&](uint64_t i) { return steps.skip == nullptr || steps.skip[i] == 0; };
-  const auto ends = [&](uint64_t i) { return steps.terminated[i] != 0 || steps.truncated[i] != 0; };
 
   // L2, for all lanes at once: one fence orders these stores before every byte that follows.
   for (uint64_t i = 0; i < count; ++i) {
-    if (!taken(i)) continue;
+    if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
-    const uint64_t end = lanes.of[lane].committed.load(std::memory_order_relaxed) + (ends(i) ? 2 : 1);
+    const uint64_t end = lanes.of[lane].committed.load(std::memory_order_relaxed) + (steps.ends(i) ? 2 : 1);
     if (lanes.of[lane].begun.load(std::memory_order_relaxed) < end)
       lanes.of[lane].begun.store(end, std::memory_order_relaxed);
   }
   before_shared_writes();
 
   for (uint64_t i = 0; i < count; ++i) {
-    if (!taken(i)) continue;
+    if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
     const uint64_t place = lanes.of[lane].committed.load(std::memory_order_relaxed);
     const uint64_t before = lanes.of[lane].steps.load(std::memory_order_relaxed);
@@ -230,12 +236,12 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
     write_note(lanes, lane, at,
                {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
     uint64_t end = place + 1;
-    if (ends(i)) {
+    if (steps.ends(i)) {
       at = at + 1 == lanes.per_lane ? 0 : at + 1;
       to = lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
       for (size_t f = 0; f < steps.field_count; ++f) {
         const StepField& field = steps.fields[f];
-        if (field.last != nullptr) to_shared(to + field.offset, field.last + i * field.bytes, field.bytes);
+        if (field.last != nullptr) field.store_last(to, field.last + i * field.bytes, terminated != 0);
       }
       write_note(lanes, lane, at, {0, episode[i], 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       episode[i] = 0;

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rows/finite.hpp"
 #include "rows/limiter.hpp"
 
 namespace hotslot::rows {
@@ -139,6 +140,11 @@ struct StepField {
   // Where the episode ends, its final observation; null for a field that is no observation.
   const uint8_t* last;
   uint32_t offset, bytes;
+  FieldKind kind;
+
+  bool is_finite(const uint8_t* value) const { return !kind.is_checked() || all_finite(value, bytes, kind.floats); }
+  // What a final observation stores: zeros where it is not finite and its episode terminated (finite.hpp).
+  void store_last(uint8_t* place, const uint8_t* value, bool terminated) const;
 };
 
 struct StepsToAdd {
@@ -147,6 +153,9 @@ struct StepsToAdd {
   const float* rewards;
   // A byte per lane; `skip` may be null.
   const uint8_t *terminated, *truncated, *skip;
+
+  bool takes(uint64_t lane) const { return skip == nullptr || skip[lane] == 0; }
+  bool ends(uint64_t lane) const { return terminated[lane] != 0 || truncated[lane] != 0; }
 };
 
 // Adds one step of each of the lanes [first, first + count) that are not skipped. `episode[i]` is how many steps the

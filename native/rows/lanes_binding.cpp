@@ -10,6 +10,7 @@
 #include "rows/lanes.hpp"
 #include "rows/mark.hpp"
 #include "rows/packed_steps.hpp"
+#include "rows/row_check.hpp"
 
 namespace hotslot::rows {
 namespace {
@@ -48,28 +49,27 @@ void clear_js(Info info) { clear_lanes(held<Lanes>(info, 0)); }
 struct Writer {
   Lanes lanes;
   uint64_t first, count;
-  std::vector<StepField> fields;
+  StepRules rules;
   std::vector<bool> observation;
-  // Those of a final observation.
-  std::vector<StepField> observations;
   // Steps of each lane's running episode.
   std::vector<uint32_t> episode;
 };
 
-// (lanes, first, count, [offset, bytes, whether an observation] of each field, whether to go on with unended episodes)
+// (lanes, first, count, [offset, bytes, whether an observation, bytes of an element, kind of floats, role] of each
+// field, whether to go on with unended episodes, whether rewards must be finite)
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
-  Writer writer{lanes, whole(info, 1), whole(info, 2), {}, {}, {}, {}};
+  Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
   if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first)
     throw_js(info.Env(), range("rows addon: no such lanes"));
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
-  for (uint64_t i = 0; i + 2 < table.size / 4; i += 3, row += 3) {
+  for (uint64_t i = 0; i + 5 < table.size / 4; i += 6, row += 6) {
     if (row[1] == 0 || uint64_t{row[0]} + row[1] > lanes.place_bytes)
       throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its place"));
-    writer.fields.push_back({nullptr, nullptr, row[0], row[1]});
+    writer.rules.fields.push_back({nullptr, nullptr, row[0], row[1], kind_of(info.Env(), row + 3)});
     writer.observation.push_back(row[2] != 0);
-    if (row[2] != 0) writer.observations.push_back(writer.fields.back());
+    if (row[2] != 0) writer.rules.observations.push_back(writer.rules.fields.back());
   }
   writer.episode.resize(writer.count);
   for (uint64_t i = 0; i < writer.count; ++i) {
@@ -80,14 +80,15 @@ Napi::Value open_writer(Info info) {
   return hold(info, 0, std::move(writer));
 }
 
-// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?) → 1, or 0 when the limiter says
-// not yet
+// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three float64) → 1, 0 when
+// the limiter says not yet, −1 where a value is refused: `out` says which (look_at_lanes)
 Napi::Value add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
   const bool finals = info[2].IsArray();
-  for (size_t i = 0; i < writer.fields.size(); ++i) {
-    StepField& field = writer.fields[i];
+  std::vector<StepField>& fields = writer.rules.fields;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    StepField& field = fields[i];
     const Bytes from = element(env, info[1], i);
     const Bytes last = finals && writer.observation[i] ? element(env, info[2], i) : Bytes{};
     if (from.size < writer.count * field.bytes || (last.data != nullptr && last.size < writer.count * field.bytes))
@@ -101,12 +102,19 @@ Napi::Value add_steps_js(Info info) {
   const Bytes skip = bytes_if_any(env, info[6]);
   if (skip.data != nullptr && skip.size < writer.count) throw_js(env, range("rows addon: skip is too short"));
   const uint64_t steps = whole(info, 7);
+  const StepsToAdd given{fields.data(), fields.size(), rewards, terminated, truncated, skip.data};
+  Odd odd;
+  if (writer.rules.finite_rewards && !look_at_lanes(given, writer.count, odd)) {
+    auto* out = reinterpret_cast<double*>(require_bytes(info, 9, 24).data);
+    out[0] = static_cast<double>(odd.row);
+    out[1] = static_cast<double>(odd.field);
+    out[2] = static_cast<double>(odd.element);
+    return Napi::Number::New(env, -1);
+  }
   // One call from admission to commit: a terminated thread cannot leave a counted insert without its steps.
   Limiter* limiter = info[8].IsExternal() ? held<Limiter*>(info, 8) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, steps)) return Napi::Number::New(env, 0);
-  add_steps(writer.lanes, writer.first, writer.count,
-            {writer.fields.data(), writer.fields.size(), rewards, terminated, truncated, skip.data},
-            writer.episode.data());
+  add_steps(writer.lanes, writer.first, writer.count, given, writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(steps, std::memory_order_seq_cst);
   return Napi::Number::New(env, 1);
 }
@@ -119,12 +127,11 @@ Napi::Value add_packed_steps_js(Info info) {
   const uint64_t rows = whole(info, 2);
   const PackedSteps given{require_bytes(info, 1, rows * step_row_bytes(writer.lanes)).data, rows};
   const Mark mark = mark_of(info, 4);
-  const PackedLook look = look_at_steps(writer.lanes, writer.count, given);
+  const PackedLook look = look_at_steps(writer.lanes, writer.count, given, writer.rules);
   if (look.good < rows) return Napi::Number::New(env, -1 - static_cast<double>(look.good));
   Limiter* limiter = look.steps > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, look.steps)) return Napi::Number::New(env, 0);
-  add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.observations.data(),
-                   writer.observations.size(), writer.episode.data());
+  add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.rules, writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(look.steps, std::memory_order_seq_cst);
   mark.move();
   return Napi::Number::New(env, static_cast<double>(rows));

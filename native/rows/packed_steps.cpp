@@ -1,6 +1,8 @@
 // The way out of lanes, and the way in: what each row must be, and the stores of a lane's writer for each of them.
 #include "rows/packed_steps.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "rows/copy.hpp"
@@ -26,7 +28,16 @@ uint8_t* bytes_at(const Lanes& lanes, uint64_t lane, uint64_t at) {
 
 }  // namespace
 
-PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given) {
+namespace {
+
+bool are_finite(const std::vector<StepField>& fields, const uint8_t* place) {
+  return std::all_of(fields.begin(), fields.end(),
+                     [place](const StepField& field) { return field.is_finite(place + field.offset); });
+}
+
+}  // namespace
+
+PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given, const StepRules& rules) {
   PackedLook look{0, 0};
   StepRow before{0, 0, 0};
   for (; look.good < given.rows; ++look.good) {
@@ -39,6 +50,10 @@ PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& 
       --look.good;
       return look;
     }
+    const uint8_t* place = given.bytes + look.good * step_row_bytes(lanes) + sizeof row;
+    if (final && (before.kind & 1) == 0 && !are_finite(rules.observations, place)) return look;
+    if (!final && !are_finite(rules.fields, place)) return look;
+    if (!final && rules.finite_rewards && !std::isfinite(row.reward)) return look;
     if (!final) ++look.steps;
     before = row;
   }
@@ -47,7 +62,7 @@ PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& 
 }
 
 void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
-                      const StepField* observations, size_t observation_count, uint32_t* episode) {
+                      const StepRules& rules, uint32_t* episode) {
   const uint64_t row_bytes = step_row_bytes(lanes);
   uint64_t steps = 0;
   for (uint64_t i = 0; i < given.rows; ++i) {
@@ -80,8 +95,7 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
       bytes += row_bytes;
       at = at + 1 == lanes.per_lane ? 0 : at + 1;
       uint8_t* to = bytes_at(lanes, lane, at);
-      for (size_t f = 0; f < observation_count; ++f)
-        to_shared(to + observations[f].offset, bytes + observations[f].offset, observations[f].bytes);
+      for (const StepField& field : rules.observations) field.store_last(to, bytes + field.offset, terminated != 0);
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "rows/lanes.hpp"
 
@@ -32,18 +33,26 @@ struct PackedSteps {
   uint64_t rows;
 };
 
+// What a place holds, and what of it must be finite (finite.hpp).
+struct StepRules {
+  std::vector<StepField> fields;
+  // Those of a final observation.
+  std::vector<StepField> observations;
+  bool finite_rewards;
+};
+
 // How far rows are what they should be, for a writer of `count` lanes: the first row that is wrong, or all of them.
 struct PackedLook {
   uint64_t good;
   // Of all rows, those that are steps.
   uint64_t steps;
 };
-PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given);
+PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given, const StepRules& rules);
 
 // Adds rows that look_at_steps() found good to the lanes [first, first + count), each step as add_steps() would. So a
-// lane may get more than its ring holds. `observations` are the fields of a final one; `episode` as for add_steps().
+// lane may get more than its ring holds. `episode` as for add_steps().
 void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
-                      const StepField* observations, size_t observation_count, uint32_t* episode);
+                      const StepRules& rules, uint32_t* episode);
 
 // What pack_lane() wrote. Not whole: a writer was over some of it, and it is worth nothing.
 struct PackedLane {

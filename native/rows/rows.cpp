@@ -18,20 +18,30 @@ constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 uint64_t rows_per_slice(const Source& source) {
   const uint64_t by_bytes = slice_bytes / source.row_bytes;
   const uint64_t by_capacity = source.capacity / 8;
-  const uint64_t rows = by_bytes < by_capacity ? by_bytes : by_capacity;
-  return rows > 0 ? rows : 1;
+  return std::max<uint64_t>(1, std::min(by_bytes, by_capacity));
 }
 
+template <bool zeros>
 void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
                 uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
+  // Short rows wait for their places, so those that are this writer's are fetched ahead; long ones come by themselves.
+  const uint64_t ahead = source.row_bytes <= 512 ? 8 : rows;
   for (uint64_t row = first; row < first + rows; ++row) {
     uint8_t* to = source.rows + index * source.stride;
+    if (row + ahead < first + rows)
+      for (uint64_t line = 0; line < source.stride; line += 64)
+        __builtin_prefetch(to + ahead * source.stride + line, 1);
     const bool patched = mask != nullptr && mask[row] != 0;
     for (size_t i = 0; i < field_count; ++i) {
       const Field& field = fields[i];
-      const uint8_t* from = patched && field.instead != nullptr ? field.instead : field.from;
-      to_shared(to + field.offset, from + row * field.bytes, field.bytes);
+      if (zeros && field.zero != nullptr && field.zero[row] != 0) {
+        zero_shared(to + field.offset, field.bytes);
+      } else if (patched && field.instead != nullptr) {
+        to_shared(to + field.offset, field.instead + row * field.bytes, field.bytes);
+      } else {
+        to_shared(to + field.offset, field.from + row * field.stride, field.bytes);
+      }
     }
     if (++index == source.capacity) index = 0;
   }
@@ -96,7 +106,8 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
   Backoff lap;
   while (end > source.capacity && header.committed.load(std::memory_order_acquire) < end - source.capacity) lap.pause();
   before_shared_writes();
-  write_rows(source, fields, field_count, mask, first, rows, begin);
+  const auto write = some_zero(fields, field_count) ? write_rows<true> : write_rows<false>;
+  write(source, fields, field_count, mask, first, rows, begin);
   commit(header, begin, end);
 }
 

@@ -93,14 +93,22 @@ Source open(void* memory, uint64_t bytes);
 // The rows that are whole now.
 Snapshot snapshot(const Source& source);
 
-// One field of the rows to add: `bytes` per row, one row after the other from `from`, to `offset` within the packed
-// row. Rows whose mask byte is not zero take their bytes from `instead` where it is not null.
+// One field of the rows to add: `bytes` per row, `stride` bytes from one row to the next, to `offset` within the packed
+// row. Rows whose mask byte is not zero take their bytes from `instead`, dense, where it is not null. Rows whose byte
+// in `zero` is not zero get zeros.
 struct Field {
   const uint8_t* from;
   const uint8_t* instead;
   uint32_t offset;
   uint32_t bytes;
+  uint64_t stride;
+  const uint8_t* zero;
 };
+inline bool some_zero(const Field* fields, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (fields[i].zero != nullptr) return true;
+  return false;
+}
 
 // Adds `count` rows: reserves, writes, commits, slice by slice; waits only for writers that are writing now.
 // `mask` (count bytes) may be null. Returns when the rows are committed.

@@ -6,7 +6,9 @@ import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NpzArrays } from '../formats/npz.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import { exactly } from './exact.ts';
+import { notFinite, numberAt } from './field-roles.ts';
 import type { RateLimiter } from './rate-limiter.ts';
+import { rowsAddon } from './rows-addon.ts';
 
 export interface LoadOptions {
   /** what a column is called there, by the name that it has here: `{ obs: 'observations' }` */
@@ -65,12 +67,26 @@ export class Column {
     );
   }
 
-  /** Throws what take() would throw for any of these rows. */
-  check(from: number, to: number): void {
+  /**
+   * Throws what take() would throw for any of these rows; with `finite` also for a row that holds a number that is NaN or infinite and
+   * must not.
+   */
+  check(from: number, to: number, finite?: (row: number) => boolean): void {
     const { dtype } = this.#tensor;
-    if (dtype === this.#wanted.dtype) return;
+    const { key, dtype: wanted } = this.#wanted;
+    const looks = finite !== undefined && wanted.includes('float');
+    if (dtype === wanted && !looks) return;
     const piece = pieceOf(this.#elements * dtypes[dtype].bytes);
-    for (let at = from; at < to; at += piece) this.take(at, Math.min(at + piece, to));
+    for (let at = from; at < to; at += piece) {
+      const values = this.take(at, Math.min(at + piece, to));
+      const odd = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
+      if (!looks || (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)) continue;
+      for (let i = 0; i < values.length; i++) {
+        const row = at + Math.floor(i / this.#elements);
+        if (odd(i) && finite(row))
+          throw notFinite(key, i % this.#elements, numberAt(values, wanted, i), `row ${row} of '${this.name}'`, false);
+      }
+    }
   }
 }
 

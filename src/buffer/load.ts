@@ -36,8 +36,6 @@ interface Plan {
   readonly fields: Readonly<Record<string, { take: Take; elements: number }>>;
   /** 1 for each row that is left out; undefined where none is */
   readonly left?: (from: number, to: number) => Uint8Array;
-  /** what is converted */
-  readonly columns: readonly Column[];
 }
 
 /** D4RL's names, of an off-policy buffer's fields. */
@@ -51,7 +49,7 @@ const TIMEOUTS = { key: 'timeouts', dtype: 'bool', shape: [] } as const;
 /** See ReplayBuffer.load(). */
 export async function loadRows(
   buffer: Rows,
-  offPolicy: boolean,
+  { offPolicy, look }: { offPolicy: boolean; look(rows: object, name: (row: number) => string): void },
   given: unknown,
   options: LoadOptions,
 ): Promise<number> {
@@ -65,10 +63,14 @@ export async function loadRows(
     throw rangeError(
       `load: ${count} rows are more than the capacity of ${buffer.capacity}: pick some with rows: { from, to }, or make the buffer larger`,
     );
-  // A number that its field cannot hold is found before the first row is added.
-  for (const column of plan.columns) column.check(from, to);
   checkAdmitted(buffer.limiter, count);
   const piece = pieceOf(buffer.rowBytes);
+  // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.
+  for (let at = from; at < to; at += piece) {
+    const rows = taken(plan, at, Math.min(at + piece, to));
+    if (rows !== null) look(rows.arrays, (row) => `row ${at + rows.placeOf(row)} of what is loaded`);
+    await pause();
+  }
   let added = 0;
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
@@ -87,8 +89,15 @@ export async function loadRows(
 
 const sum = (flags: Uint8Array): number => flags.reduce((all, flag) => all + flag, 0);
 
+interface Taken {
+  readonly arrays: object;
+  readonly count: number;
+  /** where the n-th of these rows was before others were left out */
+  placeOf(row: number): number;
+}
+
 /** Null where no row is left. */
-function taken({ fields, left }: Plan, from: number, to: number): { arrays: object; count: number } | null {
+function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   const out = left?.(from, to);
   const count = to - from - (out ? sum(out) : 0);
   if (count === 0) return null;
@@ -96,7 +105,12 @@ function taken({ fields, left }: Plan, from: number, to: number): { arrays: obje
     const all = take(from, to);
     return [key, out && count < to - from ? kept(all, elements, out) : all];
   });
-  return { arrays: Object.fromEntries(arrays), count };
+  const placeOf = (row: number) => {
+    let place = out?.indexOf(0) ?? row;
+    for (let n = 0; out && n < row; n++) place = out.indexOf(0, place + 1);
+    return place;
+  };
+  return { arrays: Object.fromEntries(arrays), count, placeOf };
 }
 
 /** Without the rows that are left out; in place where the array is nobody else's. */
@@ -113,7 +127,7 @@ function kept(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<
 
 function plain(data: DataSet, fields: readonly FieldLayout[]): Plan {
   const columns = fields.map((field) => data.need(field));
-  return { fields: taking(fields, (_, i) => taker(columns[i] as Column)), columns };
+  return { fields: taking(fields, (_, i) => taker(columns[i] as Column)) };
 }
 
 const taker =
@@ -128,28 +142,23 @@ const taking = (fields: readonly FieldLayout[], take: (field: FieldLayout, i: nu
 
 /** Off-policy rows, in this buffer's own names or in D4RL's. */
 function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
-  const columns: Column[] = [];
-  const used = (column: Column): Column => {
-    columns.push(column);
-    return column;
-  };
   const field = (key: string) => fields.find((each) => each.key === key) as FieldLayout;
   const here = fields.filter(({ key }) => !/^(next|dones|truncated)/.test(key));
-  const found = new Map(here.map((each) => [each.key, used(data.need(each, others[each.key]))] as const));
+  const found = new Map(here.map((each) => [each.key, data.need(each, others[each.key])] as const));
   const takes: Record<string, Take> = Object.fromEntries([...found].map(([key, column]) => [key, taker(column)]));
-  const ends = endsOf(data, field, used);
+  const ends = endsOf(data, field);
   Object.assign(takes, ends.takes);
   let missing = false;
   for (const next of fields.filter(({ key }) => key.startsWith('next'))) {
     const column = data.ask(next, others[next.key]);
-    if (column) takes[next.key] = taker(used(column));
+    if (column) takes[next.key] = taker(column);
     else {
       missing = true;
       const now = found.get(next.key === 'nextObs' ? 'obs' : 'critic') as Column;
       takes[next.key] = behind(now, ends.terminated, elementCount(next.shape));
     }
   }
-  const all = { fields: taking(fields, ({ key }) => takes[key] as Take), columns };
+  const all = { fields: taking(fields, ({ key }) => takes[key] as Take) };
   if (!missing) return all;
   ends.needBorders();
   return { ...all, left: leftOut(data.rows, ends) };
@@ -164,7 +173,7 @@ interface Ends {
 }
 
 /** How episodes end: `dones` and `truncated`, or D4RL's `terminals` and `timeouts`. */
-function endsOf(data: DataSet, field: (key: string) => FieldLayout, used: (column: Column) => Column): Ends {
+function endsOf(data: DataSet, field: (key: string) => FieldLayout): Ends {
   const flags = (wanted: Wanted) => ({ ...wanted, dtype: 'bool' as const });
   const dones = data.ask(field('dones'));
   if (dones) {
@@ -172,15 +181,14 @@ function endsOf(data: DataSet, field: (key: string) => FieldLayout, used: (colum
     const [ended, cut] = ['dones', 'truncated'].map((key) => data.need(flags(field(key)))) as [Column, Column];
     const cuts = (from: number, to: number) => cut.take(from, to) as Uint8Array;
     return {
-      takes: { dones: taker(used(dones)), truncated: taker(used(truncated)) },
+      takes: { dones: taker(dones), truncated: taker(truncated) },
       terminated: (from, to) => both(ended.take(from, to) as Uint8Array, cuts(from, to), (d, t) => d & ~t & 1),
       truncated: cuts,
       needBorders: () => {},
     };
   }
-  const terminals = used(data.need(TERMINALS));
+  const terminals = data.need(TERMINALS);
   const timeouts = data.ask(TIMEOUTS);
-  if (timeouts) used(timeouts);
   const terminated = (from: number, to: number) => terminals.take(from, to) as Uint8Array;
   const truncated = (from: number, to: number) =>
     timeouts

@@ -10,6 +10,7 @@ import type { NamedTensors } from '../formats/tensors.ts';
 import { allocateShared, checkRoom, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import type { LoadOptions } from './data-set.ts';
+import { checkNonFinite, type NonFinite, rowKind } from './field-roles.ts';
 import type {
   FieldSpec,
   Fields,
@@ -28,11 +29,12 @@ import { checkPacked, type Mark } from './packed.ts';
 import { checkLimiter, insideOfLimiter, RateLimiter } from './rate-limiter.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
-import { MAX_DRAW_SIZE, type Sample, type SampleOptions, seedWord } from './sampler.ts';
+import { checkOut, checkSample, MAX_DRAW_SIZE, type Sample, type SampleOptions } from './sampler.ts';
 import { BELLS, BELLS_AT, KIND, memoryBytes, type SharedReplayBuffer } from './shared-rows.ts';
 
 /** indices into rows are 32 bits wide */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
+const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter', 'nonFinite'];
 
 export type { SharedReplayBuffer };
 
@@ -61,7 +63,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
   readonly #shared: SharedReplayBuffer<F, R>;
   readonly #input: RowInput;
-  readonly #result = new Float64Array(2);
+  readonly #result = new Float64Array(3);
   readonly #arrayDtype: 'float32' | 'uint8';
   #handle: BufferHandle | null;
 
@@ -81,7 +83,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
 
   private constructor(key: unknown, shared: SharedReplayBuffer<F, R>, limiter: RateLimiter | null) {
     checkOurs(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
-    const { memory, offset, capacity, layout } = shared;
+    const { memory, offset, capacity, layout, nonFinite } = shared;
     this.capacity = capacity;
     this.layout = layout;
     this.rowBytes = layout.rowBytes;
@@ -93,27 +95,25 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     this.#input = new RowInput(layout, capacity, shared.offPolicy);
     const fields = Object.values(layout.fields);
     this.#arrayDtype = fields.every((field) => field.dtype === 'float32') ? 'float32' : 'uint8';
-    const places = Uint32Array.from(fields.flatMap((field) => [field.offset, field.bytes]));
-    this.#handle = rowsAddon().openBuffer(this.#memory, places, this.#result);
+    const table = fields.flatMap((field) => [field.offset, field.bytes, ...rowKind(field, nonFinite)]);
+    this.#handle = rowsAddon().openBuffer(this.#memory, Uint32Array.from(table), this.#result);
   }
 
   /**
    * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] }, action: { shape: [],
-   * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add().
+   * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add(). `nonFinite: 'keep'` takes numbers that
+   * are NaN or infinite as they are; the default, 'refuse', see add().
    * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
    */
   static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
     capacity: number;
     fields: S;
     limiter?: RateLimiter;
+    nonFinite?: NonFinite;
   }): ReplayBuffer<FieldsOf<S>, SchemaRowsOf<FieldsOf<S>>> {
-    checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter']);
-    return ReplayBuffer.#allocate(
-      options.capacity,
-      schemaLayout(options.fields as Readonly<Record<string, FieldSpec>>),
-      false,
-      options.limiter,
-    );
+    checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter', 'nonFinite']);
+    const layout = schemaLayout(options.fields as Readonly<Record<string, FieldSpec>>);
+    return ReplayBuffer.#allocate(options, layout, false);
   }
 
   /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
@@ -123,9 +123,10 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     actionDim: number;
     criticDim?: C;
     limiter?: RateLimiter;
+    nonFinite?: NonFinite;
   }): ReplayBuffer<OffPolicyFields<C>, TransitionsOf<C>> {
-    checkKeys('ReplayBuffer.offPolicy', options, ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter']);
-    return ReplayBuffer.#allocate(options.capacity, offPolicyLayout(options), true, options.limiter);
+    checkKeys('ReplayBuffer.offPolicy', options, offPolicyOptions);
+    return ReplayBuffer.#allocate(options, offPolicyLayout(options), true);
   }
 
   /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
@@ -144,28 +145,29 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     }
     checkRoom(shared, memoryBytes(capacity, rowBytes));
     checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
+    checkNonFinite(shared.nonFinite);
     return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
   }
 
   static #allocate<F extends Fields, R extends object>(
-    capacity: number,
+    options: { capacity: number; limiter?: RateLimiter | null; nonFinite?: NonFinite },
     layout: PackLayout,
     offPolicy: boolean,
-    limiter: RateLimiter | null = null,
   ): ReplayBuffer<F, R> {
-    checkCount('capacity', capacity, 1, MAX_CAPACITY);
+    const { limiter = null } = options;
+    const capacity = checkCount('capacity', options.capacity, 1, MAX_CAPACITY);
+    const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
     checkLimiter(limiter);
     const bytes = memoryBytes(capacity, layout.rowBytes);
     const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
     rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
-    const shared = { kind: KIND, ...place, capacity, layout, offPolicy, limiter: limiter?.share() ?? null } as const;
-    return new ReplayBuffer(OURS, Object.freeze(shared), limiter);
+    const how = { capacity, layout, offPolicy, nonFinite, limiter: limiter?.share() ?? null };
+    return new ReplayBuffer(OURS, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
   }
 
   /** A plain object for postMessage or workerData; the limiter goes with it. */
   share(): SharedReplayBuffer<F, R> {
-    this.#open();
-    return this.#shared;
+    return this.#open() && this.#shared;
   }
 
   /** Rows ever committed; exact beyond 2³². */
@@ -182,6 +184,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are read, shared or not.
    * Returns n, or 0 when the limiter gates add() and says not yet: nothing was taken then, offer the same rows again.
    * Off-policy: where `terminalMask` is not zero, next_obs and next_critic come from the terminal fields (as in UniLab).
+   * A next observation that is not finite is stored as 0 where its episode terminated. Anywhere else a number of obs, nextObs, critic,
+   * nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or discounts that is NaN or infinite is a
+   * RangeError with row and field, and nothing is added; other fields are stored as they are.
    * Throws TypeError or RangeError naming field, expected and given; RangeError for more rows than capacity, or than a
    * gating limiter could ever admit.
    */
@@ -190,6 +195,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
     const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.#limiting?.handle);
     if (added > 0) this.#bells.ringAll();
+    else if (added < 0) throw this.#input.refused(this.#result, rows);
     else this.#limiting?.checkAdd(count);
     return added;
   }
@@ -197,7 +203,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   /**
    * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them; `mark`, if any, moves in the same
    * native call, behind the commit, also with no rows. Returns `rows`, or 0 when the limiter gates it and says not yet: nothing was
-   * taken then, and the mark is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes.
+   * taken then, and the mark is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes; of a
+   * number that is not finite the error's `row` is its row.
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     const handle = this.#open();
@@ -206,6 +213,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     const limiter = this.#limiting?.handle;
     const added = rowsAddon().addPackedRows(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
     if (added > 0) this.#bells.ringAll();
+    else if (added < 0) throw this.#input.refusedPacked(this.#result, bytes, this.rowBytes);
     else if (rows > 0) this.#limiting?.checkAdd(rows);
     return added;
   }
@@ -220,7 +228,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     if (!wide && !(indices instanceof Uint32Array)) {
       throw typeError(`indices must be a Uint32Array or a BigInt64Array, got ${typeof indices}`);
     }
-    this.#checkOut(out, indices.length);
+    checkOut(out, indices.length, this.rowBytes);
     if (indices.length === 0) return out;
     const beyond = rowsAddon().gatherRows(handle, indices, indices.length, wide, out);
     if (beyond >= 0)
@@ -235,15 +243,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    */
   sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
-    checkKeys('sample', options, ['seed', 'count', 'indices']);
-    const word = seedWord(options.seed);
-    const { indices } = options;
-    const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
-    if (indices !== undefined && !(indices instanceof Uint32Array && indices.length >= count)) {
-      throw typeError(`indices must be a Uint32Array of at least ${count}, got ${indices?.length ?? typeof indices}`);
-    }
+    const { word, count, indices } = checkSample(options);
     const rows = out ?? (this.#array(count) as T);
-    this.#checkOut(rows, count);
+    checkOut(rows, count, this.rowBytes);
     rowsAddon().sampleRows(handle, word, count, rows, indices);
     const ptr = this.#result[0]!;
     if (ptr === 0) throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
@@ -258,8 +260,14 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     this.#open();
-    return loadRows(this, this.#shared.offPolicy, from, options);
+    return loadRows(this, { offPolicy: this.#shared.offPolicy, look: this.#look }, from, options);
   }
+
+  /** Throws what add() would throw of a number that is not finite. */
+  #look = (rows: object, name: (row: number) => string): void => {
+    const { rows: count, sources } = this.#input.lineUp(rows);
+    if (rowsAddon().lookAtRows(this.#open(), count, sources) < 0) throw this.#input.refused(this.#result, rows, name);
+  };
 
   /**
    * Writes the rows that are there, oldest first, as an npz file of a column for each field's key: load() reads it. The file is
@@ -287,14 +295,5 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
 
   #array(count: number): TypedArray {
     return arrayOf(this.#arrayDtype, (count * this.rowBytes) / dtypes[this.#arrayDtype].bytes);
-  }
-
-  #checkOut(out: unknown, count: number): void {
-    const least = count * this.rowBytes;
-    if (!ArrayBuffer.isView(out) || out instanceof DataView)
-      throw typeError(`out must be a typed array, got ${typeof out}`);
-    if (out.byteLength < least) {
-      throw rangeError(`out must hold ${count} rows × ${this.rowBytes} bytes = ${least}, got ${out.byteLength} bytes`);
-    }
   }
 }

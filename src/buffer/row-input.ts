@@ -1,12 +1,13 @@
 /** Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its thread's only. */
 import { shown } from '../checks.ts';
-import { dtypes, type TypedArray } from '../dtype.ts';
+import { type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
-import type { PackLayout } from './pack-layout.ts';
+import { isNext, notFinite, numberAt, packedNumber } from './field-roles.ts';
+import type { FieldLayout, PackLayout } from './pack-layout.ts';
 
 interface FieldInput {
   key: string;
-  dtype: string;
+  dtype: DType;
   array: abstract new (...args: never[]) => TypedArray;
   /** elements of one row */
   elements: number;
@@ -30,11 +31,13 @@ export class RowInput {
   readonly #fields: readonly FieldInput[];
   readonly #known: ReadonlySet<string>;
   readonly #capacity: number;
+  readonly #layout: readonly FieldLayout[];
 
   /** `terminals`: whether terminalMask and its fields are understood (off-policy buffers). */
   constructor(layout: PackLayout, capacity: number, terminals: boolean) {
     this.#capacity = capacity;
-    this.#fields = Object.values(layout.fields).map(({ key, dtype, bytes }) => ({
+    this.#layout = Object.values(layout.fields);
+    this.#fields = this.#layout.map(({ key, dtype, bytes }) => ({
       key,
       dtype,
       array: dtypes[dtype].array,
@@ -56,6 +59,22 @@ export class RowInput {
     const mask = checkMask(values[MASK], rows, this.#known.has(MASK));
     const sources = this.#fields.map((field) => checkField(field, field.key, values[field.key], rows));
     return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
+  }
+
+  /** The error of rows that native code refused: row, field and element, and the rows as add() was given them. */
+  refused([row, field, element]: Float64Array, given: object, name = (at: number) => `row ${at}`): CodedError {
+    const { key, dtype, elements, terminalKey } = this.#fields[field as number] as FieldInput;
+    const values = given as Readonly<Record<string, TypedArray & ArrayLike<boolean>>>;
+    const from = terminalKey !== '' && values[MASK]?.[row as number] ? terminalKey : key;
+    const value = numberAt(values[from] as TypedArray, dtype, row! * elements + element!);
+    return notFinite(from, element!, value, name(row!), isNext(key));
+  }
+
+  /** The same of packed rows. */
+  refusedPacked([row, field, element]: Float64Array, bytes: Uint8Array, rowBytes: number): CodedError {
+    const { key, dtype, offset } = this.#layout[field as number] as FieldLayout;
+    const value = packedNumber(bytes, row! * rowBytes + offset, dtype, element!);
+    return Object.assign(notFinite(key, element!, value, `row ${row}`, isNext(key)), { row });
   }
 
   #terminals(values: Readonly<Record<string, unknown>>, rows: number, masked: boolean) {

@@ -8,9 +8,10 @@ export type LimiterHandle = { readonly handleOf: 'limiter' };
 
 interface RowsAddon {
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
-  openBuffer(memory: Float64Array, offsetsAndBytes: Uint32Array, result: Float64Array): BufferHandle;
+  /** `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later calls write */
+  openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
-  /** views per field, in row order; 0 when the limiter says not yet */
+  /** views per field, in row order; 0 when the limiter says not yet, −1 where row, field and element in the result are refused */
   addRows(
     buffer: BufferHandle,
     rows: number,
@@ -19,7 +20,9 @@ interface RowsAddon {
     terminals: readonly (TypedArray | undefined)[] | undefined,
     limiter: LimiterHandle | undefined,
   ): number;
-  /** `words[index]` becomes `value` behind the commit; 0 when the limiter says not yet */
+  /** −1 where addRows() would refuse a number, else 0 */
+  lookAtRows(buffer: BufferHandle, rows: number, sources: readonly TypedArray[]): number;
+  /** `words[index]` becomes `value` behind the commit; 0 and −1 as above */
   addPackedRows(
     buffer: BufferHandle,
     bytes: Uint8Array,

@@ -24,6 +24,15 @@ export interface Sample<T extends TypedArray = TypedArray> {
 /** Largest number of rows to draw from; torch switches to another draw from 2³² on. */
 export const MAX_DRAW_SIZE = 2 ** 32 - 1;
 
+/** Throws unless `out` holds `count` rows of so many bytes. */
+export function checkOut(out: unknown, count: number, rowBytes: number): void {
+  const least = count * rowBytes;
+  if (!ArrayBuffer.isView(out) || out instanceof DataView)
+    throw typeError(`out must be a typed array, got ${typeof out}`);
+  if (out.byteLength < least)
+    throw rangeError(`out must hold ${count} rows × ${rowBytes} bytes = ${least}, got ${out.byteLength} bytes`);
+}
+
 /**
  * The part of a seed torch's generator uses: its low 32 bits. Throws a TypeError unless `seed` is a number or bigint,
  * a RangeError unless it is whole, not negative, and (as a bigint) below 2⁶⁴ or (as a number) a safe integer.
@@ -38,6 +47,17 @@ export function seedWord(seed: number | bigint): number {
     throw rangeError(`seed must be a safe whole number of at least 0 (use a bigint beyond 2^53), got ${seed}`);
   }
   return seed >>> 0;
+}
+
+/** What sample() is asked for. Throws TypeError or RangeError naming the value that is not allowed. */
+export function checkSample(options: SampleOptions): { word: number; count: number; indices: Uint32Array | undefined } {
+  checkKeys('sample', options, ['seed', 'count', 'indices']);
+  const word = seedWord(options.seed);
+  const { indices } = options;
+  const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
+  if (indices !== undefined && !(indices instanceof Uint32Array && indices.length >= count))
+    throw typeError(`indices must be a Uint32Array of at least ${count}, got ${indices?.length ?? typeof indices}`);
+  return { word, count, indices };
 }
 
 /**

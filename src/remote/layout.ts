@@ -1,4 +1,5 @@
 /** What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and names, no code. */
+import type { NonFinite } from '../buffer/field-roles.ts';
 import type { FieldSpec } from '../buffer/fields.ts';
 import { RateLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
@@ -14,13 +15,14 @@ export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
     const each = Object.entries(fields).map(([name, { key, dtype, shape, offset, bytes }]) => ({
       ...{ name, key, dtype, shape, offset, bytes },
     }));
-    return JSON.stringify({ of: 'rows', offPolicy: buffer.share().offPolicy, rowBytes, fields: each });
+    const { offPolicy, nonFinite } = buffer.share();
+    return JSON.stringify({ of: 'rows', offPolicy, nonFinite, rowBytes, fields: each });
   }
   const { fields, placeBytes } = buffer.layout;
   const each = fields.map(({ key, dtype, shape, observation, offset, bytes }) => ({
     ...{ key, dtype, shape, observation, offset, bytes },
   }));
-  return JSON.stringify({ of: 'steps', placeBytes, fields: each });
+  return JSON.stringify({ of: 'steps', nonFinite: buffer.share().nonFinite, placeBytes, fields: each });
 }
 
 export const layoutSum = (text: string): number => crc32(Buffer.from(text));
@@ -34,11 +36,13 @@ export function layoutInWords(text: string): string {
 interface RowsTold {
   of: 'rows';
   offPolicy: boolean;
+  nonFinite: NonFinite;
   rowBytes: number;
   fields: { name: string; dtype: FieldSpec['dtype']; shape: number[] }[];
 }
 interface StepsTold {
   of: 'steps';
+  nonFinite: NonFinite;
   placeBytes: number;
   fields: { key: string; dtype: FieldSpec['dtype']; shape: number[]; observation: boolean }[];
 }
@@ -66,26 +70,26 @@ export function bufferLike(text: string, bytes: number, lanes: number): ReplayBu
   );
 }
 
-function rowsLike({ offPolicy, rowBytes, fields }: RowsTold, bytes: number): ReplayBuffer {
+function rowsLike({ offPolicy, nonFinite, rowBytes, fields }: RowsTold, bytes: number): ReplayBuffer {
   const capacity = Math.max(2, Math.floor(bytes / rowBytes));
   const limiter = gate(capacity - 1);
   if (!offPolicy) {
     const specs = Object.fromEntries(fields.map(({ name, dtype, shape }) => [name, { dtype, shape }]));
-    return ReplayBuffer.create({ capacity, fields: specs as Record<string, FieldSpec>, limiter }) as ReplayBuffer;
+    return ReplayBuffer.create({ ...{ capacity, limiter, nonFinite }, fields: specs as Record<string, FieldSpec> });
   }
   const size = (of: string) => fields.find(({ name }) => name === of)?.shape[0] ?? 0;
   const dims = { obsDim: size('obs'), actionDim: size('actions'), criticDim: size('critic') };
-  return ReplayBuffer.offPolicy({ capacity, ...dims, limiter }) as unknown as ReplayBuffer;
+  return ReplayBuffer.offPolicy({ capacity, ...dims, limiter, nonFinite }) as unknown as ReplayBuffer;
 }
 
-function stepsLike({ placeBytes, fields }: StepsTold, bytes: number, lanes: number): TrajectoryBuffer {
+function stepsLike({ nonFinite, placeBytes, fields }: StepsTold, bytes: number, lanes: number): TrajectoryBuffer {
   // All steps that the limiter lets in may be of one lane, and each may bring a final observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
   const specs = fields.map(({ key, dtype, shape, observation }) => [key, { dtype, shape, observation }]);
   const limiter = gate(Math.max(1, steps));
   return TrajectoryBuffer.create({
-    ...{ capacity: perLane * lanes, lanes, limiter },
+    ...{ capacity: perLane * lanes, lanes, limiter, nonFinite },
     fields: Object.fromEntries(specs) as StepFields,
   }) as TrajectoryBuffer;
 }

@@ -47,10 +47,12 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
       let added = 0;
       try {
         added = buffer.addPacked(firstOf(bytes, some * rowBytes), some, mark);
+        return added;
+      } catch (error) {
+        return wrongRow(error);
       } finally {
         mark.value = before + added;
       }
-      return added;
     },
     skip({ mark }, to) {
       mark.value = to;
@@ -63,6 +65,12 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
       buffer.close();
     },
   };
+}
+
+/** What is wrong with a row that somebody sent; anything else is this side's own failure. */
+function wrongRow(error: unknown): string {
+  if ('row' in (error as object)) return (error as Error).message;
+  throw error;
 }
 
 interface Lanes {
@@ -140,8 +148,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
         if (left) for (let row = 0; row < added; row++) left.delete(laneOf(bytes, rowBytes, row));
         return added;
       } catch (error) {
-        if ('row' in (error as object)) return (error as Error).message;
-        throw error;
+        return wrongRow(error);
       } finally {
         mark.value = before + added;
       }

@@ -15,9 +15,19 @@ interface LanesAddon {
   /** steps ever committed, steps there now */
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
-  /** `fields`: offset, bytes and whether it is an observation, of each */
-  openWriter(lanes: LanesHandle, first: number, count: number, fields: Uint32Array, resume: boolean): WriterHandle;
-  /** 1, or 0 when the limiter says not yet */
+  /** `fields`: offset, bytes, whether it is an observation and what stepKind() gives, of each; `finite`: rewards must be */
+  openWriter(
+    lanes: LanesHandle,
+    first: number,
+    count: number,
+    fields: Uint32Array,
+    resume: boolean,
+    finite: boolean,
+  ): WriterHandle;
+  /**
+   * 1, 0 when the limiter says not yet, −1 where a number is refused: `odd` is its lane, the field's number (more by as many as there
+   * are fields for a final observation, by twice as many for a reward) and the element.
+   */
   addSteps(
     writer: WriterHandle,
     sources: readonly ArrayBufferView[],
@@ -28,6 +38,7 @@ interface LanesAddon {
     skip: ArrayBufferView | undefined,
     steps: number,
     limiter: LimiterHandle | undefined,
+    odd: Float64Array,
   ): number;
   /**
    * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where one is. `words[index]` becomes

@@ -1,5 +1,6 @@
 /** Episodes of a data set into the lanes of a trajectory buffer. */
 import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../buffer/data-set.ts';
+import type { NonFinite } from '../buffer/field-roles.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
 import type { ArrayOf, DType } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
@@ -12,6 +13,7 @@ interface Lanes {
   readonly laneCapacity: number;
   readonly layout: StepLayout;
   readonly limiter: RateLimiter | null;
+  share(): { readonly nonFinite: NonFinite };
   writer(options: { firstLane: number; lanes: 1 }): TrajectoryWriter;
 }
 
@@ -56,12 +58,27 @@ export async function loadSteps(buffer: Lanes, given: unknown, options: LoadOpti
   const span = data.span(options);
   const episodes = episodesOf(columns, span);
   place(buffer, columns, episodes);
-  for (const { now, next } of columns.fields) for (const column of [now, next]) column?.check(span.from, span.to);
-  columns.rewards.check(span.from, span.to);
-  for (const { final } of columns.fields) final?.check(0, final.rows);
+  checkColumns(buffer, columns, span);
   const count = episodes.reduce((steps, { from, to }) => steps + to - from, 0);
   checkAdmitted(buffer.limiter, count);
   return write(buffer, columns, episodes, count);
+}
+
+/** Numbers that a field cannot hold, or that a writer would refuse, are found before the first step is added. */
+function checkColumns(buffer: Lanes, columns: Columns, { from, to }: { from: number; to: number }): void {
+  const { terminated, truncated, fields, rewards } = columns;
+  const looks = buffer.share().nonFinite === 'refuse';
+  const always = () => true;
+  rewards.check(from, to, looks ? always : undefined);
+  const ended = terminated.map((flag, row) => flag | truncated[row]!);
+  const ends = Array.from(ended.keys()).filter((row) => ended[row] === 1);
+  for (const { field, now, next, final } of fields) {
+    const checked = looks && (field.observation || field.key === 'actions');
+    now.check(from, to, checked ? always : undefined);
+    // Read where an episode ends, and stored as 0 where it terminated.
+    next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
+    final?.check(0, final.rows, checked ? (end) => terminated[ends[end] as number] === 0 : undefined);
+  }
 }
 
 function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {

@@ -1,4 +1,5 @@
 /** How a trajectory buffer goes to another thread, and what is looked at before it is taken there. */
+import { checkNonFinite, type NonFinite } from '../buffer/field-roles.ts';
 import { checkFields } from '../buffer/pack-layout.ts';
 import type { SharedRateLimiter } from '../buffer/rate-limiter.ts';
 import { typeError } from '../errors.ts';
@@ -20,6 +21,7 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
   readonly capacity: number;
   readonly lanes: number;
   readonly layout: StepLayout;
+  readonly nonFinite: NonFinite;
   readonly limiter: SharedRateLimiter | null;
   /** known to TypeScript only */
   readonly '~types'?: S;
@@ -36,4 +38,5 @@ export function checkHeader(shared: SharedTrajectoryBuffer): void {
         `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,
     );
   checkFields(Array.from(shared.layout.fields), placeBytes);
+  checkNonFinite(shared.nonFinite);
 }

@@ -4,6 +4,7 @@
  */
 
 import type { LoadOptions } from '../buffer/data-set.ts';
+import { checkNonFinite, type NonFinite, stepKind } from '../buffer/field-roles.ts';
 import type { Ledger } from '../buffer/ledger.ts';
 import { checkLimiter, RateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
@@ -87,6 +88,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /**
    * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields; `rewards` (float32),
    * `terminated` and `truncated` (bool) are always there. With a limiter, its counts follow this buffer, and it may gate add().
+   * `nonFinite: 'keep'` takes numbers that are NaN or infinite as they are; the default, 'refuse', see a writer's add().
    * Throws TypeError or RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
    */
   static create<const S extends StepFields>(options: {
@@ -94,9 +96,11 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     lanes: number;
     fields: S;
     limiter?: RateLimiter;
+    nonFinite?: NonFinite;
   }): TrajectoryBuffer<S> {
-    checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter']);
+    checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter', 'nonFinite']);
     const { limiter = null } = options;
+    const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
     const capacity = checkCount('capacity', options.capacity, 2, MAX_DRAW_SIZE);
     const lanes = checkCount('lanes', options.lanes, 1, 2 ** 20);
     if (capacity % lanes !== 0 || capacity / lanes < 2)
@@ -111,8 +115,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const place = allocateShared(what, bytes + roundUp((LINE + lanes) * 4, 8), 64);
     const memory = new Float64Array(place.memory, place.offset, bytes / 8);
     lanesAddon().formatLanes(memory, lanes, perLane, layout.placeBytes);
-    const shared = { kind: KIND, ...place, capacity, lanes, layout, limiter: limiter?.share() ?? null } as const;
-    return new TrajectoryBuffer<S>(OURS, Object.freeze(shared));
+    const how = { capacity, lanes, layout, nonFinite, limiter: limiter?.share() ?? null };
+    return new TrajectoryBuffer<S>(OURS, Object.freeze({ kind: KIND, ...place, ...how }));
   }
 
   /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
@@ -157,10 +161,15 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       const among = `lane ${taken - LINE} of lanes ${firstLane} to ${firstLane + lanes - 1}`;
       throw stateError('BUSY', `${among} has a writer that lives: close that one first`);
     }
-    const table = this.layout.fields.flatMap(({ offset, bytes, observation }) => [offset, bytes, observation ? 1 : 0]);
+    const { nonFinite } = this.#shared;
+    const table = this.layout.fields.flatMap((field) => [
+      ...[field.offset, field.bytes, field.observation ? 1 : 0],
+      ...stepKind(field, nonFinite),
+    ]);
+    const finite = nonFinite === 'refuse';
     return new TrajectoryWriter<S>(OURS, {
       ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
-      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table), resume),
+      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table), resume, finite),
       claims: { words, at, claim },
     } satisfies WriterSetup);
   }

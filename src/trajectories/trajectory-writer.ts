@@ -1,4 +1,5 @@
 /** The pen of some lanes: the only one that writes them while its thread lives. */
+import { notFinite, numberAt } from '../buffer/field-roles.ts';
 import { checkPacked, type Mark } from '../buffer/packed.ts';
 import { insideOfLimiter, type RateLimiter } from '../buffer/rate-limiter.ts';
 import { checkKeys, checkOurs, shown } from '../checks.ts';
@@ -31,6 +32,8 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   /** of the last add(), by field: made once, so that adding makes no garbage */
   readonly #sources: TypedArray[] = [];
   readonly #finals: (TypedArray | undefined)[] = [];
+  /** what native code refused: lane, field and element */
+  readonly #odd = new Float64Array(3);
   readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
   #open = true;
 
@@ -50,7 +53,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   /**
    * Adds one step of each lane, all committed when this returns. Where `terminated` or `truncated` is set the episode ends: the
    * final observations are read there, and the next step begins an episode. Returns how many lanes this writer has, or 0 when the
-   * limiter gates it and says not yet: nothing was taken then, offer the same again. Throws TypeError or RangeError by field.
+   * limiter gates it and says not yet: nothing was taken then, offer the same again. A final observation that is not finite is stored
+   * as 0 where the episode terminated. Anywhere else a number of an observation, of `actions` or of the rewards that is NaN or
+   * infinite is a RangeError with lane and field, and nothing is added; other fields are stored as they are. Throws TypeError or
+   * RangeError by field.
    */
   add(given: Steps<S>): number {
     this.#checkOpen();
@@ -78,7 +84,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
       if (finals !== undefined) finals[i] = this.#final(field, values, ending);
     }
     const limiter = this.#limiting?.handle;
-    const added = lanesAddon().addSteps(handle, sources, finals, rewards, terminated, truncated, skip, steps, limiter);
+    const odd = this.#odd;
+    const flags = [terminated, truncated, skip] as const;
+    const added = lanesAddon().addSteps(handle, sources, finals, rewards, ...flags, steps, limiter, odd);
+    if (added < 0) throw this.#refused(sources, finals, rewards);
     if (added > 0) bells.ringAll();
     else {
       this.#limiting?.checkAdd(steps);
@@ -105,7 +114,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const added = lanesAddon().addPackedSteps(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
     if (added < 0) {
       const row = -1 - added;
-      throw Object.assign(rangeError(packedFault(bytes, rowBytesOf(layout), row, this.lanes)), { row });
+      throw Object.assign(packedFault(bytes, layout, row, this.lanes), { row });
     }
     if (added > 0) bells.ringAll();
     else if (rows > 0) this.#limiting?.checkAdd(stepsAmong(bytes, rowBytesOf(layout)));
@@ -134,6 +143,22 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
 
   #checkOpen(): void {
     if (!this.#open) throw closedError('this writer', 'take the lanes again with buffer.writer()');
+  }
+
+  #refused(
+    sources: readonly TypedArray[],
+    finals: readonly (TypedArray | undefined)[] | undefined,
+    rewards: Float32Array,
+  ): Error {
+    const { layout, firstLane } = this.#setup;
+    const [lane, which, element] = this.#odd as unknown as [number, number, number];
+    const { length } = layout.fields;
+    const name = `lane ${firstLane + lane}`;
+    if (which === 2 * length) return notFinite('rewards', 0, rewards[lane] as number, name, false);
+    const { key, dtype, elements } = layout.fields[which % length] as StepField;
+    const values = (which < length ? sources : (finals as readonly TypedArray[]))[which % length] as TypedArray;
+    const value = numberAt(values, dtype, lane * elements + element);
+    return notFinite(which < length ? key : finalKey(key), element, value, name, which >= length);
   }
 
   #final(field: StepField, values: Readonly<Record<string, unknown>>, ending: number): TypedArray | undefined {

@@ -58,8 +58,9 @@ void adds() {
   const Rows rows(4096, 172);
   const uint64_t count = 16;
   const std::vector<uint8_t> obs(count * 160, 2), action(count * 8, 3), reward(count * 4, 4);
-  const rows::Field fields[] = {
-      {obs.data(), nullptr, 0, 160}, {action.data(), nullptr, 160, 8}, {reward.data(), nullptr, 168, 4}};
+  const rows::Field fields[] = {{obs.data(), nullptr, 0, 160, 160, nullptr},
+                                {action.data(), nullptr, 160, 8, 8, nullptr},
+                                {reward.data(), nullptr, 168, 4, 4, nullptr}};
   piece("add-16-rows", [&](int) { rows::add(rows.source, fields, 3, nullptr, count); });
 }
 

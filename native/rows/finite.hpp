@@ -1,0 +1,45 @@
+// Numbers that must be finite. A loss that meets a NaN makes every weight NaN, so rows are looked at before they are
+// taken: a field has a role, and by it a value that is not finite is refused, stored as 0, or kept.
+//
+// One exception: the next observation of a row that terminated. Nothing is bootstrapped from it, and environments give
+// NaN there. It is stored as 0, for 0 · NaN is NaN.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace hotslot::rows {
+
+enum class FloatKind : uint8_t { none, float16, bfloat16, float32, float64 };
+
+// What a field is of a row; numbered as in src/buffer/field-roles.ts.
+enum class Role : uint8_t { own, value, next, terminated, dones, truncated, discounts };
+
+struct FieldKind {
+  uint8_t item = 1;  // bytes of an element
+  FloatKind floats = FloatKind::none;
+  Role role = Role::own;
+
+  bool is_checked() const { return role != Role::own && floats != FloatKind::none; }
+};
+
+// Whether all of these `bytes` are finite.
+bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind);
+// The number of the first element that is not; only where one is.
+uint64_t first_odd(const uint8_t* values, uint64_t bytes, const FieldKind& kind);
+
+// Whether a flag or a discount is other than 0; −0 is 0.
+inline bool is_set(const uint8_t* value, const FieldKind& kind) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, value, kind.item);  // little endian, as everything here
+  if (kind.floats != FloatKind::none) bits &= ~(uint64_t{1} << (kind.item * 8 - 1));
+  return bits != 0;
+}
+
+// A value that is refused.
+struct Odd {
+  uint64_t row, field, element;
+};
+
+}  // namespace hotslot::rows

@@ -1,0 +1,101 @@
+// The part of rows.node that limiters and mailboxes call. Thin: arguments were checked in JavaScript, here only what
+// memory safety needs.
+#include <napi.h>
+
+#include "rows/held.hpp"
+#include "rows/limiter.hpp"
+#include "rows/mailbox.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+// (limiter memory) → handle; its four parameters are already written
+Napi::Value open_limiter(Info info) {
+  return hold(info, 0, reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data));
+}
+
+Napi::Value may_sample_rows(Info info) {
+  const Limiter& limiter = *held<Limiter*>(info, 0);
+  const bool yes = may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
+  return Napi::Boolean::New(info.Env(), yes);
+}
+
+// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to its end, so it
+// leaves both the count and this word, or neither.
+void say_counted(Info info, size_t at) {
+  if (!info[at].IsTypedArray()) return;
+  const Bytes word = require_bytes(info, at, sizeof(int32_t));
+  reinterpret_cast<std::atomic<int32_t>*>(word.data)->store(int32_t(whole(info, at + 1)), std::memory_order_seq_cst);
+}
+
+// (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
+Napi::Value take_sample_rows(Info info) {
+  const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
+  if (taken) say_counted(info, 2);
+  return Napi::Boolean::New(info.Env(), taken);
+}
+
+// (limiter, rows, which may be less than none, word?, value)
+void count_samples(Info info) {
+  held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
+  say_counted(info, 2);
+}
+
+Napi::Value may_insert_rows(Info info) {
+  const Limiter& limiter = *held<Limiter*>(info, 0);
+  const bool yes = may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
+  return Napi::Boolean::New(info.Env(), yes);
+}
+
+// (limiter, out of three float64) → admitted, inserts, samples
+void limiter_counts(Info info) {
+  const Limiter& limiter = *held<Limiter*>(info, 0);
+  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, 24).data);
+  out[0] = static_cast<double>(limiter.admitted.load());
+  out[1] = static_cast<double>(limiter.inserts.load());
+  out[2] = static_cast<double>(limiter.samples.load());
+}
+
+Mailbox& mailbox(Info info) { return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data); }
+
+Napi::Value mailbox_begin(Info info) { return Napi::Number::New(info.Env(), begin_version(mailbox(info))); }
+
+Napi::Value mailbox_publish(Info info) {
+  return Napi::Boolean::New(info.Env(), publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))));
+}
+
+// (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two are unpublished
+Napi::Value mailbox_write(Info info) {
+  Mailbox& box = mailbox(info);
+  const Bytes from = require_bytes(info, 3, 1);
+  const uint64_t stride = whole(info, 2);
+  const Bytes buffers = require_bytes(info, 1, 2 * stride + from.size);
+  const int32_t version = take_version(box);
+  if (version == 0) return Napi::Number::New(info.Env(), 0);
+  to_shared(buffers.data + static_cast<uint64_t>(version % 3) * stride, from.data, from.size);
+  return Napi::Number::New(info.Env(), publish_version(box, version) ? version : 0);
+}
+
+// (control words, buffers, stride, into, newer than) → version, 0 when none is newer
+Napi::Value mailbox_read(Info info) {
+  const Bytes into = require_bytes(info, 3, 1);
+  const uint64_t stride = whole(info, 2);
+  const Bytes buffers = require_bytes(info, 1, 2 * stride + into.size);
+  const int32_t newer_than = info[4].As<Napi::Number>().Int32Value();
+  return Napi::Number::New(info.Env(),
+                           read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than));
+}
+
+}  // namespace
+
+void export_words(Napi::Env env, Napi::Object exports) {
+  static constexpr Exported all[] = {
+      {"openLimiter", open_limiter},   {"maySample", may_sample_rows},      {"takeSamples", take_sample_rows},
+      {"countSamples", count_samples}, {"mayInsert", may_insert_rows},      {"limiterCounts", limiter_counts},
+      {"mailboxBegin", mailbox_begin}, {"mailboxPublish", mailbox_publish}, {"mailboxWrite", mailbox_write},
+      {"mailboxRead", mailbox_read},
+  };
+  add_functions(env, exports, all);
+}
+
+}  // namespace hotslot::rows
