@@ -1,9 +1,10 @@
 /** Ops against plain loops, over random shapes, views and broadcasts; captured as issued; refused at the door. */
 import { expect } from 'chai';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { ops } from '../../src/learner/index.ts';
+import { firstNonFinite, ops } from '../../src/learner/index.ts';
 import { Random } from '../../src/random.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { expectClose } from './reference.ts';
 
@@ -96,18 +97,12 @@ describe('learner/ops', () => {
       for (let round = 0; round < 8; round++) {
         const shape = shapes();
         const positive = /sqrt|log/.test(name);
-        const x = placed(
-          shape,
-          some(
-            shape.reduce((a, b) => a * b, 1),
-            positive ? 0.01 : -3,
-          ),
-        );
-        const out = placed(shape);
+        const x = strewn(shape, (size) => some(size, positive ? 0.01 : -3));
+        const out = strewn(shape);
         ops[name as 'exp'](stream, out, x);
         const want = Float32Array.from(await x.toArray(stream), f);
         expectClose(await out.toArray(stream), want, 1e-6, `${name} of ${shape}`);
-        const dy = placed(shape);
+        const dy = strewn(shape);
         const above = await dy.toArray(stream);
         const at = await x.toArray(stream);
         const slope = at.map((v, i) => {
@@ -128,44 +123,152 @@ describe('learner/ops', () => {
       }
     });
 
-  it('of two, what plain loops give, whatever is said again', async () => {
-    for (let round = 0; round < 150; round++) {
-      const shape = shapes();
-      const part = () => {
-        const kept = shape.slice(below(shape.length + 1));
-        return kept.map((n) => (below(3) === 0 ? 1 : n));
-      };
-      const [a, b, out] = [placed(part()), placed(part()), placed(shape)];
-      const [u, v] = [await a.toArray(stream), await b.toArray(stream)];
-      if (below(2) === 0) v.set(u.subarray(0, Math.min(u.length, v.length)));
-      if (b.contiguous) b.write(v, stream);
-      const seen = await b.toArray(stream);
-      const at = (of: Floats, values: Float32Array, i: number): number => {
-        let [place, rest, width] = [0, i, 1];
-        for (let d = shape.length - 1; d >= 0; d--) {
-          const own = d - (shape.length - of.shape.length);
-          const index = rest % shape[d]!;
-          rest = Math.floor(rest / shape[d]!);
-          if (own < 0) continue;
-          if (of.shape[own] !== 1) place += index * width;
-          width *= of.shape[own]!;
-        }
-        return values[place]!;
-      };
-      const name = Object.keys(binary)[round % 12]!;
-      let fits = true;
-      try {
-        ops[name as 'add'](stream, out, a, b);
-      } catch (error) {
-        // Three dimensions, no two of which join.
-        fits = false;
-        expect(shape.length, String(error)).to.equal(3);
-        expect(refusal(() => ops[name as 'add'](stream, out, a, b))).to.include({ name: 'TypeError' });
-      }
-      if (!fits) continue;
-      const want = Float32Array.from({ length: out.size }, (_, i) => binary[name]!(at(a, u, i), at(b, seen, i)));
-      expectClose(await out.toArray(stream), want, 1e-6, `${name} of [${a.shape}] and [${b.shape}] to [${shape}]`);
+  /** A tensor somewhere in wider memory, with its dimensions in any order: transposed, with gaps, beginning at an offset. */
+  function strewn(shape: readonly number[], values = (size: number) => some(size)): Floats {
+    const order = shape.map((_, d) => d);
+    if (below(2) === 0) order.sort(() => below(3) - 1);
+    const strides = shape.map(() => 0);
+    let step = below(3) === 0 ? 2 : 1;
+    for (const d of order.reverse()) {
+      strides[d] = step;
+      step *= shape[d]! + (below(3) === 0 ? 1 : 0);
     }
+    const offset = below(3);
+    return tensor([offset + step], values(offset + step)).view({ shape, offset, strides });
+  }
+  /** A shape that broadcasts to this one. */
+  const partOf = (shape: readonly number[]) => {
+    const kept = shape.slice(below(3) > 0 ? 0 : below(shape.length + 1));
+    return kept.map((n) => (below(3) === 0 ? 1 : n));
+  };
+  const four = () => Array.from({ length: below(5) }, () => 1 + below(6));
+  /** An operand's element at a row-major index of a shape that it broadcasts to. */
+  const at = (values: Float32Array, of: readonly number[], shape: readonly number[], i: number): number => {
+    let [place, rest, width] = [0, i, 1];
+    for (let d = shape.length - 1; d >= 0; d--) {
+      const own = d - (shape.length - of.length);
+      if (own >= 0 && of[own] !== 1) place += (rest % shape[d]!) * width;
+      if (own >= 0) width *= of[own]!;
+      rest = Math.floor(rest / shape[d]!);
+    }
+    return values[place]!;
+  };
+
+  for (const [name, f] of Object.entries(binary))
+    itLonger(`${name} of two is what plain loops give, over shapes that broadcast and any strides`, async () => {
+      for (let round = 0; round < setting({ short: 15, all: 400 }); round++) {
+        const shape = four();
+        // Small whole numbers, that some are equal; all of float32 in every other round.
+        const values = (size: number) =>
+          round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
+        const out = strewn(shape);
+        const drawn = () =>
+          below(6) === 0 ? Math.round(random.between(-3, 3)) / 3 + 0 : strewn(partOf(shape), values);
+        const [a, b] = [drawn(), drawn()];
+        const read = async (x: Floats | number) => (typeof x === 'number' ? Float32Array.of(x) : x.toArray(stream));
+        const [u, v] = [await read(a), await read(b)];
+        const shapeOf = (x: Floats | number) => (typeof x === 'number' ? [] : x.shape);
+        ops[name as 'add'](stream, out, a, b);
+        const want = Float32Array.from({ length: out.size }, (_, i) =>
+          f(at(u, shapeOf(a), shape, i), at(v, shapeOf(b), shape, i)),
+        );
+        expect(await out.toArray(stream), `${name} of [${shapeOf(a)}] and [${shapeOf(b)}] to [${shape}]`).to.deep.equal(
+          want,
+        );
+      }
+    });
+
+  itLonger('where chooses over shapes that broadcast and any strides', async () => {
+    for (let round = 0; round < setting({ short: 60, all: 2000 }); round++) {
+      const shape = four();
+      const out = strewn(shape);
+      const inputs = [partOf(shape), partOf(shape), partOf(shape)].map((part, i) =>
+        strewn(part, (size) => (i === 0 ? some(size, -1, 2).map(Math.trunc) : some(size))),
+      ) as [Floats, Floats, Floats];
+      const [c, u, v] = await Promise.all(inputs.map((each) => each.toArray(stream)));
+      ops.where(stream, out, ...inputs);
+      const [condition, a, b] = inputs;
+      const want = Float32Array.from({ length: out.size }, (_, i) =>
+        at(c!, condition.shape, shape, i) !== 0 ? at(u!, a.shape, shape, i) : at(v!, b.shape, shape, i),
+      );
+      expect(await out.toArray(stream), `[${inputs.map((each) => `[${each.shape}]`)}]`).to.deep.equal(want);
+    }
+  });
+
+  it('a number in a captured graph is what a tensor of it is, for as long as the graph lives', async () => {
+    const x = tensor([2, 3], Float32Array.of(1, -2, 3, Number.NaN, 0, 5));
+    const [y, z, tenth] = [tensor([2, 3]), tensor([2, 3]), tensor([1], Float32Array.of(0.1))];
+    stream.beginCapture();
+    ops.mul(stream, y, x, 0.1);
+    ops.sub(stream, y, 1, y);
+    ops.where(stream, z, x, y, Number.NEGATIVE_INFINITY);
+    ops.max(stream, z, z, Number.NaN);
+    ops.gt(stream, z, x, 2.5);
+    const graph = stream.endCapture();
+    using exec = graph.instantiate();
+    graph.close();
+    // The memory of a number that was given back would be among these.
+    const others = Array.from({ length: 20 }, () => tensor([1], Float32Array.of(77)));
+    for (let round = 0; round < 3; round++) stream.replay(exec);
+    expect(await z.toArray(stream)).to.deep.equal(Float32Array.of(0, 0, 1, 0, 0, 1));
+    const got = await y.toArray(stream);
+    ops.mul(stream, y, x, tenth);
+    ops.sub(stream, y, tensor([], Float32Array.of(1)), y);
+    expect(got, 'the same bits').to.deep.equal(await y.toArray(stream));
+    expect(await others.at(-1)!.toArray(stream)).to.deep.equal(Float32Array.of(77));
+  });
+
+  it('a number that is infinite is not what firstNonFinite() names', async () => {
+    const x = tensor([3], Float32Array.of(1, 2, 3));
+    const within = (by: Stream) => ops.min(by, x, x, Number.POSITIVE_INFINITY);
+    expect(await firstNonFinite(device, within)).to.equal(null);
+    const found = await firstNonFinite(device, (by) => ops.where(by, x, x, Number.NEGATIVE_INFINITY, 0));
+    expect(found).to.include({ operation: 0, kernel: 'where', value: Number.NEGATIVE_INFINITY });
+    expect(found!.before).to.deep.equal(['a']);
+  });
+
+  it('pairs of b×n numbers are few launches, and captured they are the same bits', async () => {
+    const [b, n] = [5, 3];
+    const [u, theta] = [tensor([b, 1, n], some(b * n)), tensor([b, n, 1], some(b * n))];
+    const out = tensor([b, n, n]);
+    stream.beginCapture();
+    ops.sub(stream, out, u, theta);
+    using graph = stream.endCapture();
+    expect(graph.nodeCount, 'the shortest dimension is gone through launch by launch').to.equal(3);
+    using exec = graph.instantiate();
+    stream.replay(exec);
+    const [x, y] = [await u.toArray(stream), await theta.toArray(stream)];
+    const want = Float32Array.from({ length: b * n * n }, (_, i) => {
+      const [row, j, k] = [Math.floor(i / (n * n)), Math.floor(i / n) % n, i % n];
+      return x[row * n + k]! - y[row * n + j]!;
+    });
+    expect(await out.toArray(stream)).to.deep.equal(want);
+    stream.beginCapture();
+    ops.sub(stream, out, out, theta);
+    ops.exp(stream, out, out);
+    using again = stream.endCapture();
+    expect(again.nodeCount, 'what lies together is one launch').to.equal(2);
+  });
+
+  it('refuses to read in one launch what an earlier one has written', async () => {
+    const all = tensor([2 * 4 * 3 * 5], some(120));
+    const out = all.view({ shape: [4, 3, 5] });
+    // Its first index is an operand that each launch reads.
+    const part = out.view({ shape: [1, 3, 1], strides: [15, 5, 1] });
+    const first = tensor([4, 1, 5], some(20));
+    const refused = refusal(() => ops.add(stream, out, first, part));
+    expect(refused).to.include({ name: 'RangeError' });
+    expect(refused.message).to.include('add: out and b share elements, but do not lie alike');
+    // In place, and side by side in the same rows, there is nothing to refuse.
+    const wide = all.view({ shape: [4, 3, 2], strides: [30, 10, 1] });
+    const beside = all.view({ shape: [4, 3, 2], offset: 2, strides: [30, 10, 1] });
+    const [also, row] = [await beside.toArray(stream), tensor([4, 1, 2], some(8))];
+    const added = await row.toArray(stream);
+    ops.add(stream, wide, beside, row);
+    const sum = (values: Float32Array) => values.map((v, i) => v + added[Math.floor(i / 6) * 2 + (i % 2)]!);
+    expect(await wide.toArray(stream)).to.deep.equal(sum(also));
+    ops.add(stream, beside, beside, row);
+    expect(await beside.toArray(stream), 'in place').to.deep.equal(sum(also));
   });
 
   it('where, clamp, concat', async () => {
@@ -230,6 +333,49 @@ describe('learner/ops', () => {
     }
   });
 
+  itLonger('reductions, softmax, gather and scatterAdd take rows in any dimensions, however these lie', async () => {
+    for (let round = 0; round < setting({ short: 40, all: 600 }); round++) {
+      const shape = [...four().slice(0, 3), 1 + below(5)];
+      const [places, n] = [shape.slice(0, -1), shape.at(-1)!];
+      const size = places.reduce((a, b) => a * b, 1);
+      // Rows lie together, at whatever distances.
+      const rows = (values?: (size: number) => Float32Array): Floats => {
+        const lying = strewn(places.map((d) => d));
+        const strides = [...lying.strides.map((step) => step * n), 1];
+        const span = lying.strides.reduce((sum, step, d) => sum + step * n * (places[d]! - 1), n);
+        return tensor([span], values?.(span) ?? some(span)).view({ shape, strides });
+      };
+      const column = () => strewn(below(2) ? places : [...places, 1]);
+      const x = rows();
+      const values = await x.toArray(stream);
+      const row = (i: number) => [...values.subarray(i * n, (i + 1) * n)];
+      const most = (list: number[]) => Math.max(...list);
+      const out = column();
+      for (const [name, f] of Object.entries({
+        sum: (list: number[]) => list.reduce((a, b) => a + b, 0),
+        max: most,
+        argmax: (list: number[]) => list.indexOf(most(list)),
+      })) {
+        ops[name as 'sum'](stream, out, x);
+        const want = Float32Array.from({ length: size }, (_, i) => f(row(i)));
+        expectClose(await out.toArray(stream), want, 3e-6, `${name} of ${shape}`);
+      }
+      const shares = rows();
+      ops.softmax(stream, shares, x);
+      const ones = tensor(places);
+      ops.sum(stream, ones, shares);
+      expectClose(await ones.toArray(stream), new Float32Array(size).fill(1), 1e-6, 'shares');
+      const index = strewn(places, (length) => Float32Array.from({ length }, () => below(n)));
+      const chosen = await index.toArray(stream);
+      const picked = tensor(places);
+      ops.gather(stream, picked, x, index);
+      expect(await picked.toArray(stream)).to.deep.equal(Float32Array.from(chosen, (j, i) => row(i)[j]!));
+      ops.scatterAdd(stream, x, picked, index);
+      const added = values.map((v, i) => (chosen[Math.floor(i / n)] === i % n ? v + v : v));
+      expect(await x.toArray(stream)).to.deep.equal(added);
+    }
+  });
+
   it('matmul multiplies what is stored either way', async () => {
     for (let round = 0; round < 20; round++) {
       const [m, n, k] = [1 + below(20), 1 + below(20), 1 + below(20)];
@@ -270,11 +416,31 @@ describe('learner/ops', () => {
 
   it('refuses at the door, naming both sides', () => {
     const [a, b, wide] = [tensor([2, 3]), tensor([3, 2]), tensor([2, 7])];
-    const every = wide.view({ shape: [2, 3], strides: [7, 2] });
+    const many = tensor([70, 70, 70]);
     const whole = device.allocate({ shape: [2, 3], dtype: 'int32' });
     open.push(whole as unknown as Floats);
     const cases: [string, () => void, string, string][] = [
-      ['another shape', () => ops.add(stream, a, a, b), 'RangeError', 'add: b is 3×2, which does not fit out, 2×3'],
+      [
+        'two that do not fit',
+        () => ops.add(stream, a, a, b),
+        'RangeError',
+        'add: a is 2×3 and b is 3×2, which do not broadcast: 3 and 2 meet, and neither is 1',
+      ],
+      ['another shape', () => ops.add(stream, a, b, 1), 'RangeError', 'add: a is 3×2, which does not fit out, 2×3'],
+      ['a number beyond float32', () => ops.mul(stream, a, a, 1e39), 'RangeError', 'mul: b is 1e+39, which float32'],
+      ['a number for out', () => ops.mul(stream, 2 as never, a, a), 'TypeError', 'mul: out must be a float32 tensor'],
+      [
+        'an output in itself',
+        () => ops.neg(stream, wide.view({ shape: [2, 3], strides: [2, 1] }), a),
+        'RangeError',
+        'neg: out [2,3] with strides [2,1] has two indices in one element',
+      ],
+      [
+        'very many launches',
+        () => ops.neg(stream, many, tensor([70, 70, 70]).view({ shape: [70, 70, 70], strides: [1, 70, 4900] })),
+        'RangeError',
+        'neg would take 4900 launches, at most 4096 are made: out [70,70,70] with strides [4900,70,1], x [70,70,70] with',
+      ],
       ['fewer numbers', () => ops.exp(stream, a, a.view({ shape: [3] })), 'RangeError', 'x is 3, out is 2×3'],
       [
         'another dtype',
@@ -282,7 +448,6 @@ describe('learner/ops', () => {
         'TypeError',
         'exp: x must be a float32 tensor, got int32: convert()',
       ],
-      ['leaps', () => ops.exp(stream, a, every), 'TypeError', 'x [2,3] has strides [7,2]'],
       ['no tensor', () => ops.exp(stream, a, 3 as never), 'TypeError', 'exp: x must be a float32 tensor, got 3'],
       ['no stream', () => ops.exp({} as never, a, a), 'TypeError', 'exp'],
       ['limits', () => ops.clamp(stream, a, a, 2, 1), 'RangeError', 'low must be within'],
@@ -290,6 +455,18 @@ describe('learner/ops', () => {
       ['an option', () => ops.matmul(stream, a, a, b, { trans: true } as never), 'TypeError', 'trans'],
       ['columns', () => ops.concat(stream, a, [a, b]), 'RangeError', 'do not make 2×3'],
       ['rows', () => ops.sum(stream, tensor([3]), a), 'RangeError', 'sum: out must be 2 or 2×1, got 3'],
+      [
+        'rows of a tensor',
+        () => ops.sum(stream, tensor([3]), tensor([4, 3, 5])),
+        'RangeError',
+        'sum: out must be 4×3 or 4×3×1, got 3',
+      ],
+      [
+        'a product of blocks',
+        () => ops.matmul(stream, a, tensor([4, 3, 5]), b),
+        'RangeError',
+        'matmul: a must have 1 or 2 dimensions, got 4×3×5',
+      ],
       ['an index', () => ops.gather(stream, tensor([2]), a, tensor([3])), 'RangeError', 'gather: index'],
     ];
     for (const [what, call, name, text] of cases) {

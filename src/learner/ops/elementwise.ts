@@ -1,7 +1,8 @@
 /** Ops that go element by element: one number, two, or three make one. */
 import type { Stream, Tensor } from '../../device/device.ts';
-import { checkWithin } from '../checks.ts';
-import { checkSame, operands, type Steps, strideOf } from './operands.ts';
+import { checkFloats, checkWithin } from '../checks.ts';
+import type { Steps } from './launches.ts';
+import { operands, strideOf } from './operands.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -17,63 +18,65 @@ const binaries = {
   ...{ eq: 6, ne: 7, lt: 8, le: 9, gt: 10, ge: 11 },
 } as const;
 
+/** A number stands for a tensor that holds it, rounded to float32, everywhere. */
+export type Operand = Floats | number;
 type Unary = (stream: Stream, out: Floats, x: Floats) => void;
-type Binary = (stream: Stream, out: Floats, a: Floats, b: Floats) => void;
+type Slope = (stream: Stream, out: Floats, dy: Floats, x: Floats) => void;
+type Binary = (stream: Stream, out: Floats, a: Operand, b: Operand) => void;
 
 function each<Name extends string, Op>(numbers: Record<Name, number>, make: (name: Name, op: number) => Op) {
   const made = Object.entries<number>(numbers).map(([name, op]) => [name, make(name as Name, op)]);
   return Object.fromEntries(made) as Record<Name, Op>;
 }
 
+/** The launches of an op whose inputs all have out's shape. */
+function alike(op: string, stream: Stream, out: Floats, inputs: Readonly<Record<string, Floats>>) {
+  for (const [name, tensor] of Object.entries(inputs)) checkFloats(`${op}: ${name}`, tensor);
+  const launches = operands(op, stream, out, inputs, { repeats: false });
+  return { ...launches, strides: launches.steps.map((of) => strideOf(of, launches.columns)) };
+}
+
 export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(unaries, (name, op) => (stream, out, x) => {
-  const { rows, columns, views, steps } = operands(name, stream, out, { x });
-  checkSame(name, 'x', x, out);
-  if (out.size === 0) return;
-  const [to, from] = steps.map((of) => strideOf(of, columns)) as [number, number];
-  stream.launch('unary', { tensors: views as [Floats, Floats], wholes: [rows, columns, to, from, op] });
+  const { rows, columns, strides, each } = alike(name, stream, out, { x });
+  const [to, from] = strides as [number, number];
+  const wholes = [rows, columns, to, from, op] as const;
+  each(stream, (views) => stream.launch('unary', { tensors: views as [Floats, Floats], wholes }));
 });
 
 /** out = dy · f′(x). */
-export const backward: Readonly<Record<keyof typeof unaries, Binary>> = each(
+export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
   unaries,
   (name, op) => (stream, out, dy, x) => {
-    const what = `backward.${name}`;
-    const { rows, columns, views, steps } = operands(what, stream, out, { dy, x });
-    for (const [input, tensor] of Object.entries({ dy, x })) checkSame(what, input, tensor, out);
-    if (out.size === 0) return;
-    const [to, above, from] = steps.map((of) => strideOf(of, columns)) as [number, number, number];
+    const { rows, columns, strides, each } = alike(`backward.${name}`, stream, out, { dy, x });
+    const [to, above, from] = strides as [number, number, number];
     const wholes = [rows, columns, to, above, from, op] as const;
-    stream.launch('unary_backward', { tensors: views as [Floats, Floats, Floats], wholes });
+    each(stream, (views) => stream.launch('unary_backward', { tensors: views as [Floats, Floats, Floats], wholes }));
   },
 );
 
 export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
   binaries,
   (name, op) => (stream, out, a, b) => {
-    const { rows, columns, views, steps } = operands(name, stream, out, { a, b });
-    if (out.size === 0) return;
+    const { rows, columns, steps, each } = operands(name, stream, out, { a, b });
     const [to, first, second] = steps as [Steps, Steps, Steps];
     const wholes = [rows, columns, strideOf(to, columns), ...first, ...second, op] as const;
-    stream.launch('binary', { tensors: views as [Floats, Floats, Floats], wholes });
+    each(stream, (views) => stream.launch('binary', { tensors: views as [Floats, Floats, Floats], wholes }));
   },
 );
 
 /** out = condition ≠ 0 ? a : b. */
-export function where(stream: Stream, out: Floats, condition: Floats, a: Floats, b: Floats): void {
-  const { rows, columns, views, steps } = operands('where', stream, out, { condition, a, b });
-  if (out.size === 0) return;
+export function where(stream: Stream, out: Floats, condition: Operand, a: Operand, b: Operand): void {
+  const { rows, columns, steps, each } = operands('where', stream, out, { condition, a, b });
   const [to, ...from] = steps as [Steps, Steps, Steps, Steps];
   const wholes = [rows, columns, strideOf(to, columns), ...from[0], ...from[1], ...from[2]] as const;
-  stream.launch('where', { tensors: views as [Floats, Floats, Floats, Floats], wholes });
+  each(stream, (views) => stream.launch('where', { tensors: views as [Floats, Floats, Floats, Floats], wholes }));
 }
 
 /** out = x held within [low, high], which may be infinite; NaN stays NaN. */
 export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high: number): void {
-  const { rows, columns, views, steps } = operands('clamp', stream, out, { x });
-  checkSame('clamp', 'x', x, out);
+  const { rows, columns, strides, each } = alike('clamp', stream, out, { x });
   checkWithin('clamp: high', high, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
   checkWithin('clamp: low', low, Number.NEGATIVE_INFINITY, high);
-  if (out.size === 0) return;
-  const [to, from] = steps.map((of) => strideOf(of, columns)) as [number, number];
-  stream.launch('clip', { tensors: views as [Floats, Floats], wholes: [rows, columns, to, from], reals: [low, high] });
+  const wholes = [rows, columns, ...(strides as [number, number])] as const;
+  each(stream, (views) => stream.launch('clip', { tensors: views as [Floats, Floats], wholes, reals: [low, high] }));
 }

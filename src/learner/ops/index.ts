@@ -1,23 +1,28 @@
 /** Ops: calls that check shapes, take strides from the tensors, and launch. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../convert.ts';
-import { backward, binary, clamp, unary, where } from './elementwise.ts';
+import { backward, binary, clamp, type Operand, unary, where } from './elementwise.ts';
 import { concat, gather, logSoftmax, matmul, reduce, scatterAdd, softmax } from './rows.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Of two tensors element by element, or of each row of one. */
-function extreme(name: 'min' | 'max') {
-  return (stream: Stream, out: Floats, a: Floats, b?: Floats): void => {
-    if (b === undefined) reduce[name](stream, out, a);
-    else binary[name](stream, out, a, b);
-  };
+/** Of two operands element by element, or of each row of one tensor. */
+interface Extreme {
+  (stream: Stream, out: Floats, x: Floats): void;
+  (stream: Stream, out: Floats, a: Operand, b: Operand): void;
 }
 
+const extreme =
+  (name: 'min' | 'max'): Extreme =>
+  (stream: Stream, out: Floats, a: Operand, b?: Operand): void => {
+    if (b === undefined) reduce[name](stream, out, a as Floats);
+    else binary[name](stream, out, a, b);
+  };
+
 /**
- * `ops.name(stream, out, …)`: float32 on the stream's device. Each only launches, so it may be captured. What is said again where
- * shapes differ follows numpy: a row, a column, one number. Throws TypeError for dtypes and strides, RangeError for shapes, naming
- * both sides, before anything is launched.
+ * `ops.name(stream, out, …)`: float32 on the stream's device. Each only enqueues, so it may be captured. Shapes broadcast as in
+ * numpy, and a number may stand for an operand that broadcasts. Throws TypeError for dtypes, RangeError for shapes, naming the two
+ * that do not fit, before anything is launched.
  */
 export const ops = Object.freeze({
   ...unary,

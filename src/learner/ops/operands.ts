@@ -1,95 +1,86 @@
-/** Where an op's numbers lie: shapes broadcast as numpy does it, then as few rows as their strides allow. */
+/** What ops take: shapes that broadcast as numpy does it, and plain numbers in place of tensors. */
 import { checkStream } from '../../device/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
-import { rangeError, typeError } from '../../errors.ts';
+import { rangeError } from '../../errors.ts';
 import { checkFloats } from '../checks.ts';
+import { type Launches, launchesOf, type Operand, type Steps } from './launches.ts';
 
-/** Elements from row to row, and from column to column: 0 says the same number again. */
-export type Steps = readonly [row: number, column: 0 | 1];
+type Floats = Tensor<'float32'>;
 
-export interface Operands {
-  rows: number;
-  columns: number;
-  /** `out`, then each input, as rows × columns, or one of those that it says again */
-  views: readonly Tensor<'float32'>[];
-  /** of the same */
-  steps: readonly Steps[];
-}
-
-const sizes = (tensor: Tensor): string => tensor.shape.join('×') || 'a scalar';
+export const sizes = (shape: readonly number[]): string => shape.join('×') || 'a scalar';
 
 /**
- * Rows and columns in which a kernel finds all of them. Inputs have out's shape, or fewer dimensions or ones in it, and are then
- * said again along those. Throws TypeError for dtypes, RangeError for shapes, naming both sides, TypeError for strides.
+ * The launches of an op that goes element by element: inputs broadcast to out's shape, or have it where the kernel does not take
+ * steps of 0, which `repeats` says.
+ * Throws TypeError for dtypes, RangeError for shapes, naming the two that do not fit, and for a number that float32 does not hold.
  */
 export function operands(
   op: string,
   stream: Stream,
-  out: Tensor<'float32'>,
-  inputs: Readonly<Record<string, Tensor<'float32'>>>,
-): Operands {
+  out: Floats,
+  inputs: Readonly<Record<string, Floats | number>>,
+  { repeats = true }: { repeats?: boolean } = {},
+): Launches {
   checkStream(op, stream);
-  const named = Object.entries({ out, ...inputs });
-  for (const [name, tensor] of named) checkFloats(`${op}: ${name}`, tensor);
-  const { shape } = out;
-  const strides = named.map(([name, tensor]) => spread(op, name, tensor, out));
-  // Dimensions that all of them go through at one distance are one.
-  const lengths: number[] = [];
-  const kept: number[][] = strides.map(() => []);
-  for (let d = shape.length - 1; d >= 0; d--) {
-    const length = shape[d] as number;
-    if (length === 1) continue;
-    const inner = lengths[0];
-    const joins = inner !== undefined && kept.every((of, i) => strides[i]![d] === of[0]! * inner);
-    if (joins) lengths[0] = inner * length;
-    else {
-      lengths.unshift(length);
-      kept.forEach((of, i) => {
-        of.unshift(strides[i]![d]!);
+  checkFloats(`${op}: out`, out);
+  const named = Object.entries(inputs);
+  for (const [name, input] of named) {
+    if (typeof input === 'number') checkNumber(`${op}: ${name}`, input);
+    else checkFloats(`${op}: ${name}`, input);
+  }
+  checkShapes(op, out, named);
+  if (!repeats) for (const [name, input] of named) checkSame(op, name, input as Floats, out);
+  const all = [['out', out] as const, ...named].map(
+    ([name, tensor]): Operand => ({ name, tensor, strides: spread(tensor, out.shape) }),
+  );
+  return launchesOf(op, out.shape, all, { repeats });
+}
+
+const shapeOf = (tensor: Floats | number): readonly number[] => (typeof tensor === 'number' ? [] : tensor.shape);
+
+/** As numpy: from the last dimension on, lengths are equal or one of them is 1; out has the shape that this makes, or more of it. */
+function checkShapes(op: string, out: Floats, inputs: readonly (readonly [string, Floats | number])[]): void {
+  const last = (shape: readonly number[], d: number): number => shape[shape.length - 1 - d] ?? 1;
+  for (const [i, [name, input]] of inputs.entries()) {
+    const shape = shapeOf(input);
+    for (const [other, beside] of inputs.slice(i + 1)) {
+      const against = shapeOf(beside);
+      const odd = shape.findIndex((_, d) => {
+        const [m, n] = [last(shape, d), last(against, d)];
+        return m !== n && m !== 1 && n !== 1;
       });
+      if (odd >= 0)
+        throw rangeError(
+          `${op}: ${name} is ${sizes(shape)} and ${other} is ${sizes(against)}, which do not broadcast: ${last(shape, odd)} and ${last(against, odd)} meet, and neither is 1`,
+        );
     }
   }
-  // A single dimension that somebody goes through in leaps is rows of one column.
-  const steps = (of: readonly number[]): number => of.at(-1) ?? 0;
-  if (lengths.length === 1 && (steps(kept[0]!) !== 1 || kept.some((of) => steps(of) > 1))) {
-    lengths.push(1);
-    for (const of of kept) of.push(1);
+  for (const [name, input] of inputs) {
+    const shape = shapeOf(input);
+    const fits =
+      shape.length <= out.shape.length && shape.every((_, d) => [1, last(out.shape, d)].includes(last(shape, d)));
+    if (!fits) throw rangeError(`${op}: ${name} is ${sizes(shape)}, which does not fit out, ${sizes(out.shape)}`);
   }
-  const wrong = kept.findIndex(
-    (of, i) => of.length > 2 || (i === 0 ? of.length > 0 && steps(of) !== 1 : steps(of) > 1),
-  );
-  if (wrong >= 0) {
-    const [name, tensor] = named[wrong]!;
-    throw typeError(
-      `${op} takes rows whose elements are neighbours; ${name} [${tensor.shape}] has strides [${tensor.strides}] beside out [${shape}]`,
-    );
-  }
-  const [columns = 1, rows = 1] = lengths.reverse();
-  const distances = kept.map((of): Steps => [of.length > 1 ? of[0]! : 0, of.at(-1) === 0 ? 0 : 1]);
-  const views = named.map(([, tensor], i) => {
-    const [row, column] = distances[i]!;
-    const width = column === 0 ? 1 : columns;
-    return tensor.view({ shape: [row === 0 ? 1 : rows, width], strides: [row === 0 ? width : row, 1] });
-  });
-  return { rows, columns, views, steps: distances };
 }
 
-/** Strides of an operand over out's dimensions. */
-function spread(op: string, name: string, tensor: Tensor, out: Tensor): number[] {
-  const missing = out.shape.length - tensor.shape.length;
-  const fits = missing >= 0 && tensor.shape.every((n, d) => n === out.shape[d + missing] || n === 1);
-  if (!fits) throw rangeError(`${op}: ${name} is ${sizes(tensor)}, which does not fit out, ${sizes(out)}`);
-  return out.shape.map((_, d) => {
-    const own = d - missing;
-    return own < 0 || tensor.shape[own] === 1 ? 0 : (tensor.strides[own] as number);
-  });
+/** Strides of an operand over a shape that it broadcasts to. */
+function spread(tensor: Floats | number, shape: readonly number[]): number[] {
+  if (typeof tensor === 'number') return shape.map(() => 0);
+  const missing = shape.length - tensor.shape.length;
+  return shape.map((_, d) => (d < missing || tensor.shape[d - missing] === 1 ? 0 : tensor.strides[d - missing]!));
 }
 
-/** Of an op that says nothing again: the distance of rows, whole rows where there is one. */
+/** Numbers are stored as float32: NaN and infinities too. */
+function checkNumber(name: string, value: number): void {
+  if (Number.isFinite(value) && !Number.isFinite(Math.fround(value)))
+    throw rangeError(`${name} is ${value}, which float32 does not hold: its largest number is about 3.4e38`);
+}
+
+/** Of an op that repeats nothing: the distance of rows, whole rows where there is one. */
 export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? columns : row);
 
 /** Throws unless the input has out's shape. */
-export function checkSame(op: string, name: string, tensor: Tensor, out: Tensor): void {
+function checkSame(op: string, name: string, tensor: Tensor, out: Tensor): void {
   if (tensor.size !== out.size)
-    throw rangeError(`${op}: ${name} is ${sizes(tensor)}, out is ${sizes(out)}: they must be of one shape`);
+    throw rangeError(`${op}: ${name} is ${sizes(tensor.shape)}, out is ${sizes(out.shape)}: they must be of one shape`);
 }

@@ -3,7 +3,9 @@ import { checkFlag, checkKeys, shown } from '../../checks.ts';
 import { checkStream } from '../../device/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { rangeError, typeError } from '../../errors.ts';
-import { checkColumn, checkFloats, checkMatrix, rowStride } from '../checks.ts';
+import { checkFloats, checkMatrix, rowStride } from '../checks.ts';
+import { launchesOf, type Operand } from './launches.ts';
+import { sizes, strideOf } from './operands.ts';
 
 type Floats = Tensor<'float32'>;
 type Reduction = (stream: Stream, out: Floats, x: Floats) => void;
@@ -18,23 +20,53 @@ function rowsIn(name: string, tensor: Floats): Floats {
     const [columns] = tensor.shape as [number];
     return checkMatrix(name, tensor.view({ shape: [1, columns], strides: [columns, ...tensor.strides] }), 1, columns);
   }
+  if (tensor.shape.length !== 2) throw rangeError(`${name} must have 1 or 2 dimensions, got ${sizes(tensor.shape)}`);
   return checkMatrix(name, tensor, undefined, tensor.shape[1] as number);
+}
+
+/** A tensor as rows, which are its last dimension: `places` are the dimensions before it. */
+function lines(
+  op: string,
+  name: string,
+  tensor: Floats,
+): Operand & { places: readonly number[]; width: number; tensor: Floats } {
+  checkFloats(`${op}: ${name}`, tensor);
+  const [places, width] = [tensor.shape.slice(0, -1), tensor.shape.at(-1)];
+  if (width === undefined) throw rangeError(`${op}: ${name} must have at least 1 dimension, got a scalar`);
+  if (width > 1 && tensor.strides.at(-1) !== 1)
+    throw typeError(`${op}: ${name} needs neighbouring columns, got strides [${tensor.strides}]`);
+  return { name, tensor, strides: tensor.strides.slice(0, -1), width, places };
+}
+
+/** A tensor with one number for each row of another: of the shape `places`, or with a 1 behind them. */
+function ones(op: string, name: string, tensor: Floats, places: readonly number[]): Operand {
+  checkFloats(`${op}: ${name}`, tensor);
+  const { shape, strides } = tensor;
+  // Of a single vector also [1] and [1, 1].
+  const fits = [places, [...places, 1], ...(places.length === 0 ? [[1, 1]] : [])].some(
+    (of) => of.length === shape.length && of.every((n, d) => n === shape[d]),
+  );
+  const wanted = places.length === 0 ? '1' : sizes(places);
+  if (!fits) throw rangeError(`${op}: ${name} must be ${wanted} or ${wanted}×1, got ${sizes(shape)}`);
+  return { name, tensor, strides: strides.slice(0, places.length) };
 }
 
 function reduction(name: string, op: number, mean = false): Reduction {
   return (stream, out, x) => {
     checkStream(name, stream);
-    const from = rowsIn(`${name}: x`, x);
-    const [rows, columns] = from.shape as [number, number];
-    const to = checkColumn(`${name}: out`, out, rows);
-    if (rows === 0) return;
+    const from = lines(name, 'x', x);
+    const to = ones(name, 'out', out, from.places);
+    if (out.size === 0) return;
+    const columns = from.width;
     if (columns === 0) throw rangeError(`${name}: x has rows of no elements`);
-    const wholes = [rows, columns, rowStride(to), rowStride(from), op] as const;
-    stream.launch('reduce_rows', { tensors: [to, from], wholes, reals: [mean ? 1 / columns : 1] });
+    const { rows, steps, each } = launchesOf(name, from.places, [to, from], { columns });
+    const wholes = [rows, columns, strideOf(steps[0]!, 1), strideOf(steps[1]!, columns), op] as const;
+    const reals = [mean ? 1 / columns : 1] as const;
+    each(stream, (views) => stream.launch('reduce_rows', { tensors: views as [Floats, Floats], wholes, reals }));
   };
 }
 
-/** out [rows] of x [rows, columns]. */
+/** out […] of x […, columns]. */
 export const reduce = {
   sum: reduction('sum', reductions.sum),
   mean: reduction('mean', reductions.sum, true),
@@ -49,13 +81,17 @@ const soft =
   (name: string, logarithm: 0 | 1) =>
   (stream: Stream, out: Floats, x: Floats): void => {
     checkStream(name, stream);
-    const from = rowsIn(`${name}: x`, x);
-    const to = rowsIn(`${name}: out`, out);
-    const [rows, columns] = from.shape as [number, number];
-    checkMatrix(`${name}: out`, to, rows, columns);
-    if (from.size === 0) return;
-    const wholes = [rows, columns, rowStride(to), rowStride(from), logarithm] as const;
-    stream.launch('softmax_rows', { tensors: [to, from], wholes });
+    const [to, from] = [lines(name, 'out', out), lines(name, 'x', x)];
+    // A vector is one row, whichever way it is written.
+    const single = [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
+    if (sizes(out.shape) !== sizes(x.shape) && !single)
+      throw rangeError(`${name}: x is ${sizes(x.shape)}, out is ${sizes(out.shape)}: they must be of one shape`);
+    if (x.size === 0) return;
+    const columns = from.width;
+    const { rows, steps, each } = launchesOf(name, from.places, [to, from], { columns });
+    const [above, below] = steps.map((of) => strideOf(of, columns)) as [number, number];
+    const wholes = [rows, columns, above, below, logarithm] as const;
+    each(stream, (views) => stream.launch('softmax_rows', { tensors: views as [Floats, Floats], wholes }));
   };
 
 /** out = softmax of each row of x; out may be x. */
@@ -63,27 +99,30 @@ export const softmax = soft('softmax', 0);
 /** Its logarithm, made without it. */
 export const logSoftmax = soft('logSoftmax', 1);
 
-/** out[i] = x[i, index[i]]; NaN where the index is outside the row. `out` is contiguous. */
+/** out[…] = x[…, index[…]]; NaN where the index is outside the row. `out` is contiguous. */
 export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('gather', stream);
-  const from = rowsIn('gather: x', x);
-  const [rows, columns] = from.shape as [number, number];
-  const [to, at] = [checkColumn('gather: out', out, rows), checkColumn('gather: index', index, rows)];
-  if (rows > 1 && rowStride(to) !== 1) throw typeError(`gather: out must be contiguous, got strides [${out.strides}]`);
-  if (rows === 0) return;
-  const wholes = [rows, columns, rowStride(from), rowStride(at)] as const;
-  stream.launch('gather_columns', { tensors: [to, from, at], wholes });
+  const from = lines('gather', 'x', x);
+  const [to, at] = [ones('gather', 'out', out, from.places), ones('gather', 'index', index, from.places)];
+  if (!out.contiguous) throw typeError(`gather: out must be contiguous, got strides [${out.strides}]`);
+  if (out.size === 0) return;
+  const columns = from.width;
+  const { rows, steps, each } = launchesOf('gather', from.places, [to, from, at], { columns, dense: true });
+  const wholes = [rows, columns, strideOf(steps[1]!, columns), strideOf(steps[2]!, 1)] as const;
+  each(stream, (views) => stream.launch('gather_columns', { tensors: views as [Floats, Floats, Floats], wholes }));
 }
 
-/** out[i, index[i]] += x[i]; an index outside the row adds nothing. */
+/** out[…, index[…]] += x[…]; an index outside the row adds nothing. */
 export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('scatterAdd', stream);
-  const to = rowsIn('scatterAdd: out', out);
-  const [rows, columns] = to.shape as [number, number];
-  const [from, at] = [checkColumn('scatterAdd: x', x, rows), checkColumn('scatterAdd: index', index, rows)];
-  if (rows === 0) return;
-  const wholes = [rows, columns, rowStride(to), rowStride(from), rowStride(at)] as const;
-  stream.launch('scatter_columns', { tensors: [to, from, at], wholes });
+  const to = lines('scatterAdd', 'out', out);
+  const [from, at] = [ones('scatterAdd', 'x', x, to.places), ones('scatterAdd', 'index', index, to.places)];
+  if (x.size === 0) return;
+  const columns = to.width;
+  const { rows, steps, each } = launchesOf('scatterAdd', to.places, [to, from, at], { columns });
+  const [first, second, third] = [strideOf(steps[0]!, columns), strideOf(steps[1]!, 1), strideOf(steps[2]!, 1)];
+  const wholes = [rows, columns, first, second, third] as const;
+  each(stream, (views) => stream.launch('scatter_columns', { tensors: views as [Floats, Floats, Floats], wholes }));
 }
 
 export interface MatmulOptions {

@@ -25,7 +25,7 @@ import { type Environment, evaluate, train as trained, vectorCollector } from 'h
 import { encodeOnnx } from 'hotslot/formats';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
 import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
-import { Adam, convert, DqnLearner, Mlp, MlpPolicy, SacPolicy } from 'hotslot/learner';
+import { Adam, convert, DqnLearner, Mlp, MlpPolicy, ops, SacPolicy } from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { type Monitor, serveMonitor, tensorBoard, type WatchedCheckpoint } from 'hotslot/monitor';
@@ -257,6 +257,16 @@ export async function learn(): Promise<void> {
   convert(device.currentStream, floats, taken, { scale: 0.5 });
   // @ts-expect-error into floats
   convert(device.currentStream, taken, floats);
+  ops.mul(device.currentStream, floats, floats, 0.5);
+  ops.where(device.currentStream, floats, floats, 1, Number.NEGATIVE_INFINITY);
+  ops.max(device.currentStream, floats, floats);
+  ops.max(device.currentStream, floats, 0, floats);
+  // @ts-expect-error one number has no greatest
+  ops.max(device.currentStream, floats, 3);
+  // @ts-expect-error a number cannot be written
+  ops.mul(device.currentStream, 0.5, floats, floats);
+  // @ts-expect-error no float32
+  ops.add(device.currentStream, floats, taken, 1);
   // @ts-expect-error the option is called learningRate
   new Adam(device, learner.parameters, { lr: 1e-3 });
   // @ts-expect-error no such activation
