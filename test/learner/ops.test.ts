@@ -250,6 +250,49 @@ describe('learner/ops', () => {
     expect(again.nodeCount, 'what lies together is one launch').to.equal(2);
   });
 
+  it('refuses an output that shares elements with an input in other places', async () => {
+    const all = tensor([64], some(64));
+    const before = await all.toArray(stream);
+    const at = (offset: number, shape: number[], strides?: number[]) =>
+      all.view({ shape, offset, ...(strides && { strides }) });
+    const [out, shifted, other] = [at(0, [4, 4]), at(1, [4, 4]), at(40, [4, 4])];
+    const [column, row, few] = [at(2, [4], [4]), at(8, [4]), tensor([4])];
+    const cases: Record<string, () => void> = {
+      exp: () => ops.exp(stream, out, shifted),
+      'backward.exp': () => ops.backward.exp(stream, out, other, shifted),
+      'add to the left': () => ops.add(stream, shifted, other, out),
+      'add a row of its own': () => ops.add(stream, out, other, row),
+      'mul by its own number': () => ops.mul(stream, out, out, at(5, [1])),
+      'of few launches': () => ops.add(stream, at(0, [4, 4], [1, 4]), shifted, 1),
+      where: () => ops.where(stream, out, shifted, 1, 0),
+      clamp: () => ops.clamp(stream, out, shifted, 0, 1),
+      sum: () => ops.sum(stream, column, out),
+      softmax: () => ops.softmax(stream, out, shifted),
+      gather: () => ops.gather(stream, row, out, few),
+      scatterAdd: () => ops.scatterAdd(stream, out, column, few),
+      matmul: () => ops.matmul(stream, out, out, other),
+      'halves that change places': () => ops.concat(stream, out, [at(2, [4, 2], [4, 1]), at(0, [4, 2], [4, 1])]),
+    };
+    for (const [what, call] of Object.entries(cases)) {
+      const refused = refusal(call);
+      expect(refused, what).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_RANGE' });
+      expect(refused.message, what).to.match(/share/);
+    }
+    expect(await all.toArray(stream), 'nothing was launched').to.deep.equal(before);
+    // A part that is in its place already, and columns beside what is written, share no element in another place.
+    ops.concat(stream, out, [at(0, [4, 2], [4, 1]), other.view({ shape: [4, 2], strides: [4, 1] })]);
+    ops.neg(stream, at(0, [4, 2], [4, 1]), at(2, [4, 2], [4, 1]));
+    const want = before.slice(0, 16);
+    for (let i = 0; i < 4; i++) {
+      want.set(before.subarray(40 + 4 * i, 42 + 4 * i), 4 * i + 2);
+      want.set(
+        want.slice(4 * i + 2, 4 * i + 4).map((x) => -x),
+        4 * i,
+      );
+    }
+    expect(await out.toArray(stream)).to.deep.equal(want);
+  });
+
   it('refuses to read in one launch what an earlier one has written', async () => {
     const all = tensor([2 * 4 * 3 * 5], some(120));
     const out = all.view({ shape: [4, 3, 5] });

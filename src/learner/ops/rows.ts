@@ -4,7 +4,7 @@ import { checkStream } from '../../device/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { rangeError, typeError } from '../../errors.ts';
 import { checkFloats, checkMatrix, rowStride } from '../checks.ts';
-import { launchesOf, type Operand } from './launches.ts';
+import { launchesOf, type Operand, shareElements } from './launches.ts';
 import { sizes, strideOf } from './operands.ts';
 
 type Floats = Tensor<'float32'>;
@@ -177,12 +177,24 @@ export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): v
     throw rangeError(
       `concat: ${from.map(({ shape }) => shape.join('×')).join(' and ')} do not make ${rows}×${columns}`,
     );
+  const whole: Operand = { name: 'out', tensor: to, strides: [rowStride(to)], width: columns };
   let at = 0;
-  for (const part of from) {
+  const places = from.map((part) => {
     const n = part.shape[1] as number;
     const place = to.view({ shape: [rows, n], offset: at, strides: [rowStride(to), 1] });
     at += n;
-    if (part.size > 0)
-      stream.launch('copy2d', { tensors: [place, part], wholes: [rows, n, rowStride(to), rowStride(part)] });
+    return place;
+  });
+  from.forEach((part, i) => {
+    if (part.size === 0) return;
+    const lies = { name: `parts[${i}]`, tensor: part, strides: [rowStride(part)], width: part.shape[1] as number };
+    const inPlace = part.byteOffset === places[i]!.byteOffset && (rows === 1 || rowStride(part) === rowStride(to));
+    // A launch would read what that of another part has written.
+    if (!inPlace && shareElements(whole, lies, [rows], [rows]))
+      throw rangeError(`concat: out and parts[${i}] share elements: write to a tensor of its own`);
+  });
+  for (const [i, part] of from.entries()) {
+    const wholes = [rows, part.shape[1] as number, rowStride(to), rowStride(part)] as const;
+    if (part.size > 0) stream.launch('copy2d', { tensors: [places[i] as Floats, part], wholes });
   }
 }
