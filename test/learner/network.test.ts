@@ -115,6 +115,62 @@ describe('learner/network', () => {
     );
   });
 
+  it('notices a backward that does not belong to the last forward of its workspace', async () => {
+    const { device, stream, open, floats } = rig;
+    const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);
+    const [online, slopes] = [net.over(flat), net.over(gradient)];
+    const other = floats([4, net.inputs], new Float32Array(4 * net.inputs).fill(0.5));
+    const target = floats([net.parameterCount], net.initialise(7));
+    const backward = (x = input) => net.backward(stream, online, x, workspace, slopes);
+    const refused = (call: () => void, text: string) => {
+      const error = refusal(call);
+      expect(error.code, text).to.equal('ERR_HOTSLOT_STATE_EMPTY');
+      expect(error.message).to.include(text);
+    };
+    refused(backward, 'backward: this workspace has no forward pass yet: call forward() with it first');
+    net.forward(stream, online, input, workspace);
+    net.forward(stream, online, other, workspace);
+    refused(backward, 'backward: the last forward() of this workspace had another input');
+    net.forward(stream, net.over(target), input, workspace);
+    refused(backward, 'backward: the last forward() of this workspace had other parameters');
+    const y = net.forward(stream, online, input, workspace);
+    stream.copy(workspace.outputGradient, y);
+    backward();
+    const wanted = await gradient.toArray(stream);
+    refused(backward, 'backward: this workspace has been through backward() since its last forward()');
+    expect(await gradient.toArray(stream), 'nothing was launched').to.deep.equal(wanted);
+    // New views of the same memory are the same input, and a gradient that is written anew may go back again.
+    net.forward(stream, net.over(flat), input, workspace);
+    for (let round = 0; round < 2; round++) {
+      stream.copy(workspace.outputGradient, y);
+      backward(input.view({ shape: input.shape, strides: input.strides }));
+      expect(await gradient.toArray(stream)).to.deep.equal(wanted);
+    }
+    // Forwards of other inputs in a workspace of their own change nothing.
+    const beside = net.workspace(device, 4);
+    open.push(beside);
+    net.forward(stream, online, input, workspace);
+    for (const x of [other, input, other]) net.forward(stream, net.over(target), x, beside);
+    stream.copy(workspace.outputGradient, y);
+    backward();
+    expect(await gradient.toArray(stream)).to.deep.equal(wanted);
+    // A forward that was refused half way has no pass to go back through.
+    let fails = false;
+    const broken: Layer = {
+      ...linear(2, 2),
+      forward(to, pass) {
+        if (fails) throw new Error('half way');
+        linear(2, 2).forward(to, pass);
+      },
+    };
+    const half = setUp(rig, [linear(2, 2), broken], 3);
+    half.pass();
+    fails = true;
+    expect(refusal(half.pass).message).to.equal('half way');
+    const again = () => half.net.backward(stream, half.net.over(half.flat), half.input, half.workspace, null);
+    refused(again, 'no forward pass');
+  });
+
   it('refuses what does not fit, naming both sides', () => {
     const { device, stream, open } = rig;
     const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);

@@ -6,6 +6,7 @@ import { arrayOf, elementCount } from '../../dtype.ts';
 import { rangeError, stateError, typeError } from '../../errors.ts';
 import { Random } from '../../random.ts';
 import { checkMatrix, checkVector } from '../checks.ts';
+import { LastPass } from './last-pass.ts';
 import type { Layer, ParameterShape } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -123,18 +124,21 @@ export class Network {
     checkStream('forward', stream);
     this.#check('forward', parameters, workspace);
     let x = checkMatrix('input', input, workspace.rows, this.inputs);
+    lastPass(workspace).forget();
     this.#stages.forEach(({ layer }, i) => {
       const y = workspace.outputs[i] as Floats;
       layer.forward(stream, { parameters: parameters[i] as Floats[], x, y, kept: workspace.kept[i] });
       x = y;
     });
+    lastPass(workspace).forward(input, parameters);
     return x;
   }
 
   /**
    * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs], which it overwrites, into
    * `gradient` (what over() gives; overwritten, not added to; null where only the input's is wanted) and, when given,
-   * `inputGradient` [rows, inputs].
+   * `inputGradient` [rows, inputs]. Throws ERR_HOTSLOT_STATE_EMPTY unless that pass had this input and these parameters, and for a
+   * second time without a new pass or a new look at outputGradient.
    */
   backward(
     stream: Stream,
@@ -152,6 +156,7 @@ export class Network {
     if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
     checkMatrix('input', input, rows, this.inputs);
     if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
+    lastPass(workspace).backward(input, parameters);
     for (let i = this.#stages.length - 1; i >= 0; i--) {
       const { layer, inputs } = this.#stages[i] as Stage;
       layer.backward(stream, {
@@ -191,6 +196,8 @@ export class Network {
   }
 }
 
+let lastPass: (workspace: NetworkWorkspace) => LastPass;
+
 /** Where a pass lies: its memory, and where each layer's output and the gradient at it end. */
 export let passParts: (pass: NetworkWorkspace) => {
   memory: Tensor<'float32'>;
@@ -209,9 +216,11 @@ export class NetworkWorkspace implements Disposable {
   readonly scratch: Floats | undefined;
   readonly #memory: Floats;
   readonly #parts: readonly { layer: number; what: string; end: number }[];
+  readonly #last = new LastPass();
 
   static {
     passParts = (pass) => ({ memory: pass.#memory, parts: pass.#parts });
+    lastPass = (workspace) => workspace.#last;
   }
 
   constructor(network: Network, stages: readonly Stage[], device: Device, rows: number, backward: boolean) {
@@ -248,10 +257,11 @@ export class NetworkWorkspace implements Disposable {
   get output(): Floats {
     return this.outputs.at(-1) as Floats;
   }
-  /** Where the loss's gradient at the output belongs before backward. */
+  /** Where the loss's gradient at the output belongs before each backward, which overwrites it: ask for it again then. */
   get outputGradient(): Floats {
     const last = this.gradients.at(-1);
     if (!last) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    this.#last.renew();
     return last;
   }
   close(): void {
