@@ -4,14 +4,14 @@ import type { Fields } from '../buffer/fields.ts';
 import { checkFlag, checkKeys, shown } from '../checks.ts';
 import { type GraphExec, type Stream, Tensor } from '../device/device.ts';
 import { allOrNothing } from '../device/owner.ts';
-import { OpenedStream } from '../device/stream.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
-import { captureGraph, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
+import { type Captured, captureGraph, checkEnqueued, type GraphPool, getSharedGraphPool } from '../graph/shared.ts';
 import type { Averages, Learner } from '../ring/run-fields.ts';
 import { MOST_SCALARS } from '../ring/slot.ts';
 import type { AveragingOptions } from './averaging.ts';
 import { type Batch, type Extras, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
+import { CaptureStream, unwrittenText } from './written-scalars.ts';
 
 export interface CaptureContext extends Extras {
   /** enqueue here; it is also the device's current stream while the function runs */
@@ -93,17 +93,24 @@ export function learnerOf(
   };
 }
 
-/** One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. */
+/**
+ * One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. `warn` gets one text
+ * about all of `scalars` that the update does not write.
+ */
 export function captureSlots(
   slots: Slots,
   fn: CaptureFunction,
   bring: (stream: Stream) => void = () => {},
+  scalars: readonly string[] = [],
+  warn: (text: string) => void = () => {},
 ): GraphExec[] {
-  return allOrNothing((own) => {
+  let unwritten: string[] = [];
+  const graphs = allOrNothing((own) => {
     let nodes = -1;
     return slots.batches.map((batch, slot) => {
-      const { nodeCount, exec } = captureSlot(slots, slot, batch, fn, bring);
+      const { nodeCount, exec, result } = captureSlot(slots, slot, batch, fn, bring);
       own(exec);
+      unwritten = result.unwritten(scalars);
       if (nodes >= 0 && nodeCount !== nodes) {
         throw stateError(
           'CAPTURE',
@@ -114,6 +121,8 @@ export function captureSlots(
       return exec;
     });
   });
+  if (unwritten.length > 0) warn(unwrittenText(unwritten));
+  return graphs;
 }
 
 function captureSlot(
@@ -122,17 +131,20 @@ function captureSlot(
   batch: Batch,
   fn: CaptureFunction,
   bring: (stream: Stream) => void,
-): { nodeCount: number; exec: GraphExec } {
+): Captured<CaptureStream> {
   const pool = getSharedGraphPool(slots.device);
   return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
-    // Closing it is refused.
-    const lent = new OpenedStream(stream.device, stream.handle, stream.priority, 'pipeline', stream);
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
+    // Closing it is refused.
+    const lent = new CaptureStream(stream, out);
     const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
     slots.beginUpdate(slot, stream);
-    const result = slots.device.withStream(lent, () => fn(ownBatch(batch), context));
+    checkEnqueued(
+      'the captured function',
+      slots.device.withStream(lent, () => fn(ownBatch(batch), context)),
+    );
     bring(stream);
     slots.finishCapture(slot, stream);
-    return result;
+    return lent;
   });
 }

@@ -168,14 +168,14 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     checkCapture(fn, options, this.#options.mailbox?.length ?? null, slots.device.name);
     const averaged = checkAveraging(options, this.#options.group, slots.device.name);
     this.#checkFree('capturing');
-    const graphs = captureSlots(slots, fn as CaptureFunction, (stream) =>
-      averaging?.bring(averaged!.parameters, stream),
-    );
+    const { scalars = [] } = options;
+    const bring = (stream: Stream) => averaging?.bring(averaged!.parameters, stream);
+    const graphs = captureSlots(slots, fn as CaptureFunction, bring, scalars, (text) => this.#history.warn(text));
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
     const averages = averaged && averaging ? averaging.captured(averaged) : null;
     ring.run.setLearner(learnerOf(graphs, options, mailbox, averages));
-    this.#history.captured(options.scalars ?? [], graphs.length);
+    this.#history.captured(scalars, graphs.length);
     return this as unknown as ReplayPipeline<F, N>;
   }
 

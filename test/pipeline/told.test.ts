@@ -8,10 +8,12 @@ import {
   type PipelineOptions,
   ReplayBuffer,
   type ReplayPipeline,
+  type Stream,
   type Tensor,
   type Tick,
   WeightMailbox,
 } from '../../src/index.ts';
+import { ops } from '../../src/learner/index.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
@@ -120,6 +122,51 @@ describe('what a pipeline tells', () => {
     update.close();
   });
 
+  describe('scalars that the update does not write', () => {
+    const captured = async (
+      update: (stream: Stream, out: Tensor<'float32'>) => void,
+      ...scalars: string[]
+    ): Promise<string[]> => {
+      const made = await pipeline();
+      const warnings: string[] = [];
+      made.on('warning', (text) => warnings.push(text));
+      made.capture((_batch, { stream, out }) => update(stream, out), { scalars });
+      await made.run({ ticks: 5 });
+      return warnings;
+    };
+    const at = (out: Tensor<'float32'>, offset: number, n = 1) => out.view({ shape: [n], offset });
+
+    it('are a warning at capture that names them, once for all slots', async () => {
+      const update = (stream: Stream, out: Tensor<'float32'>) => stream.fill(at(out, 1), 3);
+      const [warning, ...more] = await captured(update, 'loss', 'three', 'q');
+      expect(warning).to.include("capture: the update does not write 'loss', 'q': these scalars will read 0");
+      expect(more).to.deep.equal([]);
+    });
+
+    it('are none where a launch, a copy, a fill, an op or a stream that joins has written all of them', async () => {
+      const device = openDevice(TESTED);
+      const side = device.createStream();
+      const [forked, joined] = [device.createEvent(), device.createEvent()];
+      const two = device.allocate({ shape: [2] });
+      const updates: ((stream: Stream, out: Tensor<'float32'>) => void)[] = [
+        (stream, out) => stream.launch('axpby', { tensors: [at(out, 0, 2), two], wholes: [2], reals: [1, 0] }),
+        (stream, out) => stream.copy(at(out, 0, 2), two),
+        (stream, out) => stream.fill(at(out, 0, 2), 1),
+        (stream, out) => ops.sum(stream, at(out, 0, 2), two.view({ shape: [2, 1] })),
+        (_stream, out) => ops.sum(out.device.currentStream, at(out, 0, 2), two.view({ shape: [2, 1] })),
+        (stream, out) => {
+          stream.record(forked);
+          side.wait(forked);
+          side.fill(at(out, 0, 2), 7);
+          side.record(joined);
+          stream.wait(joined);
+        },
+      ];
+      for (const update of updates) expect(await captured(update, 'one', 'two')).to.deep.equal([]);
+      for (const each of [two, forked, joined, side, device]) each.close();
+    });
+  });
+
   describe('numbers that are none', () => {
     /** total += 1 at every tick, and reported: NaN from the moment the test writes that. */
     async function summing(): Promise<{ made: ReplayPipeline; total: Tensor; warnings: string[]; close(): void }> {
@@ -134,6 +181,7 @@ describe('what a pipeline tells', () => {
         (_batch, { stream, out }) => {
           stream.launch('axpby', { tensors: [total, one], wholes: [1], reals: [1, 1] });
           stream.copy(out.view({ shape: [1], offset: 1 }), total);
+          stream.fill(out.view({ shape: [1] }), 0);
         },
         { scalars: ['nothing', 'total'] },
       );
