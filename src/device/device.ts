@@ -246,8 +246,9 @@ export class Tensor<D extends DType = DType> implements Disposable {
   write(values: ArrayOf<D>, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
     if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
-    if (!(values instanceof dtypes[this.dtype].array) || values.length !== this.size)
-      throw typeError(`write needs ${this.size} elements of ${this.dtype}, got ${shown(values)}`);
+    const { array } = dtypes[this.dtype];
+    if (!(values instanceof array) || values.length !== this.size)
+      throw typeError(`write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${shown(values)}`);
     // Of none there may be no memory either: it was transferred away.
     const { buffer, byteOffset, byteLength } = values;
     const bytes = byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);

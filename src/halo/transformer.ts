@@ -181,8 +181,9 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     y: HaloQuantities | null | undefined,
   ): void {
     const arrays = this.arrays(what, x, y) as TypedArray[];
-    if (!(buffer instanceof dtypes[this.dtype].array) || buffer.length !== this.length)
-      throw typeError(`${what} needs a buffer of ${this.length} elements of ${this.dtype}, got ${shown(buffer)}`);
+    const { array } = dtypes[this.dtype];
+    if (!(buffer instanceof array) || buffer.length !== this.length)
+      throw typeError(`${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${shown(buffer)}`);
     answered(native().moveHalo(table, this.#itemsize, buffer, arrays));
   }
 }

@@ -189,7 +189,10 @@ export function memoryContract(device: () => Device): void {
   it('refuses values of another type or count', async () => {
     using tensor = device().allocate({ shape: [2] });
     expect(refusal(() => tensor.write(new Float64Array(2) as never)).message).to.match(
-      /2 elements of float32.*a Float64Array of 2/,
+      /^write takes a Float32Array of 2 elements \(float32\), got a Float64Array of 2$/,
+    );
+    expect(refusal(() => tensor.write([1, 2] as never)).message).to.equal(
+      'write takes a Float32Array of 2 elements (float32), got an array of 2',
     );
     expect(refusal(() => tensor.write(new Float32Array(3))).message).to.include('got a Float32Array of 3');
     expect(refusal(() => tensor.view({ shape: [1], strides: [2] }).write(new Float32Array(2)))).to.be.instanceOf(Error);
