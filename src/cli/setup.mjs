@@ -65,7 +65,9 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 if (process.platform !== 'linux') fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
 
-const inInstall = process.env.npm_lifecycle_event === 'prepare';
+// npm runs postprepare after an install in a checkout, as it does prepare. A package that has prepare is one with install scripts
+// to npm, which warns its users of them.
+const inInstall = process.env.npm_lifecycle_event === 'postprepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
 

@@ -82,6 +82,11 @@ describeAll('package/installed', function () {
     );
     for (const path of listed.filter((each) => /\.d\.ts$/.test(each)))
       expect(readFileSync(join(root, path), 'utf8'), path).to.not.match(/sourceMappingURL/);
+    const { stdout } = spawnSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
+    const { scripts } = JSON.parse(stdout) as { scripts: Record<string, string> };
+    // npm warns a package's users of each of these.
+    for (const script of ['preinstall', 'install', 'postinstall', 'prepare'])
+      expect(scripts).to.not.have.property(script);
     const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;
     expect([os, (keywords as string[]).length > 5]).to.deep.equal([undefined, true]);
   });
@@ -105,7 +110,7 @@ describeAll('package/installed', function () {
         expect(code, `${command} ${args.join(' ')}:\n${text}`).to.equal(0);
         return text;
       };
-      await step('npm', 'install', '--ignore-scripts', tarball);
+      expect(await step('npm', 'install', tarball)).to.not.match(/install[- ]scripts/);
       rmSync(join(folder, 'node_modules'), { recursive: true });
       const installed = await step('npm', 'ci');
       expect(installed).to.not.match(/gyp/);
