@@ -5,41 +5,55 @@
 import { answered } from '../addon.ts';
 import type { Device } from '../device/device.ts';
 import { openDevice } from '../device/open.ts';
-import type { SharedTransferBackend } from './backend.ts';
+import type { ArmedSlots, SharedTransferBackend } from './backend.ts';
 import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
-// Arming, one Int32 per slot: 0 until submitted, then the bytes submitted, negated once a deferred copy was made. A slot's
-// arming has one writer at a time, its owner (I1).
+const State = { none: 0, submitted: 1, copied: 2 } as const;
 
-export function submitArmed(submitter: Submitter, armed: Int32Array, slot: number, bytes: number): number {
+/** Of slots that nothing was submitted for. */
+export function unarmed(slots: number): ArmedSlots {
+  const states = new Int32Array(new SharedArrayBuffer(4 * slots));
+  return { states, bytes: new Float64Array(new SharedArrayBuffer(8 * slots)) };
+}
+
+// A slot's arming has one writer at a time, its owner (I1). The state, which is stored last, says that the bytes are there.
+
+export const isArmed = ({ states }: ArmedSlots, slot: number): boolean => Atomics.load(states, slot) !== State.none;
+
+export function disarm({ states }: ArmedSlots, slot: number): void {
+  Atomics.store(states, slot, State.none);
+}
+
+export function submitArmed(submitter: Submitter, armed: ArmedSlots, slot: number, bytes: number): number {
   const seconds = answered(submitter.submit(slot, bytes));
-  Atomics.store(armed, slot, bytes);
+  armed.bytes[slot] = bytes;
+  Atomics.store(armed.states, slot, State.submitted);
   return seconds;
 }
 
 /** Host seconds spent on a deferred copy; 0 when none was made: the first wait makes it, later ones only order behind it. */
 export function waitArmed(
   submitter: Submitter,
-  armed: Int32Array,
+  armed: ArmedSlots,
   slot: number,
   stream: number,
   mode: TransferMode,
 ): number {
-  const bytes = Atomics.load(armed, slot);
-  if (bytes === 0) return 0;
-  if (mode !== TransferMode.deferred || bytes < 0) {
+  const state = Atomics.load(armed.states, slot);
+  if (state === State.none) return 0;
+  if (mode !== TransferMode.deferred || state === State.copied) {
     answered(submitter.waitReady(stream, slot, 0));
     return 0;
   }
-  const seconds = answered(submitter.waitReady(stream, slot, bytes));
-  Atomics.store(armed, slot, -bytes);
+  const seconds = answered(submitter.waitReady(stream, slot, armed.bytes[slot] as number));
+  Atomics.store(armed.states, slot, State.copied);
   return seconds;
 }
 
 export class AttachedTransferBackend {
   readonly device: Device;
   readonly #submitter: Submitter;
-  readonly #armed: Int32Array;
+  readonly #armed: ArmedSlots;
   readonly #mode: TransferMode;
   constructor(shared: SharedTransferBackend) {
     this.device = openDevice(shared.device);

@@ -52,7 +52,15 @@ export interface SharedTransferBackend {
   readonly hosts: readonly number[];
   readonly hostOffsets: readonly number[];
   readonly slots: readonly number[];
-  readonly armed: Int32Array;
+  readonly armed: ArmedSlots;
+}
+
+/** What was submitted, per slot, in memory that threads share. */
+export interface ArmedSlots {
+  /** 0 until submitted, then 1, and 2 once a deferred copy was made */
+  readonly states: Int32Array;
+  /** bytes submitted: apart from the states, because 2 GiB and more do not fit into a word of 32 bits */
+  readonly bytes: Float64Array;
 }
 
 export interface ReplayTransferBackend extends Disposable {

@@ -13,8 +13,9 @@ import { allOrNothing, checkOpen, makingOf, Owner, own } from '../device/owner.t
 import { checkDType, checkShape, type DType, dtypes } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { Deadline } from '../wait/wait.ts';
-import { submitArmed, waitArmed } from './attached.ts';
+import { disarm, isArmed, submitArmed, unarmed, waitArmed } from './attached.ts';
 import type {
+  ArmedSlots,
   BackendOptions,
   H2dSubmitter,
   HostMemoryKind,
@@ -47,7 +48,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   /** what to tell of a timed copy once it is done, per slot */
   readonly #spans = new Map<number, () => void>();
   /** see submitArmed; shared with every thread that attached */
-  readonly #armed: Int32Array;
+  readonly #armed: ArmedSlots;
   #registered: HostMemory[] = [];
   #hostViews: Uint8Array[] = [];
   #hostOffsets: number[] = [];
@@ -75,7 +76,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#copied = events(ringDepth);
     this.#begins = events(timing ? ringDepth : 0);
     making.done();
-    this.#armed = new Int32Array(new SharedArrayBuffer(4 * ringDepth));
+    this.#armed = unarmed(ringDepth);
   }
 
   /** How the driver reaches the registered slots; null before registration and after close. */
@@ -191,12 +192,12 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   clearReady(slot: number): void {
     this.#checkSlot(slot);
     this.#spans.delete(slot);
-    Atomics.store(this.#armed, slot, 0);
+    disarm(this.#armed, slot);
   }
 
   readyQuery(slot: number): boolean {
     this.#checkSlot(slot);
-    if (Atomics.load(this.#armed, slot) === 0) return false;
+    if (!isArmed(this.#armed, slot)) return false;
     // Nothing on a stream of ours is to be waited for.
     if (this.mode !== TransferMode.immediate) return true;
     const done = (this.#copied[slot] as DeviceEvent).query();
@@ -206,7 +207,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
 
   async synchronizeReady(slot: number): Promise<void> {
     this.#checkSlot(slot);
-    if (Atomics.load(this.#armed, slot) === 0 || this.mode !== TransferMode.immediate) return;
+    if (!isArmed(this.#armed, slot) || this.mode !== TransferMode.immediate) return;
     await (this.#copied[slot] as DeviceEvent).done();
     this.#tellSpan(slot);
   }
@@ -218,7 +219,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
 
   waitCurrentStreamForReady(slot: number, stream: Stream = this.device.currentStream): void {
     this.#checkSlot(slot);
-    if (Atomics.load(this.#armed, slot) === 0) return;
+    if (!isArmed(this.#armed, slot)) return;
     const seconds = waitArmed(this.#native(), this.#armed, slot, stream.handle, this.mode);
     if (seconds > 0) this.lastWaitCopyTimeS = seconds;
   }

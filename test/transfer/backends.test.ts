@@ -1,9 +1,10 @@
 /** Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the device has. */
 import { expect } from 'chai';
-import { openDevice } from '../../src/index.ts';
+import { openDevice, type Tensor } from '../../src/index.ts';
 import type { HostMemoryKind } from '../../src/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
@@ -216,3 +217,30 @@ describe(`transfer backend of ${TESTED}`, () => {
     });
   }
 });
+
+// A copy's bytes once shared a signed word of 32 bits with its state: from 2 GiB on the copy counted as made.
+if (ON_HOST)
+  describe('transfer backend of 2 GiB slots', () => {
+    itAll('copies a deferred slot of 2 GiB whole, and once', async () => {
+      const bytes = 2 ** 31 + 4096;
+      const backend = buildReplayTransferBackend({ device: TESTED, ringDepth: 1, transfer: 'deferred' });
+      const host = new Uint8Array(new SharedArrayBuffer(bytes));
+      backend.registerHostSlots([host]);
+      const [slot] = backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' }) as [Tensor<'uint8'>];
+      const places = [0, 2 ** 31 - 1, 2 ** 31, bytes - 1];
+      const stream = backend.device.currentStream;
+      const there = async () => {
+        const read = places.map((offset) => slot.view({ shape: [1], offset }).toArray(stream));
+        return (await Promise.all(read)).map(([value]) => value);
+      };
+      for (const [i, place] of places.entries()) host[place] = i + 1;
+      backend.submitH2d({ slot: 0, src: host, dst: slot });
+      expect(backend.readyQuery(0)).to.equal(true);
+      backend.waitCurrentStreamForReady(0, stream);
+      expect(await there()).to.deep.equal([1, 2, 3, 4]);
+      host.fill(9, bytes - 1);
+      backend.waitCurrentStreamForReady(0, stream);
+      expect(await there(), 'a later wait only orders').to.deep.equal([1, 2, 3, 4]);
+      backend.close();
+    });
+  });
