@@ -1,6 +1,6 @@
 /** What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's `Box` and `Discrete`, as plain objects. */
 import { checkCount, checkKeys, shown } from '../checks.ts';
-import { type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
+import { arrayOf, type DType, elementCount, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 
 /** Arrays of numbers of one shape. */
@@ -48,6 +48,8 @@ export interface BoxActions {
 }
 
 const stored: readonly DType[] = ['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32'];
+/** Each number of an action has ends of its own in memory. */
+const MOST_ACTION_NUMBERS = 2 ** 24;
 const isDiscrete = (space: object): space is Discrete => 'n' in space;
 
 /** Throws TypeError or RangeError naming the space and what it lacks. */
@@ -60,7 +62,7 @@ export function spacesOf(environment: { observationSpace: unknown; actionSpace: 
   if (!stored.includes(dtype))
     throw rangeError(`observationSpace.dtype must be one of ${stored.join(', ')}, got ${shown(dtype)}`);
   const { shape } = seen;
-  ends('observationSpace', seen, elementCount(shape));
+  checkEnds('observationSpace', seen, elementCount(shape));
   return { observation: { shape, size: elementCount(shape), dtype }, action: actionsOf(actionSpace) };
 }
 
@@ -74,6 +76,8 @@ function actionsOf(space: unknown): Spaces['action'] {
     throw rangeError(`actionSpace.dtype: actions are float32, got ${shown(box.dtype)}`);
   const { shape } = box;
   const size = elementCount(shape);
+  if (size > MOST_ACTION_NUMBERS)
+    throw rangeError(`actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`);
   const { low, high } = ends('actionSpace', box, size);
   for (let i = 0; i < size; i++)
     if (!Number.isFinite(low[i]) || !Number.isFinite(high[i]))
@@ -96,18 +100,29 @@ function boxed(name: string, space: unknown, also = ''): Box {
 
 /** Each number's ends. */
 function ends(name: string, box: Box, size: number): { low: number[]; high: number[] } {
-  const each = (end: 'low' | 'high', otherwise: number): number[] => {
+  const { low, high } = checkEnds(name, box, size);
+  const each = (end: End): number[] => (typeof end === 'number' ? Array(size).fill(end) : Array.from(end));
+  return { low: each(low), high: each(high) };
+}
+
+type End = number | ArrayLike<number>;
+
+/** Makes no arrays: an observation may have millions of numbers, and its ends are only looked at. */
+function checkEnds(name: string, box: Box, size: number): { low: End; high: End } {
+  const checked = (end: 'low' | 'high', otherwise: number): End => {
     const value = box[end] ?? otherwise;
-    if (typeof value === 'number') return Array(size).fill(value);
+    if (typeof value === 'number') return value;
     if (typeof value !== 'object' || typeof value.length !== 'number')
       throw typeError(`${name}.${end} must be a number or an array of ${size}, got ${shown(value)}`);
     if (value.length !== size) throw rangeError(`${name}.${end} must hold ${size} numbers, got ${value.length}`);
-    return Array.from(value);
+    return value;
   };
-  const [low, high] = [each('low', -Infinity), each('high', Infinity)];
-  for (let i = 0; i < size; i++)
-    if (!((low[i] as number) < (high[i] as number)))
-      throw rangeError(`${name}: low must be below high, got ${low[i]} and ${high[i]} for number ${i}`);
+  const [low, high] = [checked('low', -Infinity), checked('high', Infinity)];
+  const at = (end: End, i: number) => (typeof end === 'number' ? end : end[i]) as number;
+  const all = typeof low === 'number' && typeof high === 'number' ? 1 : size;
+  for (let i = 0; i < all; i++)
+    if (!(at(low, i) < at(high, i)))
+      throw rangeError(`${name}: low must be below high, got ${at(low, i)} and ${at(high, i)} for number ${i}`);
   return { low, high };
 }
 
@@ -128,4 +143,4 @@ export function described({ observation, action }: Spaces): string {
 
 /** Zeros for `count` observations. */
 export const observationArray = ({ observation: { dtype, size } }: Spaces, count: number): TypedArray =>
-  new dtypes[dtype].array(count * size) as TypedArray;
+  arrayOf(dtype, count * size);

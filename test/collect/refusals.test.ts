@@ -53,6 +53,16 @@ describe('collect: refusals', () => {
       like({ observationSpace: { shape: [4], dtype: 'int64' } }),
     ],
     [
+      'more numbers than memory',
+      /^1099511627776 elements of float32 ask for 4398046511104 bytes, and the engine refused/,
+      like({ observationSpace: { shape: [2 ** 20, 2 ** 20], low: 0, high: 1 } }),
+    ],
+    [
+      'more numbers than an action can have',
+      /^actionSpace.shape \[5000,5000\] has 25000000 numbers; it can have 16777216$/,
+      like({ actionSpace: { shape: [5000, 5000], low: 0, high: 1 } }),
+    ],
+    [
       'an unknown key',
       /observationSpace: unknown option 'hihg'; it takes shape/,
       like({ observationSpace: { shape: [4], hihg: 1 } }),
@@ -137,7 +147,7 @@ describe('collect: refusals', () => {
     it(`an environment: ${what}`, async () => {
       const { message, code } = await refused({ make: () => environment, environments: 1 });
       expect(message).to.match(says);
-      expect(code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
+      expect(code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE|MEMORY)$/);
     });
 
   it('an environment that throws is told as it is, and so is one that rejects', async () => {
