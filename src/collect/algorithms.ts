@@ -84,7 +84,7 @@ export function planOf(
       `${name} is for ${name === 'dqn' ? '{ n } actions' : 'a box of actions'}; the environment has ${described(spaces)}`,
     );
   const { convolutions } = (name === 'dqn' ? given : {}) as DqnOptions;
-  const image = convolutions === undefined ? {} : { image: imageOf(observation.shape, stack) };
+  const image = convolutions === undefined ? {} : { image: imageOf(observation, stack) };
   if (convolutions === undefined && observation.dtype === 'uint8' && observation.shape.length > 1)
     throw rangeError(
       name === 'dqn'
@@ -114,12 +114,19 @@ export function planOf(
   };
 }
 
-/** Stacked images lie one behind the other, as channels. */
-function imageOf(shape: readonly number[], stack: number): readonly [number, number, number] {
+/**
+ * Stacked images lie one behind the other, as channels. Throws for bytes that look like [height, width, channels], as Gymnasium's
+ * renderings have them: convolutions over them would learn, but from rows of a picture as its channels.
+ */
+function imageOf({ shape, dtype }: Spaces['observation'], stack: number): readonly [number, number, number] {
   const [channels, height, width] = shape.length === 2 ? [1, ...shape] : shape;
   if (shape.length < 2 || shape.length > 3)
     throw rangeError(
       `convolutions are for images, [height, width] or [channels, height, width]; observations are [${shape}]`,
+    );
+  if (dtype === 'uint8' && channels! >= 8 && height! >= 8 && [1, 3, 4].includes(width!))
+    throw rangeError(
+      `convolutions take images as [channels, height, width], and observations of [${shape}] look like [height, width, channels]: transpose them to [${width}, ${channels}, ${height}]; of Gymnasium wrap the environment by gymnasium.wrappers.TransformObservation with numpy.moveaxis(obs, -1, 0), or by GrayscaleObservation`,
     );
   return [stack * channels!, height!, width!];
 }

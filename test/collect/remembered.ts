@@ -1,12 +1,12 @@
 /** Images of which the last two say what to do: the right action is where the bright column was one image earlier. */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, EnvironmentContext, Step } from '../../src/collect/index.ts';
 import { Random } from '../../src/index.ts';
 
 const SIDE = 4;
 const LENGTH = 6;
 
 export default class Remembered implements Environment<number> {
-  readonly observationSpace = { shape: [SIDE, SIDE], dtype: 'uint8' } as const;
+  readonly observationSpace: { shape: number[]; dtype: 'uint8' };
   readonly actionSpace = { n: 2 } as const;
   readonly #image = new Uint8Array(SIDE * SIDE);
   #random = new Random(0);
@@ -14,6 +14,11 @@ export default class Remembered implements Environment<number> {
   /** what is shown, and what was shown before */
   #now = 0;
   #before = 0;
+
+  /** `shape`: what is claimed of images that are never asked for. */
+  constructor({ options }: EnvironmentContext<{ shape?: number[] } | undefined>) {
+    this.observationSpace = { shape: options?.shape ?? [SIDE, SIDE], dtype: 'uint8' };
+  }
 
   reset(seed: number): Uint8Array {
     this.#random = new Random(seed);

@@ -306,6 +306,14 @@ describe('collect/train', () => {
         /^conv2d: a kernel of 9 × 9 is larger/,
       ],
       [
+        {
+          environment: new URL('./remembered.js', import.meta.url),
+          environmentOptions: { shape: [96, 80, 3] },
+          learner: { ...learners.dqn, convolutions: [{ filters: 4, kernel: 2 }] },
+        },
+        /^convolutions take images as \[channels, height, width\], and observations of \[96,80,3\] look like \[height, width, channels\]: transpose them to \[3, 96, 80\]; of Gymnasium .*TransformObservation/,
+      ],
+      [
         { learner: { ...learners.dqn, convolutions: [] }, environmentOptions: { discrete: true } },
         /^convolutions are for images, .*; observations are \[2\]$/,
       ],
