@@ -1,17 +1,19 @@
 """Vector environments that do nothing, so that what is measured is the way to them and back."""
 
-from types import SimpleNamespace
-
 import numpy as np
+
+
+class Box:
+    def __init__(self, size):
+        self.low, self.high, self.shape, self.dtype = -np.ones(size), np.ones(size), (size,), np.dtype("float32")
 
 
 class Idle:
     metadata = {"autoreset_mode": "SameStep"}
 
     def __init__(self, count, width, actions):
-        box = lambda size: SimpleNamespace(low=-np.ones(size), high=np.ones(size), shape=(size,), dtype=np.dtype("float32"))
         self.num_envs = count
-        self.single_observation_space, self.single_action_space = box(width), box(actions)
+        self.single_observation_space, self.single_action_space = Box(width), Box(actions)
         self.shown, self.rewards = np.zeros((count, width), "float32"), np.zeros(count)
         self.never = np.zeros(count, bool)
 

@@ -1,20 +1,21 @@
 """An environment in the form of Gymnasium's that needs numpy alone: a cart is pushed until it stands still in the middle."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 STEP, LENGTH = 0.1, 60
 
 
-def box(end, shape):
-    ends = np.full(shape, end, np.float32)
-    return SimpleNamespace(low=-ends, high=ends, shape=shape, dtype=ends.dtype)
+class Box:
+    """As gymnasium.spaces.Box, by which name Hotslot knows it."""
+
+    def __init__(self, end, shape):
+        self.high = np.full(shape, end, np.float32)
+        self.low, self.shape, self.dtype = -self.high, shape, self.high.dtype
 
 
 class Braking:
-    observation_space = box(np.inf, (2,))  # where it is, and how fast
-    action_space = box(1, (1,))  # the push
+    observation_space = Box(np.inf, (2,))  # where it is, and how fast
+    action_space = Box(1, (1,))  # the push
 
     def reset(self, *, seed=None, options=None):
         if seed is not None:

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { type GymnasiumOptions, gymnasium, vectorCollector } from '../../src/collect/index.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
-/** Debian's, which has numpy as a package; whatever is called python3 may have none. */
-export const PYTHON = '/usr/bin/python3';
+/** Debian's has numpy as a package; whatever is called python3 may have none. Another one can be named, such as one with Gymnasium. */
+export const PYTHON = process.env.HOTSLOT_TEST_PYTHON ?? '/usr/bin/python3';
 
 /** Leaves the tests out where it has no numpy, and says so. */
 export function needNumpy(context: Mocha.Context): void {

@@ -162,10 +162,14 @@ describe('collect/gymnasium', () => {
         /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
       ],
       ['dies', /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/],
-      ['short', /ValueError: environment 0 shows \(3,\), its space is \(4,\)$/],
+      [
+        'short',
+        /^environment 0 of those that evaluate: step\(\) gave an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
+      ],
       [
         'nan',
-        /^environment 0 of those that evaluate: step\(\) gave NaN as number 1 of an observation, in step 3 of its episode$/,
+        // Environment 0's episode terminates in that step.
+        /^environment 1 of those that evaluate: step\(\) gave NaN as number 1 of an observation, in step 3 of its episode$/,
       ],
       [
         'reward',
@@ -238,11 +242,7 @@ describe('collect/gymnasium', () => {
 
   itAll('what cannot be made is told, with what helps', async () => {
     const cases: [GymnasiumOptions, object, RegExp][] = [
-      [
-        { entry: 'nowhere:make' },
-        {},
-        /^nowhere:make: \/usr\/bin\/python3 has no module nowhere, which is needed for nowhere:make$/,
-      ],
+      [{ entry: 'nowhere:make' }, {}, /^nowhere:make: \S+ has no module nowhere, which is needed for nowhere:make$/],
       [{ entry: 'counting_envs:nothing' }, {}, /: counting_envs has no nothing, which is asked for$/],
       [
         { entry: 'counting_envs:counting' },
@@ -252,17 +252,17 @@ describe('collect/gymnasium', () => {
       [
         { entry: 'counting_envs:odd_spaces' },
         { what: 'dict' },
-        /not an array: wrap the environment by gymnasium.wrappers.FlattenObservation$/,
+        /: Hotslot takes Box; wrap the environment by gymnasium.wrappers.FlattenObservation$/,
       ],
       [
         { entry: 'counting_envs:odd_spaces' },
         { what: 'complex' },
-        /observations are Box of complex64, which Hotslot has not: use one of float32/,
+        /observations are Box of complex64: Hotslot takes float32, float64, .*DtypeObservation with float32$/,
       ],
       [
         { entry: 'counting_envs:odd_spaces' },
         { what: 'tuple' },
-        /actions are \(1, 2\): Hotslot has Discrete and Box ones$/,
+        /actions are \(1, 2\): Hotslot takes Discrete, and Box of floats; /,
       ],
       [
         { entry: 'counting_envs:odd_spaces' },
@@ -310,7 +310,9 @@ describe('collect/gymnasium', () => {
   });
 
   it('its Python is shipped', () => {
-    const script = new URL('../../../src/collect/gymnasium/hotslot_gymnasium.py', import.meta.url);
-    expect(existsSync(script)).to.equal(true);
+    for (const name of ['gymnasium', 'returned', 'spaces']) {
+      const script = new URL(`../../../src/collect/gymnasium/hotslot_${name}.py`, import.meta.url);
+      expect(existsSync(script), name).to.equal(true);
+    }
   });
 });

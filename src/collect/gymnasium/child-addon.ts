@@ -3,7 +3,7 @@ import { loadAddon } from '../../addon.ts';
 
 export type ChildHandle = { readonly handleOf: 'child' };
 
-interface ChildAddon {
+export interface ChildAddon {
   /** pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to */
   openChild(bytes: number, out: Int32Array): ChildHandle;
   /** the child has them now: they close here, and the child is ended with the handle */

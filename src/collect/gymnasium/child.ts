@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { answered } from '../../addon.ts';
 import { nowMs } from '../../clock.ts';
 import { closedError, unavailableError } from '../../errors.ts';
-import { type ChildHandle, childAddon } from './child-addon.ts';
-import { type Greeting, greetingOf } from './frames.ts';
+import { type ChildAddon, type ChildHandle, childAddon } from './child-addon.ts';
+import type { Greeting } from './frames.ts';
 import type { GymnasiumPlan } from './options.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../../../src/collect/gymnasium/hotslot_gymnasium.py', import.meta.url));
@@ -25,9 +25,13 @@ const WORDS_MS = 2000;
 const TOLD_BYTES = 4096;
 const KEPT_BYTES = 2 ** 20;
 const LOOK_EVERY = 4096;
-/** Its exit status where it wrote what the user can do. */
-const REFUSED = 3;
 const PIPE_BYTES = 2 ** 20;
+
+interface Started {
+  child: Child;
+  greeting: Greeting;
+  ends: Uint8Array;
+}
 
 export class Child {
   readonly #process: ChildProcess;
@@ -41,16 +45,14 @@ export class Child {
   #failed = false;
   #exchanges = 0;
 
-  private constructor(plan: GymnasiumPlan, environments: number, kwargs: object) {
-    const { id, entry, vectorization, path, python } = plan;
-    const asked = JSON.stringify({ id, entry, vectorization, path, kwargs, environments });
+  private constructor(plan: GymnasiumPlan) {
     const ends = new Int32Array(2);
     this.#plan = plan;
     this.#handle = childAddon().openChild(PIPE_BYTES, ends);
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
     // Its standard input ends with this thread, whatever becomes of it.
-    this.#process = spawn(python, [SCRIPT, asked], { stdio: ['pipe', prints, prints, ends[0]!, ends[1]!] });
+    this.#process = spawn(plan.python, [SCRIPT], { stdio: ['pipe', prints, prints, ends[0]!, ends[1]!] });
     this.#exit = new Promise((done, fail) => {
       this.#process.once('error', fail);
       this.#process.once('exit', (code) => done(code));
@@ -66,10 +68,19 @@ export class Child {
   }
 
   /** Rejects with what the user can do. */
-  static async start(plan: GymnasiumPlan, environments: number, kwargs: object) {
-    const child = new Child(plan, environments, kwargs);
+  static async start(plan: GymnasiumPlan, environments: number, kwargs: unknown): Promise<Started> {
+    const child = new Child(plan);
+    const { id, entry, vectorization, path } = plan;
     try {
-      return { child, greeting: await child.#greeting() };
+      const end = nowMs() + plan.timeoutMs;
+      const asked = new TextEncoder().encode(JSON.stringify({ id, entry, vectorization, path, kwargs, environments }));
+      // Through the pipe: an argument of a process holds 128 KiB.
+      await child.#send(new Uint8Array(Uint32Array.of(asked.length).buffer), end);
+      await child.#send(asked, end);
+      const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
+      const said = JSON.parse(new TextDecoder().decode(await child.#receive(text as number, end)));
+      if (said.refused !== undefined) throw unavailableError(`${plan.name}: ${said.refused}`);
+      return { child, greeting: said as Greeting, ends: await child.#receive(more as number, end) };
     } catch (error) {
       child.#failed = true;
       await child.close();
@@ -77,55 +88,76 @@ export class Child {
     }
   }
 
-  async #greeting(): Promise<Greeting> {
-    const bytes = new Uint8Array(PIPE_BYTES);
-    const { timeoutMs, name, python } = this.#plan;
-    const end = nowMs() + timeoutMs;
-    for (let had = 0, pause = 1; ; pause = Math.min(2 * pause, SLICE_MS)) {
-      const some = answered(childAddon().readChild(this.#handle, bytes, had, 0));
-      if (some < 0) {
-        const code = await this.#ended(ENDING_MS).catch((error) => {
-          throw unavailableError(
-            `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
-          );
-        });
-        const printed = this.#words();
-        if (code === undefined)
-          throw new Error(`${name}: its Python closed the pipes to Hotslot, and did not end${said(printed)}`);
-        if (code === REFUSED) throw unavailableError(`${name}: ${printed.split('\n').at(-1)}`);
-        throw new Error(
-          `${name}: its Python ended before its environments were there, with exit code ${code}${said(printed)}`,
-        );
-      }
-      had += some;
-      if (bytes[had - 1] === 10) return greetingOf(new TextDecoder().decode(bytes.subarray(0, had)));
+  /** Where it does not read, what it writes says why. */
+  async #send(bytes: Uint8Array, end: number): Promise<void> {
+    await this.#moved(bytes, childAddon().writeChild, end);
+  }
+
+  async #receive(length: number, end: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(length);
+    if (!(await this.#moved(bytes, childAddon().readChild, end))) throw await this.#early();
+    return bytes;
+  }
+
+  /** Without holding this thread. False: the other end is closed. */
+  async #moved(bytes: Uint8Array, move: ChildAddon['readChild'], end: number): Promise<boolean> {
+    for (let done = 0, pause = 1; done < bytes.length; pause = Math.min(2 * pause, SLICE_MS)) {
+      const some = answered(move(this.#handle, bytes, done, 0));
+      if (some < 0) return false;
+      done += some;
+      if (done === bytes.length) break;
       if (nowMs() > end) throw this.#silent('making its environments');
       if (some === 0) await wait(pause);
     }
+    return true;
+  }
+
+  /** What to say of a process that closed its pipes before its environments were there. */
+  async #early(): Promise<Error> {
+    const { name, python } = this.#plan;
+    const code = await this.#ended(ENDING_MS).catch((error) => {
+      throw unavailableError(
+        `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
+      );
+    });
+    const printed = this.#words();
+    return new Error(
+      code === undefined
+        ? `${name}: its Python closed the pipes to Hotslot, and did not end${said(printed)}`
+        : `${name}: its Python ended before its environments were there, with exit code ${code}${said(printed)}`,
+    );
   }
 
   /** Sends a frame and waits for its answer. Throws when the process is gone, or silent for too long. */
   exchange(request: Uint8Array, answer: Uint8Array): void {
-    if (!this.#open || this.#failed) throw closedError(`the Python of ${this.#plan.name}`);
     const addon = childAddon();
     const end = nowMs() + this.#plan.timeoutMs;
+    this.#move(request, addon.writeChild, end);
+    this.#move(answer, addon.readChild, end);
+    if (++this.#exchanges % LOOK_EVERY === 0) this.#forgetWords();
+  }
+
+  /** As many bytes of text, which follow an answer. */
+  text(length: number): string {
+    const bytes = new Uint8Array(length);
+    this.#move(bytes, childAddon().readChild, nowMs() + this.#plan.timeoutMs);
+    return new TextDecoder().decode(bytes);
+  }
+
+  #move(bytes: Uint8Array, move: ChildAddon['readChild'], end: number): void {
+    if (!this.#open || this.#failed) throw closedError(`the Python of ${this.#plan.name}`);
     try {
-      for (const [bytes, move] of [
-        [request, addon.writeChild],
-        [answer, addon.readChild],
-      ] as const)
-        for (let done = 0; done < bytes.length; ) {
-          const some = answered(move(this.#handle, bytes, done, SLICE_MS));
-          if (some < 0) throw this.#died();
-          if (some === 0 && this.#isDead()) throw this.#died();
-          if (some === 0 && nowMs() > end) throw this.#silent('a step');
-          done += some;
-        }
+      for (let done = 0; done < bytes.length; ) {
+        const some = answered(move(this.#handle, bytes, done, SLICE_MS));
+        if (some < 0) throw this.#died();
+        if (some === 0 && this.#isDead()) throw this.#died();
+        if (some === 0 && nowMs() > end) throw this.#silent('a step');
+        done += some;
+      }
     } catch (error) {
       this.#failed = true;
       throw error;
     }
-    if (++this.#exchanges % LOOK_EVERY === 0) this.#forgetWords();
   }
 
   /** Ends the process: it closes its environments, and is killed where it does not. Rejects when closing them failed. */

@@ -2,30 +2,40 @@
  * The frames that go between a collector and its Python, as hotslot_gymnasium.py says: requests of one size, answers of another
  * one, each part from a multiple of 8 on.
  */
-import { shown } from '../../checks.ts';
-import { type DType, dtypes, type TypedArray } from '../../dtype.ts';
+import { arrayOf, type DType, dtypes, type TypedArray } from '../../dtype.ts';
 import type { Spaces } from '../spaces.ts';
 
 export const RESET = 1;
 export const STEP = 2;
 
-/** What the process says when it begins, a line of JSON. */
+/** The first thing that the process writes. */
 export interface Greeting {
   readonly count: number;
   readonly observation: { readonly shape: number[]; readonly dtype: string };
-  /** null: no end on that side */
-  readonly action: { n: number } | { shape: number[]; low: (number | null)[]; high: (number | null)[] };
+  /** low and high: null is no end on that side, and without them each number's ends follow in bytes */
+  readonly action: { n: number } | { shape: number[]; low?: number | null; high?: number | null };
   readonly autoreset: 'disabled' | 'same-step' | 'next-step';
 }
 
-/** The greeting's spaces, as an environment has them; spacesOf() checks them. */
-export function spacesIn({ observation, action }: Greeting): { observationSpace: object; actionSpace: object } {
-  const ends = (values: (number | null)[], otherwise: number) => values.map((value) => value ?? otherwise);
-  const { shape, dtype } = observation;
-  if ('n' in action) return { observationSpace: { shape, dtype }, actionSpace: action };
-  const { low, high } = action;
-  const box = { shape: action.shape, low: ends(low, -Infinity), high: ends(high, Infinity) };
-  return { observationSpace: { shape, dtype }, actionSpace: box };
+/** What environments returned and their spaces do not have. */
+export interface Fault {
+  readonly gave: string;
+  /** null: it concerns all of them */
+  readonly environment: number | null;
+}
+
+/** The greeting's spaces, as an environment has them; spacesOf() checks them. `ends`: float64, all low ones and then all high ones. */
+export function spacesIn(greeting: Greeting, ends: Uint8Array): { observationSpace: object; actionSpace: object } {
+  const { observation, action } = greeting;
+  if ('n' in action) return { observationSpace: observation, actionSpace: action };
+  const { shape, low, high } = action;
+  const each = new Float64Array(ends.slice().buffer);
+  const half = each.length / 2;
+  const box =
+    half > 0
+      ? { shape, low: each.subarray(0, half), high: each.subarray(half) }
+      : { shape, low: low ?? -Infinity, high: high ?? Infinity };
+  return { observationSpace: observation, actionSpace: box };
 }
 
 class Frame {
@@ -39,8 +49,8 @@ class Frame {
       end += Math.ceil((length * dtypes[dtype].bytes) / 8) * 8;
       return { dtype, length, at };
     });
-    const memory = new ArrayBuffer(end);
-    this.bytes = new Uint8Array(memory);
+    this.bytes = arrayOf('uint8', end);
+    const memory = this.bytes.buffer as ArrayBuffer;
     this.#views = places.map(({ dtype, length, at }) => new dtypes[dtype].array(memory, at, length) as TypedArray);
   }
 
@@ -67,6 +77,8 @@ export class Request extends Frame {
 }
 
 export class Answer extends Frame {
+  /** not 0: the length of the Fault that follows, as JSON */
+  readonly fault: Uint32Array;
   readonly obs: TypedArray;
   /** of environments that began anew in the same step what they showed last; null where they do not */
   readonly finals: TypedArray | null;
@@ -76,21 +88,14 @@ export class Answer extends Frame {
 
   constructor({ observation: { dtype, size } }: Spaces, count: number, sameStep: boolean) {
     const shown = [dtype, count * size] as const;
-    super([shown, ...(sameStep ? [shown] : []), ['float64', count], ['uint8', count], ['uint8', count]]);
-    const more = sameStep ? 2 : 1;
-    this.obs = this.part(0);
-    this.finals = sameStep ? this.part(1) : null;
+    const finals = sameStep ? [shown] : [];
+    super([['uint32', 1], shown, ...finals, ['float64', count], ['uint8', count], ['uint8', count]]);
+    const more = sameStep ? 3 : 2;
+    this.fault = this.part(0);
+    this.obs = this.part(1);
+    this.finals = sameStep ? this.part(2) : null;
     this.rewards = this.part(more);
     this.terminated = this.part(more + 1);
     this.truncated = this.part(more + 2);
   }
-}
-
-/** Throws for a line that is no greeting. */
-export function greetingOf(line: string): Greeting {
-  try {
-    const greeting = JSON.parse(line) as Greeting;
-    if (Number.isInteger(greeting.count) && greeting.observation && greeting.action) return greeting;
-  } catch {}
-  throw new Error(`a greeting was expected, not ${shown(line)}`);
 }

@@ -2,7 +2,8 @@
 import type { EnvironmentSet, EnvironmentSets } from '../environment-set.ts';
 import { type Spaces, spacesOf } from '../spaces.ts';
 import { Child } from './child.ts';
-import { Answer, Request, spacesIn } from './frames.ts';
+import { Answer, type Fault, Request, spacesIn } from './frames.ts';
+import { keywords } from './keywords.ts';
 import { checkEnvironments, checkedGymnasium, type GymnasiumOptions } from './options.ts';
 import { GymnasiumSteps } from './steps.ts';
 
@@ -16,22 +17,27 @@ export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
   return {
     async open({ count, options: more }): Promise<EnvironmentSet> {
       checkEnvironments(count);
-      const kwargs = { ...plan.kwargs, ...(typeof more === 'object' ? more : {}) };
-      const { child, greeting } = await Child.start(plan, count, kwargs);
+      const kwargs = keywords(plan.kwargs, more);
+      const { child, greeting, ends } = await Child.start(plan, count, kwargs);
       try {
         if (greeting.count !== count)
           throw new Error(`${plan.name} has ${greeting.count} environments where ${count} were asked for`);
-        const spaces: Spaces = spacesOf(spacesIn(greeting));
+        const spaces: Spaces = spacesOf(spacesIn(greeting, ends));
         const request = new Request(spaces, count);
         const answer = new Answer(spaces, count, greeting.autoreset === 'same-step');
         const ask = (operation: number) => {
           request.operation[0] = operation;
           child.exchange(request.bytes, answer.bytes);
+          const size = answer.fault[0] as number;
+          return size === 0 ? null : (JSON.parse(child.text(size)) as Fault);
         };
         return {
           ...{ count, spaces },
-          play: (hooks) =>
-            new GymnasiumSteps({ spaces, count, request, answer, ask, autoreset: greeting.autoreset, hooks }),
+          play(hooks) {
+            const { name } = plan;
+            const { autoreset } = greeting;
+            return new GymnasiumSteps({ spaces, count, request, answer, ask, autoreset, hooks, name });
+          },
           close: () => child.close(),
         };
       } catch (error) {

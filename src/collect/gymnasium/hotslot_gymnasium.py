@@ -1,22 +1,25 @@
-"""Steps Gymnasium environments for Hotslot: python3 hotslot_gymnasium.py '{"id": "CartPole-v1", "environments": 16}'.
+"""Steps Gymnasium environments for Hotslot: it starts `python3 hotslot_gymnasium.py`, and gymnasium.ts and frames.ts are the other side.
 
-File descriptor 3 is what it reads from, 4 what it writes to. First it writes a line of JSON: what the environments show and
-take. Then each request, a frame of one size, is answered by a frame of one size, in the machine's byte order:
+File descriptor 3 is what it reads from, 4 what it writes to, in the machine's byte order. It first reads which environments to make, a
+uint32 and as many bytes of JSON, and writes what they show and take: two uint32, as many bytes of JSON, and as many bytes of the
+ends of actions. Then it answers each request, a frame of one size, by a frame of one size:
 
     request   operation uint32 (1 reset, 2 step) | seeds uint32 × n | mask uint8 × n, and zeros up to a multiple of 8
               | actions: int32 × n, or float32 × n × size
-    answer    observations n × size | final observations n × size, with autoreset "same-step" only
+    answer    fault uint32 | observations n × size | final observations n × size, with autoreset "same-step" only
               | rewards float64 × n | terminated uint8 × n | truncated uint8 × n
 
-each part from a multiple of 8 on. A reset is of the environments that the mask marks. When there is nothing more to read
-it closes the environments and ends. It needs numpy, and Gymnasium for what is asked for by id. What environments print goes
-to standard error.
+each part from a multiple of 8 on. A fault that is not 0 is the length of the JSON that follows the answer: what the environments
+returned and their spaces do not have. A reset is of the environments that the mask marks. At the end of file it closes the
+environments and ends. It needs numpy, and Gymnasium for environments that are named by id. What they print goes to standard error.
 """
 
+import base64
 import faulthandler
 import importlib
 import inspect
 import json
+import math
 import os
 import signal
 import sys
@@ -25,61 +28,151 @@ import traceback
 
 READS, WRITES = 3, 4
 RESET, STEP = 1, 2
-REFUSED = 3  # exit status: the last line of standard error is for the user
+
+
+def read(into):
+    """False at the end."""
+    done = 0
+    while done < len(into):
+        some = os.readv(READS, [into[done:]])
+        if some == 0:
+            return False
+        done += some
+    return True
+
+
+def write(data):
+    data, done = memoryview(data), 0
+    while done < len(data):
+        done += os.write(WRITES, data[done:])
+
+
+def greet(greeting, more=b""):
+    text = json.dumps(greeting).encode()
+    sizes = len(text).to_bytes(4, sys.byteorder) + len(more).to_bytes(4, sys.byteorder)
+    write(sizes + text + more)
+
 
 try:
     import numpy as np
+    from hotslot_returned import five, flag, flags, needs, number, numbers, pair
+    from hotslot_spaces import MOST_BYTES, Actions, Fault, Observations, Refused, autoreset, shown, sizes
 except ImportError:
-    print(f"{sys.executable} has no module numpy: pip install numpy", file=sys.stderr)
-    sys.exit(REFUSED)
-
-
-class Refused(Exception):
-    """What the user can mend; the text says how."""
+    greet({"refused": f"{sys.executable} has no module numpy: pip install numpy"})
+    sys.exit(0)
 
 
 class OneByOne:
-    """Environments of one kind, stepped in turn and begun anew when they are told."""
+    """Environments of one kind, stepped in turn and reset when Hotslot says."""
 
-    metadata = {"autoreset_mode": "disabled"}
+    autoreset = "disabled"
 
     def __init__(self, made):
-        self.environments = made
-        self.num_envs = len(made)
-        self.single_observation_space = made[0].observation_space
-        self.single_action_space = made[0].action_space
-        space = self.single_observation_space
-        observation(space)  # refuses what has no arrays
-        self.obs = np.zeros((self.num_envs, *space.shape), space.dtype)
-        self.rewards = np.zeros(self.num_envs)
-        self.terminated = np.zeros(self.num_envs, bool)
-        self.truncated = np.zeros(self.num_envs, bool)
+        self.made, self.count = made, len(made)
 
-    def reset(self, *, seed, options):
-        for i in np.flatnonzero(options["reset_mask"]):
-            self.show(i, self.environments[i].reset(seed=seed[i])[0])
-        return self.obs, {}
+    def examine(self):
+        """Raises Refused. Environments that are refused are closed as others are."""
+        made = self.made
+        for environment in made:
+            needs(environment, "observation_space action_space reset step", "gymnasium.Env")
+        spaces = [(Observations(each.observation_space), Actions(each.action_space)) for each in made]
+        self.observations, self.actions = spaces[0]
+        alike = [(seen.shape, seen.dtype, acts.greeting(), getattr(acts, "start", 0), acts.dtype) for seen, acts in spaces]
+        for i, each in enumerate(alike):
+            if each != alike[0]:
+                other, its = made[0], made[i]
+                raise Refused(
+                    f"environments of one set have the same spaces; environment {i} has {shown(its.observation_space)} and "
+                    f"{shown(its.action_space)}, environment 0 {shown(other.observation_space)} and {shown(other.action_space)}"
+                )
 
-    def step(self, actions):
-        for i, environment in enumerate(self.environments):
-            obs, self.rewards[i], self.terminated[i], self.truncated[i], _ = environment.step(actions[i])
-            self.show(i, obs)
-        return self.obs, self.rewards, self.terminated, self.truncated, {}
+    def reset(self, seeds, mask, answer):
+        for i in np.flatnonzero(mask):
+            shows, _ = pair(self.made[i].reset(seed=int(seeds[i])), int(i))
+            self.observations.copy(shows, answer.rows[i], int(i))
 
-    def show(self, i, obs):
-        # Assigning would stretch what is too short.
-        if np.shape(obs) != self.obs.shape[1:]:
-            raise ValueError(f"environment {i} shows {np.shape(obs)}, its space is {self.obs.shape[1:]}")
-        self.obs[i] = obs
+    def step(self, actions, answer):
+        for i, environment in enumerate(self.made):
+            shows, reward, terminated, truncated, _ = five(environment.step(self.actions.of(actions[i, ...])), i)
+            self.observations.copy(shows, answer.rows[i], i)
+            answer.rewards[i] = number(reward, i)
+            answer.terminated[i] = flag("terminated", terminated, i)
+            answer.truncated[i] = flag("truncated", truncated, i)
 
     def close(self):
-        for environment in self.environments:
-            environment.close()
+        for environment in self.made:
+            if hasattr(environment, "close"):
+                environment.close()
+
+
+class Together:
+    """A vector environment of the user's, in any of the three autoreset modes."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def examine(self):
+        made, form = self.made, "gymnasium.vector.VectorEnv"
+        needs(made, "num_envs single_observation_space single_action_space reset step close", form)
+        self.count, self.autoreset = int(made.num_envs), autoreset(made)
+        self.observations, self.actions = Observations(made.single_observation_space), Actions(made.single_action_space)
+
+    def reset(self, seeds, mask, answer):
+        options = {"reset_mask": mask.astype(bool)} if self.autoreset == "disabled" else None
+        # One seed is for all of them.
+        shows, _ = pair(self.made.reset(seed=int(seeds[np.argmax(mask)]), options=options))
+        self.observations.copy(shows, answer.observations)
+
+    def step(self, actions, answer):
+        shows, rewards, terminated, truncated, info = five(self.made.step(self.actions.of(actions)))
+        self.observations.copy(shows, answer.observations)
+        numbers(rewards, answer.rewards)
+        flags("terminated", terminated, answer.terminated)
+        flags("truncated", truncated, answer.truncated)
+        if answer.finals is not None:
+            self.final_observations(answer, info)
+
+    def final_observations(self, answer, info):
+        """Of environments that began an episode in the same step."""
+        answer.finals[...] = answer.observations
+        over = np.flatnonzero(answer.terminated | answer.truncated)
+        if len(over) == 0:
+            return
+        given = info.get("final_obs", info.get("final_observation"))
+        if given is None:
+            raise ValueError("an episode is over, and info has no final_obs, as autoreset_mode SAME_STEP promises")
+        for i in over:
+            self.observations.copy(given[i], answer.finals[i, ...], int(i))
+
+    def close(self):
+        if hasattr(self.made, "close"):
+            self.made.close()
+
+
+def value_of(sent):
+    """The value of a keyword argument, as keywords.ts writes it."""
+    if not isinstance(sent, list):
+        return sent
+    kind, *rest = sent
+    if kind == "list":
+        return [value_of(each) for each in rest[0]]
+    if kind == "dict":
+        return {value_of(key): value_of(each) for key, each in rest[0]}
+    if kind == "float":
+        return float(rest[0])
+    if kind == "int":
+        return int(rest[0], 16)
+    return np.frombuffer(base64.b64decode(rest[0]), kind).copy()
 
 
 def maker(asked):
     """What makes the environments: of a registered id, or a function of the user's."""
-    kwargs, count = asked["kwargs"], asked["environments"]
+    count = asked["environments"]
+
+    def kwargs():
+        # Each environment may keep its arguments, and write into them.
+        return value_of(asked["kwargs"])
+
     if asked["entry"]:
         name, _, attribute = asked["entry"].partition(":")
         try:
@@ -89,8 +182,8 @@ def maker(asked):
         except AttributeError as error:
             raise Refused(f"{name} has no {attribute}, which is asked for") from error
         if "num_envs" in inspect.signature(function).parameters:
-            return function(num_envs=count, **kwargs)
-        made = [function(**kwargs) for _ in range(count)]
+            return Together(function(num_envs=count, **kwargs()))
+        made = [function(**kwargs()) for _ in range(count)]
         if hasattr(made[0], "num_envs"):
             raise Refused(f"{asked['entry']} makes vector environments: it must take num_envs")
         return OneByOne(made)
@@ -100,146 +193,93 @@ def maker(asked):
         raise Refused(f"{sys.executable} has no module gymnasium: pip install gymnasium") from error
     try:
         if asked["vectorization"]:
-            return gymnasium.make_vec(asked["id"], count, asked["vectorization"], **kwargs)
-        return OneByOne([gymnasium.make(asked["id"], **kwargs) for _ in range(count)])
+            return Together(gymnasium.make_vec(asked["id"], count, asked["vectorization"], **kwargs()))
+        return OneByOne([gymnasium.make(asked["id"], **kwargs()) for _ in range(count)])
     except (gymnasium.error.Error, ImportError) as error:
         raise Refused(f"{asked['id']}: {error}") from error
 
 
-# As they are, or as what Hotslot has for them.
-DTYPES = {name: name for name in "float32 float64 int8 uint8 int16 uint16 int32 uint32".split()}
-DTYPES |= {"float16": "float32", "bool": "uint8"}
-
-
-def ends(space):
-    """JSON has no infinities: null stands for an end that is none."""
-    finite = lambda value: float(value) if np.isfinite(value) else None
-    return {side: [finite(value) for value in np.ravel(getattr(space, side))] for side in ("low", "high")}
-
-
-def observation(space):
-    kind = type(space).__name__
-    if hasattr(space, "n") or getattr(space, "shape", None) is None:
-        raise Refused(f"observations are {space}, not an array: wrap the environment by gymnasium.wrappers.FlattenObservation")
-    dtype = DTYPES.get(np.dtype(space.dtype).name)
-    if dtype is None:
-        raise Refused(f"observations are {kind} of {space.dtype}, which Hotslot has not: use one of {', '.join(DTYPES)}")
-    return {"shape": list(space.shape), "dtype": dtype}
-
-
-def action(space):
-    if type(space).__name__ == "Discrete" or (hasattr(space, "n") and np.ndim(space.n) == 0):
-        return {"n": int(space.n)}
-    if not hasattr(space, "low"):
-        raise Refused(f"actions are {space}: Hotslot has Discrete and Box ones")
-    return {"shape": list(space.shape), **ends(space)}
-
-
-def autoreset(environments):
-    mode = getattr(environments, "metadata", {}).get("autoreset_mode")
-    if mode is None:
-        raise Refused("this vector environment does not say metadata['autoreset_mode']: Gymnasium's do since 1.1")
-    known = {"disabled": "disabled", "samestep": "same-step", "nextstep": "next-step"}
-    text = str(getattr(mode, "value", mode)).lower().replace("_", "").replace("-", "")
-    if text not in known:
-        raise Refused(f"autoreset_mode is {mode}: it must be NEXT_STEP, SAME_STEP or DISABLED")
-    return known[text]
-
-
 class Frame:
-    """Arrays that lie one behind the other, each from a multiple of 8 on."""
+    """Arrays that lie one after the other, each from a multiple of 8 on."""
 
     def __init__(self, *parts):
         offsets, end = [], 0
         for dtype, shape in parts:
             offsets.append(end)
-            end += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 8) * 8
+            end += -(-math.prod(shape) * np.dtype(dtype).itemsize // 8) * 8
         self.bytes = memoryview(bytearray(end))
         self.parts = [
-            np.frombuffer(self.bytes, dtype, int(np.prod(shape)), offset).reshape(shape)
+            np.frombuffer(self.bytes, dtype, math.prod(shape), offset).reshape(shape)
             for (dtype, shape), offset in zip(parts, offsets)
         ]
 
 
-def read(frame):
-    """False at the end."""
-    done = 0
-    while done < len(frame.bytes):
-        some = os.readv(READS, [frame.bytes[done:]])
-        if some == 0:
-            return False
-        done += some
-    return True
-
-
-def write(data):
-    done = 0
-    while done < len(data):
-        done += os.write(WRITES, data[done:])
-
-
-def final_observations(into, over, shown, info):
-    """Of environments that began anew in the same step."""
-    into[...] = shown
-    if not over.any():
-        return
-    given = info.get("final_obs", info.get("final_observation"))
-    if given is None:
-        raise ValueError("an episode is over, and info has no final_obs, as autoreset_mode SAME_STEP promises")
-    for i in np.flatnonzero(over):
-        into[i] = given[i]
+class Answer(Frame):
+    def __init__(self, environments):
+        seen, count = environments.observations, environments.count
+        shows = (seen.travels, (count, *seen.shape))
+        finals = [shows] if environments.autoreset == "same-step" else []
+        super().__init__(("uint32", (1,)), shows, *finals, ("float64", (count,)), ("uint8", (count,)), ("uint8", (count,)))
+        self.fault, self.observations, *final, self.rewards, self.terminated, self.truncated = self.parts
+        self.finals = final[0] if final else None
+        self.rows = [self.observations[i, ...] for i in range(count)]
 
 
 def serve(environments):
-    count = environments.num_envs
-    seen, acts = environments.single_observation_space, environments.single_action_space
-    spaces = {"observation": observation(seen), "action": action(acts), "autoreset": autoreset(environments)}
-    write((json.dumps({"count": count, **spaces}) + "\n").encode())
-    discrete = "n" in spaces["action"]
-    same_step = spaces["autoreset"] == "same-step"
-    shown = (spaces["observation"]["dtype"], (count, *seen.shape))
-    taken = ("int32", (count,)) if discrete else ("float32", (count, *acts.shape))
-    request = Frame(("uint32", (1,)), ("uint32", (count,)), ("uint8", (count,)), taken)
+    environments.examine()
+    count, seen, acts = environments.count, environments.observations, environments.actions
+    size = count * math.prod(seen.shape) * seen.travels.itemsize
+    if size > MOST_BYTES:
+        raise Refused(
+            f"observations of {count} environments, {sizes(seen.shape)} of {seen.travels} each, take {size} bytes: "
+            f"Hotslot takes {MOST_BYTES} at once; make them smaller, or fewer environments"
+        )
+    taken, more = acts.greeting()
+    greet({"count": count, "observation": seen.greeting(), "action": taken, "autoreset": environments.autoreset}, more)
+    request = Frame(("uint32", (1,)), ("uint32", (count,)), ("uint8", (count,)), acts.part(count))
     operation, seeds, mask, actions = request.parts
-    flags = [("float64", (count,)), ("uint8", (count,)), ("uint8", (count,))]
-    answer = Frame(shown, *([shown] if same_step else []), *flags)
-    obs, *finals, rewards, terminated, truncated = answer.parts
-    start = int(getattr(acts, "start", 0))
-    while read(request):
-        if operation[0] == RESET:
-            options = {"reset_mask": mask.astype(bool)} if spaces["autoreset"] == "disabled" else None
-            # Of a vector environment one seed is for all of them.
-            every = [int(seed) for seed in seeds]
-            seed = every if isinstance(environments, OneByOne) else every[np.argmax(mask)]
-            obs[...], _ = environments.reset(seed=seed, options=options)
-        else:
-            action_of = actions.astype(np.int64) + start if discrete else actions
-            obs[...], rewards[...], terminated[...], truncated[...], info = environments.step(action_of)
-            for final in finals:
-                final_observations(final, (terminated | truncated).astype(bool), obs, info)
+    answer = Answer(environments)
+    while read(request.bytes):
+        try:
+            if operation[0] == RESET:
+                environments.reset(seeds, mask, answer)
+            else:
+                environments.step(actions, answer)
+            answer.fault[0], told = 0, b""
+        except Fault as fault:
+            told = json.dumps({"gave": fault.gave, "environment": fault.environment}).encode()
+            answer.fault[0] = len(told)
         write(answer.bytes)
+        write(told)
+
+
+def asked():
+    size = bytearray(4)
+    read(memoryview(size))
+    text = bytearray(int.from_bytes(size, sys.byteorder))
+    read(memoryview(text))
+    return json.loads(bytes(text))
 
 
 def end_with_parent():
-    """Standard input ends when nobody is there any more who would end this process."""
+    """Standard input ends when the process that would end this one has ended."""
     while os.read(0, 1):
         pass
     os._exit(0)
 
 
 def main():
-    faulthandler.enable()  # SIGABRT tells where it was
+    faulthandler.enable()  # SIGABRT prints where it was
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the learner's
     threading.Thread(target=end_with_parent, daemon=True).start()
-    asked = json.loads(sys.argv[1])
-    sys.path.insert(0, asked["path"])
     environments = None
     try:
-        environments = maker(asked)
+        wanted = asked()
+        sys.path.insert(0, wanted["path"])
+        environments = maker(wanted)
         serve(environments)
     except Refused as error:
-        print(error, file=sys.stderr)
-        return REFUSED
+        greet({"refused": str(error)})
     except BrokenPipeError:
         pass
     except Exception:

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { checkCount, checkKeys, checkPath, shown } from '../../checks.ts';
 import { rangeError, typeError } from '../../errors.ts';
+import { keywords } from './keywords.ts';
 
 export interface GymnasiumOptions {
   /** a registered environment, such as 'HalfCheetah-v5'; 'ale_py:ALE/Pong-v5' imports a module first */
@@ -11,7 +12,10 @@ export interface GymnasiumOptions {
    * any of Gymnasium's three autoreset modes
    */
   entry?: string;
-  /** keyword arguments; `environmentOptions` of train() come on top. JSON. */
+  /**
+   * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays), arrays, plain objects and Maps (as
+   * dicts). `environmentOptions` of train(), or the options of the pool, replace those of the same name.
+   */
   kwargs?: Readonly<Record<string, unknown>>;
   /** of an id: as `gymnasium.make_vec` takes it. Default: environments stepped in turn, each begun with a seed of its own */
   vectorization?: 'sync' | 'async' | 'vector_entry_point';
@@ -59,8 +63,7 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
     throw typeError("gymnasium() needs either id, such as 'CartPole-v1', or entry, such as 'my_module:make'");
   if (entry !== '' && !/^[\w.]+:\w+$/.test(entry))
     throw rangeError(`entry must be 'module:function', got ${shown(entry)}`);
-  if (typeof kwargs !== 'object' || kwargs === null || Array.isArray(kwargs))
-    throw typeError(`kwargs must be an object of keyword arguments, got ${shown(kwargs)}`);
+  keywords(kwargs);
   if (vectorization !== '' && (entry !== '' || !modes.includes(vectorization)))
     throw rangeError(
       entry !== ''

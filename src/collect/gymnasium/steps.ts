@@ -1,21 +1,23 @@
 /** Episodes of environments that Python steps, in each of Gymnasium's three ways to begin anew. */
 import { shown } from '../../checks.ts';
 import type { TypedArray } from '../../dtype.ts';
-import { typeError } from '../../errors.ts';
+import { rangeError, typeError } from '../../errors.ts';
 import { takeActions } from '../actions.ts';
 import type { EpisodeHooks, SteppedSet } from '../environment-set.ts';
 import { observationArray, type Spaces } from '../spaces.ts';
-import { type Answer, type Greeting, RESET, type Request, STEP } from './frames.ts';
+import { type Answer, type Fault, type Greeting, RESET, type Request, STEP } from './frames.ts';
 
 interface StepsSetup {
   spaces: Spaces;
   count: number;
   request: Request;
   answer: Answer;
-  /** sends the request and waits for the answer */
-  ask: (operation: number) => void;
+  /** sends the request and waits for the answer, or what is wrong with it */
+  ask: (operation: number) => Fault | null;
   autoreset: Greeting['autoreset'];
   hooks: EpisodeHooks;
+  /** of all environments, in errors */
+  name: string;
 }
 
 export class GymnasiumSteps implements SteppedSet {
@@ -62,16 +64,19 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   step(actions: ArrayLike<number>): void {
-    const { request, answer, ask, autoreset } = this.#setup;
+    const { request, answer, autoreset } = this.#setup;
     takeActions(actions, request.actions, this.spaces, this.count, this.#name);
-    ask(STEP);
-    this.#copy(answer.finals ?? answer.obs, this.nextObs, 'step()');
+    this.#ask(STEP, 'step()');
+    this.#copy(answer.finals ?? answer.obs, this.nextObs, 'step()', true);
     request.mask.fill(0);
     let over = false;
     for (let i = 0; i < this.count; i++) over = this.#arrive(i) || over;
     if (autoreset === 'disabled' && over) this.#reset();
     else if (answer.finals) this.#copy(answer.obs, this.obs, 'step()');
-    else this.obs.set(this.nextObs as never);
+    else {
+      this.obs.set(this.nextObs as never);
+      if (over) this.#clean();
+    }
   }
 
   /** Whether the episode is over. */
@@ -119,19 +124,38 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   #reset(): void {
-    const { ask, answer } = this.#setup;
-    ask(RESET);
-    this.#copy(answer.obs, this.obs, 'reset()');
+    this.#ask(RESET, 'reset()');
+    this.#copy(this.#setup.answer.obs, this.obs, 'reset()');
   }
 
-  /** Throws for NaN and infinities. */
-  #copy(from: TypedArray, to: TypedArray, by: string): void {
+  #ask(operation: number, by: string): void {
+    const { ask, name } = this.#setup;
+    const fault = ask(operation);
+    if (fault === null) return;
+    const { environment, gave } = fault;
+    const [who, when] = environment === null ? [name, ''] : [this.#name(environment), this.#when(environment)];
+    throw rangeError(`${who}: ${by} gave ${gave}${when}`);
+  }
+
+  /** In next-step mode a policy acts once more for an episode that is over, and its action is ignored: not by NaN, though. */
+  #clean(): void {
+    const { size, dtype } = this.spaces.observation;
+    if (!dtype.startsWith('float')) return;
+    for (let i = 0; i < this.count; i++)
+      for (let at = i * size; this.#over[i] && at < (i + 1) * size; at++)
+        if (Number.isNaN(this.obs[at])) this.obs[at] = 0;
+  }
+
+  /** Throws for NaN and infinities. `last`: NaN may be in the observation of a terminated step, from which nothing is learned. */
+  #copy(from: TypedArray, to: TypedArray, by: string, last = false): void {
     const { size, dtype } = this.spaces.observation;
     to.set(from as never);
     if (!dtype.startsWith('float')) return;
+    const { terminated } = this.#setup.answer;
     for (let at = 0; at < to.length; at++)
       if (!(Math.abs(to[at] as number) <= Number.MAX_VALUE)) {
         const i = Math.floor(at / size);
+        if (last && Number.isNaN(to[at]) && terminated[i] && !this.#over[i]) continue;
         throw typeError(
           `${this.#name(i)}: ${by} gave ${shown(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
         );

@@ -1,0 +1,170 @@
+"""Which of Gymnasium's spaces Hotslot takes, and how their values travel. Spaces are recognised by the names of their classes, so those
+of the old `gym` count too, and subclasses: a space that merely has an `n` or a `low` is no Discrete and no Box."""
+
+import numpy as np
+
+# The dtype that values of a space travel as. int8, not uint8, for bool: train() takes uint8 for the bytes of images and divides by 255.
+TRAVELS = {name: name for name in "float32 float64 int8 uint8 int16 uint16 int32 uint32".split()}
+TRAVELS |= {"float16": "float32", "bool": "int8", "int64": "int32", "uint64": "uint32"}
+# Spaces that FlattenObservation makes a Box of.
+FLATTENED = {"Discrete", "MultiBinary", "MultiDiscrete", "Text", "Dict", "Tuple", "OneOf"}
+MOST_BYTES = 2**31
+
+
+class Refused(Exception):
+    """The environments cannot be stepped. The text says what the user can do."""
+
+
+class Fault(Exception):
+    """Environments returned what their spaces do not have. `environment` is None if it concerns all of them."""
+
+    def __init__(self, gave, environment=None):
+        super().__init__(gave)
+        self.gave, self.environment = gave, environment
+
+
+def kinds(space):
+    return {each.__name__ for each in type(space).__mro__}
+
+
+def shown(value):
+    """In a line, at most 100 characters."""
+    text = " ".join(str(value).split())
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text if len(text) <= 100 else text[:100] + "…")
+
+
+def sizes(shape):
+    return f"[{', '.join(str(size) for size in shape)}]"
+
+
+def autoreset(environments):
+    mode = (getattr(environments, "metadata", None) or {}).get("autoreset_mode")
+    if mode is None:
+        raise Refused("this vector environment does not say metadata['autoreset_mode']: Gymnasium's do since 1.1")
+    known = {"disabled": "disabled", "samestep": "same-step", "nextstep": "next-step"}
+    text = str(getattr(mode, "value", mode)).lower().replace("_", "").replace("-", "")
+    if text not in known:
+        raise Refused(f"autoreset_mode is {mode}: it must be NEXT_STEP, SAME_STEP or DISABLED")
+    return known[text]
+
+
+def array(given, what):
+    try:
+        made = np.asarray(given)
+        # Final observations come in arrays of objects: numpy finds the dtype of the numbers in them.
+        made = np.array(made.tolist()) if made.dtype.kind == "O" else made
+    except (TypeError, ValueError) as error:
+        raise Fault(f"{what} that numpy makes no array of: {shown(error)}") from error
+    return made
+
+
+class Observations:
+    """Observations of a space, on their way to Hotslot."""
+
+    def __init__(self, space):
+        if "Box" not in kinds(space):
+            flattened = FLATTENED & kinds(space) or isinstance(space, dict)
+            if flattened and getattr(space, "is_np_flattenable", True):
+                wrapper = "FlattenObservation"
+            else:
+                wrapper = "TransformObservation with an observation_space that is a Box"
+            raise Refused(f"observations are {shown(space)}: Hotslot takes Box; wrap the environment by gymnasium.wrappers.{wrapper}")
+        self.shape, self.dtype = tuple(space.shape), np.dtype(space.dtype)
+        if self.dtype.name not in TRAVELS:
+            raise Refused(
+                f"observations are Box of {self.dtype.name}: Hotslot takes {', '.join(TRAVELS)}; "
+                "wrap the environment by gymnasium.wrappers.DtypeObservation with float32"
+            )
+        self.travels = np.dtype(TRAVELS[self.dtype.name])
+
+    def greeting(self):
+        return {"shape": list(self.shape), "dtype": self.travels.name}
+
+    def copy(self, given, into, first=None):
+        """Copies one observation of environment `first`, or those of all. numpy would stretch and wrap: a Fault says what does not fit."""
+        given = array(given, "an observation")
+        if given.shape != into.shape:
+            if first is None:
+                raise Fault(f"observations of shape {sizes(given.shape)}: {len(into)} environments have {sizes(into.shape)}")
+            raise Fault(f"an observation of shape {sizes(given.shape)}, its space is {sizes(self.shape)}", first)
+        of_bool = self.dtype.kind == "b"
+        if given.dtype.kind == "b" or (given.dtype == self.travels and not of_bool):
+            into[...] = given
+            return
+        if given.dtype.kind not in "iuf":
+            raise Fault(f"an observation of {given.dtype}, its space is {self.dtype}", first)
+        into[...] = given
+        if of_bool:
+            wrong = (given != 0) & (given != 1)
+        elif self.travels.kind == "f":
+            # Hotslot looks for NaN and infinities that were given: it knows which episodes are over.
+            wrong = np.isinf(into)
+            if wrong.any():
+                wrong &= np.isfinite(given)
+        else:
+            wrong = into != given
+        if not np.any(wrong):
+            return
+        at = int(np.argmax(wrong))
+        size = int(np.prod(self.shape))
+        named = self.dtype if of_bool else self.travels
+        widest = f": {self.dtype} travels as {self.travels}" if self.dtype.itemsize > named.itemsize else ""
+        raise Fault(
+            f"{shown(np.ravel(given)[at])} as number {at % size} of an observation, which {named} has not{widest}",
+            at // size if first is None else first,
+        )
+
+
+class Actions:
+    """Actions of a space, on their way to environments: in its own dtype and shape."""
+
+    def __init__(self, space):
+        self.is_discrete = "Discrete" in kinds(space)
+        if not self.is_discrete and "Box" not in kinds(space):
+            raise Refused(
+                f"actions are {shown(space)}: Hotslot takes Discrete, and Box of floats; wrap the environment by "
+                "gymnasium.wrappers.TransformAction with an action_space that is one of these"
+            )
+        self.dtype = np.dtype(np.int64 if getattr(space, "dtype", None) is None else space.dtype)
+        if self.is_discrete:
+            self.n, self.start, self.shape = int(space.n), int(getattr(space, "start", 0)), ()
+            return
+        if self.dtype.kind != "f":
+            raise Refused(
+                f"actions are Box of {self.dtype}: Hotslot's boxes of actions are continuous; wrap the environment by "
+                f"gymnasium.wrappers.TransformAction with a func that rounds to {self.dtype} and an action_space that is a "
+                "Box of float32, or Discrete"
+            )
+        self.shape = tuple(space.shape)
+        self.low, self.high = (np.asarray(end, np.float64) for end in (space.low, space.high))
+
+    def part(self, count):
+        return ("int32", (count,)) if self.is_discrete else ("float32", (count, *self.shape))
+
+    def greeting(self):
+        """With what follows it in bytes: ends of many numbers that differ, low and then high."""
+        if self.is_discrete:
+            return {"n": self.n}, b""
+        if all(end.min() == end.max() for end in (self.low, self.high)):
+            return {"shape": list(self.shape), "low": one_end(self.low), "high": one_end(self.high)}, b""
+        return {"shape": list(self.shape)}, self.low.tobytes() + self.high.tobytes()
+
+    def of(self, numbers):
+        """
+        A new array for the environment, or a scalar of Discrete. Who keeps and who writes: from here on it is the environment's,
+        which may keep it and write into it: nothing reads it here again. What an environment returns is copied before any
+        other one is called, so it may return one array each time, and change it later.
+        """
+        if self.is_discrete and np.ndim(numbers) == 0:
+            return self.dtype.type(int(numbers) + self.start)
+        if self.is_discrete:
+            return (numbers.astype(np.int64) + self.start).astype(self.dtype)
+        made = np.array(numbers, self.dtype)
+        # A float64 end may lie between two floats: the nearest one can be outside of the box.
+        return np.clip(made, self.low, self.high, out=made) if self.dtype.itemsize > 4 else made
+
+
+def one_end(end):
+    """JSON has no infinities: null stands for an end that is none."""
+    value = float(end.flat[0])
+    return value if np.isfinite(value) else None
