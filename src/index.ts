@@ -13,9 +13,11 @@ export type {
   OffPolicyFields,
   OffPolicyRows,
   PackedRows,
+  RowFlags,
   RowsOf,
   SchemaRows,
   SchemaRowsOf,
+  TerminatedRows,
   TransitionsOf,
 } from './buffer/fields.ts';
 export { type GoalRewardOptions, goalReward } from './buffer/goal-reward.ts';

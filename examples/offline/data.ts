@@ -2,14 +2,14 @@
 import { existsSync } from 'node:fs';
 import { type TrainResult, train } from '../../src/collect/index.ts';
 import { type NamedTensors, readNpz } from '../../src/formats/index.ts';
-import { type OffPolicyFields, type OffPolicyRows, ReplayBuffer } from '../../src/index.ts';
+import { type OffPolicyFields, ReplayBuffer } from '../../src/index.ts';
 import { Refused } from '../command-line.ts';
 import { type Task, tasks } from '../train/presets.ts';
 
 export const task = tasks.Pendulum as Task;
 const { presets } = task;
 
-export type Transitions = ReplayBuffer<OffPolicyFields, OffPolicyRows>;
+export type Transitions = ReplayBuffer<OffPolicyFields>;
 
 export interface Data {
   buffer: Transitions;

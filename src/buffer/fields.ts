@@ -45,8 +45,11 @@ export type OffPolicyFields<C extends number = 0> = {
 /** n rows of a general schema: field name → n × its elements, of its dtype. */
 export type SchemaRows = Readonly<Record<string, ArrayOf<DType>>>;
 
-/** n off-policy transitions; lengths in elements, D = obsDim, A = actionDim, C = criticDim. */
-export interface OffPolicyRows {
+/** n flags: 0 or 1, or booleans. */
+export type RowFlags = Float32Array | Uint8Array | readonly boolean[];
+
+/** What n off-policy transitions have whichever flags say how they ended; lengths in elements, D = obsDim, A = actionDim. */
+interface TransitionRows {
   /** n × D */
   readonly obs: Float32Array;
   /** n × D: what the environment returned, after an automatic reset the new episode's first observation */
@@ -55,14 +58,29 @@ export interface OffPolicyRows {
   readonly actions: Float32Array;
   /** n */
   readonly rewards: Float32Array;
-  /** n: terminated or truncated, as 0 or 1 */
-  readonly dones: Float32Array;
-  /** n: truncated, as 0 or 1 */
-  readonly truncated: Float32Array;
   /** n: rows that are not zero (or true) take next_obs and next_critic from the terminal fields */
   readonly terminalMask?: Uint8Array | Int8Array | Uint8ClampedArray | readonly boolean[] | undefined;
   /** n × D, needed with terminalMask; rows the mask leaves out are not read */
   readonly terminalNextObs?: Float32Array | undefined;
+}
+
+/** n off-policy transitions with the two flags that replay buffers have after Gym: a row terminated where it is done and not truncated. */
+export interface OffPolicyRows extends TransitionRows {
+  /** n: terminated or truncated, as 0 or 1. Not `terminated`: a target of γ · (1 − dones) is wrong where an episode was cut. */
+  readonly dones: Float32Array;
+  /** n: truncated, as 0 or 1 */
+  readonly truncated: Float32Array;
+  /** n: where it is given, dones must be terminated or truncated in each row */
+  readonly terminated?: RowFlags | undefined;
+}
+
+/** The same with Gymnasium's two flags; the buffer makes `dones` of them. Where both are set, the row terminated. */
+export interface TerminatedRows extends TransitionRows {
+  /** n: the episode ended by itself, nothing follows */
+  readonly terminated: RowFlags;
+  /** n: the episode was cut, and would have gone on */
+  readonly truncated: RowFlags;
+  readonly dones?: undefined;
 }
 
 /** What off-policy transitions have beside those when criticDim is not 0. */
@@ -79,7 +97,7 @@ export interface CriticRows {
 export type SchemaRowsOf<F extends Fields> = { readonly [K in keyof F]: ArrayOf<DTypeIn<F, K>> };
 
 /** What add() takes of an off-policy buffer. */
-export type TransitionsOf<C extends number> = OffPolicyRows &
+export type TransitionsOf<C extends number> = (OffPolicyRows | TerminatedRows) &
   ([C] extends [0]
     ? unknown
     : 0 extends C

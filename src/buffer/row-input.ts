@@ -45,7 +45,8 @@ export class RowInput {
       terminalKey: (terminals && terminalKeys[key]) || '',
     }));
     const terminal = this.#fields.map((field) => field.terminalKey).filter((key) => key !== '');
-    this.#known = new Set([...this.#fields.map((field) => field.key), ...terminal, ...(terminals ? [MASK] : [])]);
+    const more = terminals ? [MASK, 'terminated'] : [];
+    this.#known = new Set([...this.#fields.map((field) => field.key), ...terminal, ...more]);
   }
 
   /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
@@ -56,8 +57,11 @@ export class RowInput {
     for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
     const first = this.#fields[0]!;
     const rows = this.#countRows(first, values[first.key]);
+    const ends = values.terminated !== undefined && this.#known.has(MASK) ? endsOf(values, rows) : undefined;
     const mask = checkMask(values[MASK], rows, this.#known.has(MASK));
-    const sources = this.#fields.map((field) => checkField(field, field.key, values[field.key], rows));
+    const sources = this.#fields.map((field) =>
+      checkField(field, field.key, ends?.[field.key] ?? values[field.key], rows),
+    );
     return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
   }
 
@@ -109,6 +113,41 @@ export class RowInput {
       `add() was given ${key}, which this buffer does not have${why}; it has ${[...this.#known].join(', ')}`,
     );
   }
+}
+
+/** Of off-policy rows with `terminated`: what the row's two flags are. Termination counts where both are set. */
+function endsOf(
+  values: Readonly<Record<string, unknown>>,
+  rows: number,
+): Readonly<Record<string, Float32Array>> | undefined {
+  const terminated = flagsOf('terminated', values.terminated, rows);
+  const truncated = flagsOf('truncated', values.truncated, rows);
+  const dones = terminated.map((flag, row) => flag | truncated[row]!);
+  const given = values.dones;
+  if (given !== undefined) {
+    const told = flagsOf('dones', given, rows);
+    const row = dones.findIndex((flag, at) => flag !== told[at]);
+    if (row >= 0)
+      throw rangeError(
+        `dones of row ${row} is ${told[row]}, with terminated ${terminated[row]} and truncated ${truncated[row]}: ` +
+          'a row is done where it terminated or was truncated. Leave out dones, and add() makes it of the two',
+      );
+  }
+  return {
+    dones: Float32Array.from(dones),
+    truncated: Float32Array.from(truncated, (flag, row) => flag & ~terminated[row]!),
+  };
+}
+
+function flagsOf(key: string, value: unknown, rows: number): Uint8Array {
+  if (!(value instanceof Float32Array || value instanceof Uint8Array || Array.isArray(value)))
+    throw typeError(`${key} must be a Float32Array, a Uint8Array or an array of booleans, got ${shown(value)}`);
+  if (value.length !== rows) throw rangeError(`${key} must hold one element per row = ${rows}, got ${value.length}`);
+  return Uint8Array.from(value as ArrayLike<unknown>, (flag, row) => {
+    if (flag === 0 || flag === false) return 0;
+    if (flag === 1 || flag === true) return 1;
+    throw rangeError(`${key} of row ${row} must be 0 or 1, got ${shown(flag)}`);
+  });
 }
 
 function checkArray(field: FieldInput, key: string, value: unknown): asserts value is TypedArray {

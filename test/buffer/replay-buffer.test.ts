@@ -154,6 +154,35 @@ describe('replay buffer', () => {
     }
   });
 
+  it('makes dones of terminated and truncated, and refuses dones that are not theirs', () => {
+    using buffer = ReplayBuffer.offPolicy({ capacity: 8, obsDim: D, actionDim: A });
+    const { dones: _, truncated: __, ...rest } = transitions(4);
+    // Going, terminated, cut, both: termination counts.
+    const [terminated, truncated] = [Uint8Array.of(0, 1, 0, 1), [false, false, true, true]];
+    expect(buffer.add({ ...rest, terminated, truncated })).to.equal(4);
+    const flags = (row: number) => Array.from(buffer.gather(Uint32Array.of(row), new Float32Array(width)).subarray(-2));
+    expect([0, 1, 2, 3].map(flags), 'dones and truncated').to.deep.equal([
+      [0, 0],
+      [1, 0],
+      [1, 1],
+      [1, 0],
+    ]);
+    const dones = Float32Array.of(0, 1, 1, 1);
+    const pair = { truncated: Float32Array.of(0, 0, 1, 1), terminated };
+    expect(buffer.add({ ...rest, ...pair, dones })).to.equal(4);
+    dones[2] = 0;
+    expect(() => buffer.add({ ...rest, ...pair, dones })).to.throw(
+      RangeError,
+      'dones of row 2 is 0, with terminated 0 and truncated 1: a row is done where it terminated or was truncated',
+    );
+    expect(() => buffer.add({ ...rest, truncated, terminated: Float32Array.of(0, 0.5, 0, 0) })).to.throw(
+      RangeError,
+      'terminated of row 1 must be 0 or 1, got 0.5',
+    );
+    expect(() => buffer.add({ ...rest, terminated } as never)).to.throw(TypeError, 'truncated must be a Float32Array');
+    expect(buffer.ptr).to.equal(8);
+  });
+
   it('rings every bell that was claimed after an add', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     const bell = insideOfBuffer(buffer).bells.claim()!;
