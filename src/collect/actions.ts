@@ -1,4 +1,5 @@
 /** Actions on their way to environments: none goes that the space does not have. */
+import { neighbour } from '../box-ends.ts';
 import { shown } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import type { Spaces } from './spaces.ts';
@@ -29,10 +30,12 @@ export function takeActions(
   }
   const { low, high, size } = action;
   for (let i = 0, j = 0; i < length; i++) {
-    const value = Math.fround(actions[i] as number);
+    let value = Math.fround(actions[i] as number);
     const [least, most] = [low[j] as number, high[j] as number];
-    // What float32 makes of an end may lie behind it.
-    if (!(value >= Math.fround(least) && value <= Math.fround(most)))
+    // An end as it was given may be the float32 next to the one within the box.
+    if (value < least && value >= neighbour(least, -1)) value = least;
+    if (value > most && value <= neighbour(most, 1)) value = most;
+    if (!(value >= least && value <= most))
       throw rangeError(
         `action ${value} for ${name(Math.floor(i / size))}: number ${j} of its actions is ${least} to ${most}`,
       );

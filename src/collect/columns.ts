@@ -5,6 +5,7 @@ import { type DType, dtypes, elementCount, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { toBfloat16, toFloat16 } from '../float16.ts';
 import type { SteppedSet } from './environment-set.ts';
+import { Narrowing } from './narrow.ts';
 import { described, type Spaces } from './spaces.ts';
 
 type Fill = () => TypedArray;
@@ -45,17 +46,27 @@ export function rowColumns(fields: Readonly<Record<string, BufferField>>, steppe
   return Object.fromEntries(
     Object.entries(fields).map(([name, field]) => {
       const fill = (given[name] as (field: BufferField) => Fill)(field);
-      return [name, vector.skipped === null ? fill : () => kept(fill(), vector.skipped as Uint8Array)];
+      return [name, vector.skipped === null ? fill : keeping(fill, vector.skipped)];
     }),
   );
 }
 
-/** The rows that are not skipped, moved up in their array, which is written anew by the next step. */
-function kept(rows: TypedArray, skipped: Uint8Array): TypedArray {
-  const size = rows.length / skipped.length;
-  let to = 0;
-  for (let i = 0; i < skipped.length; i++) if (skipped[i] === 0) rows.copyWithin(size * to++, size * i, size * (i + 1));
-  return rows.subarray(0, size * to) as TypedArray;
+/**
+ * The rows that are not skipped, in an array of their own. A column reads arrays that are the environment set's, and another column may
+ * read the same ones after it: nobody but the set writes them.
+ */
+function keeping(fill: Fill, skipped: Uint8Array): Fill {
+  let kept: TypedArray | undefined;
+  return () => {
+    const rows = fill();
+    if (skipped.every((one) => one === 0)) return rows;
+    const size = rows.length / skipped.length;
+    kept ??= rows.slice() as TypedArray;
+    let to = 0;
+    for (let i = 0; i < skipped.length; i++)
+      if (skipped[i] === 0) kept.set(rows.subarray(size * i, size * (i + 1)) as never, size * to++);
+    return kept.subarray(0, size * to) as TypedArray;
+  };
 }
 
 /** Of a TrajectoryBuffer: what its writer takes of a step. */
@@ -103,13 +114,24 @@ function column(name: string, field: BufferField, from: { size: number; dtype: D
         floats.set(values as never);
       }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
-      // Environments give finite numbers.
-      const over = bits.findIndex((one) => (one & 0x7fff) === infinity);
+      // What is not finite is for the buffer to decide.
+      const over = bits.findIndex((one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]));
       if (over >= 0) throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
       return bits;
     };
   }
-  return copied(dtype, read);
+  return dtype === 'float32' ? narrowed(name, from.size, read) : copied(dtype, read);
+}
+
+function narrowed(name: string, size: number, read: () => TypedArray): Fill {
+  const narrowing = new Narrowing(`the buffer's ${name}`);
+  let values: Float32Array | undefined;
+  return () => {
+    const from = read();
+    values ??= new Float32Array(from.length);
+    narrowing.copy(from, values, size);
+    return values;
+  };
 }
 
 function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array): Fill {

@@ -1,4 +1,5 @@
 /** What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's `Box` and `Discrete`, as plain objects. */
+import { highEnd, lowEnd, OPEN } from '../box-ends.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { arrayOf, type DType, elementCount, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
@@ -80,9 +81,18 @@ function actionsOf(space: unknown): Spaces['action'] {
     throw rangeError(`actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`);
   const { low, high } = ends('actionSpace', box, size);
   for (let i = 0; i < size; i++)
-    if (!Number.isFinite(low[i]) || !Number.isFinite(high[i]))
-      throw rangeError(`actionSpace needs low and high, numbers that are finite; got ${low[i]} and ${high[i]}`);
-  return { kind: 'box', shape, size, low, high };
+    if (!(Math.abs(low[i] as number) < OPEN && Math.abs(high[i] as number) < OPEN))
+      throw rangeError(
+        `actionSpace needs low and high, numbers that are finite in float32; got ${low[i]} and ${high[i]}: an actor scales its actions to a box`,
+      );
+  // Actions are float32. Whatever is clamped to these ends lies within those that were given.
+  const [least, most] = [low.map(lowEnd), high.map(highEnd)];
+  const empty = least.findIndex((end, i) => !(end < (most[i] as number)));
+  if (empty >= 0)
+    throw rangeError(
+      `actionSpace: float32 has no two numbers from ${low[empty]} to ${high[empty]}, its number ${empty}`,
+    );
+  return { kind: 'box', shape, size, low: least, high: most };
 }
 
 function boxed(name: string, space: unknown, also = ''): Box {

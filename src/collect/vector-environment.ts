@@ -107,7 +107,7 @@ class VectorEnvironment implements SteppedSet {
       );
     if (typeof terminated !== 'boolean') throw this.#noFlag(i, 'terminated', terminated);
     if (typeof truncated !== 'boolean') throw this.#noFlag(i, 'truncated', truncated);
-    this.#copy(i, obs, this.nextObs, 'step()');
+    this.#copy(i, obs, this.nextObs, 'step()', terminated);
     this.rewards[i] = reward;
     this.#returns[i]! += reward;
     const length = ++this.#lengths[i]!;
@@ -135,7 +135,10 @@ class VectorEnvironment implements SteppedSet {
     this.#copy(i, bare(first), this.obs, 'reset()');
   }
 
-  #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string): void {
+  /**
+   * `last`: of a step that terminated. What it shows need not be finite: the buffer stores 0 for it, since nothing is learned from it.
+   */
+  #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
     const { size, shape } = this.spaces.observation;
     if (typeof obs !== 'object' || obs === null || typeof obs.length !== 'number')
       throw typeError(`${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${shown(obs)}`);
@@ -151,6 +154,11 @@ class VectorEnvironment implements SteppedSet {
     for (let j = 0; j < size; j++) {
       const value = obs[j] as number;
       to[start + j] = value;
+      if (last && typeof value === 'number' && !Number.isFinite(value)) {
+        if (this.#isFloat) continue;
+        to.fill(0 as never, start, start + size);
+        return;
+      }
       // NaN and infinities, what becomes one in this precision, and what is no number at all.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(

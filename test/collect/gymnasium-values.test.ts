@@ -79,14 +79,14 @@ describe('collect/gymnasium: values', () => {
     });
   });
 
-  it('float32 has no 1e39, and NaN is taken only in the last observation of a terminated step', () => {
+  it('float32 has no 1e39, and NaN and Infinity are taken only in the last observation of a terminated step', () => {
     const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
     const steps = [
       [0, 1e39, 0, 0],
       [0, nan, 0, 0],
       { obs: [0, nan, 0, 0], truncated: true },
-      { obs: [0, 0, infinity, 0], terminated: true },
-      { obs: [0, nan, 3, 0], terminated: true },
+      { obs: [0, 0, infinity, 0], truncated: true },
+      { obs: [infinity, nan, 3, 0], terminated: true },
     ];
     const at = ', in step 1 of its episode';
     return playing('returned', { dtype: 'float32', steps }, 1, (played) => {
@@ -98,7 +98,7 @@ describe('collect/gymnasium: values', () => {
         null,
       ])(played);
       expect([[...played.nextObs], [...played.obs], played.terminated[0]]).to.deep.equal([
-        [0, nan, 3, 0],
+        [infinity, nan, 3, 0],
         [0, 0, 0, 0],
         1,
       ]);
@@ -209,8 +209,8 @@ describe('collect/gymnasium: values', () => {
       () =>
         playing('keeper', { dtype, shape, low: -0.1, high: 0.1 }, 2, (played) => {
           const n = shape.length === 0 ? 1 : 2;
-          // A float64's end lies between two floats, and the nearest one is outside of the box.
-          const least = dtype === 'float16' ? -0.0999755859375 : -0.1;
+          // A float64's end lies between two floats: actions have the one within the box.
+          const least = { float16: -0.0999755859375, float32: -0.1, float64: -0.09999999403953552 }[dtype] as number;
           const shows = [least, 1 / 32, 1 / 16].map((value) => {
             played.step(Float32Array.from({ length: 2 * n }, (_, i) => (i < n ? value : 1 / 32)));
             return [...played.nextObs];

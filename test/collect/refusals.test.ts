@@ -69,7 +69,7 @@ describe('collect: refusals', () => {
     ],
     [
       'actions without ends',
-      /actionSpace needs low and high, .* got -Infinity and 1$/,
+      /actionSpace needs low and high, .* got -Infinity and 1: an actor scales/,
       like({ actionSpace: { shape: [2], high: 1 } }),
     ],
     [

@@ -137,16 +137,16 @@ export class GymnasiumSteps implements SteppedSet {
     throw rangeError(`${who}: ${by} gave ${gave}${when}`);
   }
 
-  /** In next-step mode a policy acts once more for an episode that is over, and its action is ignored: not by NaN, though. */
+  /** In next-step mode a policy acts once more for an episode that is over, and its action is ignored: it sees 0 for NaN. */
   #clean(): void {
     const { size, dtype } = this.spaces.observation;
     if (!dtype.startsWith('float')) return;
     for (let i = 0; i < this.count; i++)
       for (let at = i * size; this.#over[i] && at < (i + 1) * size; at++)
-        if (Number.isNaN(this.obs[at])) this.obs[at] = 0;
+        if (!Number.isFinite(this.obs[at])) this.obs[at] = 0;
   }
 
-  /** Throws for NaN and infinities. `last`: NaN may be in the observation of a terminated step, from which nothing is learned. */
+  /** Throws for NaN and infinities. `last`: they may be in the observation of a terminated step, of which the buffer stores 0. */
   #copy(from: TypedArray, to: TypedArray, by: string, last = false): void {
     const { size, dtype } = this.spaces.observation;
     to.set(from as never);
@@ -155,7 +155,7 @@ export class GymnasiumSteps implements SteppedSet {
     for (let at = 0; at < to.length; at++)
       if (!(Math.abs(to[at] as number) <= Number.MAX_VALUE)) {
         const i = Math.floor(at / size);
-        if (last && Number.isNaN(to[at]) && terminated[i] && !this.#over[i]) continue;
+        if (last && terminated[i] && !this.#over[i]) continue;
         throw typeError(
           `${this.#name(i)}: ${by} gave ${shown(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
         );

@@ -103,11 +103,8 @@ function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
     x = graph.node('Tanh', [x]);
   }
   const scaled = graph.node('Mul', [x, graph.floats('action.scale', box.scale)]);
-  const moved = [scaled, graph.floats('action.bias', box.bias)];
-  if (meanClamp !== undefined) graph.node('Add', moved, {}, ['action']);
-  else {
-    const above = graph.node('Max', [graph.node('Add', moved), graph.floats('action.low', box.low)]);
-    graph.node('Min', [above, graph.floats('action.high', box.high)], {}, ['action']);
-  }
+  const moved = graph.node('Add', [scaled, graph.floats('action.bias', box.bias)]);
+  const above = graph.node('Max', [moved, graph.floats('action.low', box.low)]);
+  graph.node('Min', [above, graph.floats('action.high', box.high)], {}, ['action']);
   graph.output('action', 'float32', actionDim);
 }

@@ -129,13 +129,14 @@ export class SacPolicy extends ActorPolicy {
     };
     super(
       ...([actor, actorNetwork(actor, (n) => 2 * n), seed] as const),
-      (outputs, actions, { n, actionDim, scale, bias, random }) => {
+      (outputs, actions, { n, actionDim, scale, bias, low, high, random }) => {
         for (let at = 0; at < n * actionDim; at++) {
           const j = at % actionDim;
           const place = 2 * at - j;
           let u = Math.min(Math.max(outputs[place] as number, -meanClamp), meanClamp);
           if (!greedy) u += deviation(outputs[place + actionDim] as number) * random.normal();
-          actions[at] = Math.tanh(u) * (scale[j] as number) + (bias[j] as number);
+          const action = Math.tanh(u) * (scale[j] as number) + (bias[j] as number);
+          actions[at] = Math.min(Math.max(action, low[j] as number), high[j] as number);
         }
       },
       meanClamp,

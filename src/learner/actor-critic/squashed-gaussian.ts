@@ -1,4 +1,5 @@
 /** Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and both gradients. */
+import { highEnd, lowEnd } from '../../box-ends.ts';
 import { checkCount, checkKeys, shown } from '../../checks.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -46,7 +47,9 @@ export function boxOf(actionDim: number, options: Pick<GaussianOptions, 'actionL
     const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;
     if (!Array.isArray(list)) throw typeError(`${name} must be a number or an array of them, got ${shown(given)}`);
     if (list.length !== actionDim) throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
-    return list.map((end: number, j) => checkWithin(`${name}[${j}]`, end, -1e30, 1e30));
+    // What actors are clamped to lies within what was given, whatever float32 makes of it.
+    const inwards = i === 0 ? lowEnd : highEnd;
+    return list.map((end: number, j) => inwards(checkWithin(`${name}[${j}]`, end, -1e30, 1e30)));
   }) as [number[], number[]];
   const [low, high] = ends;
   low.forEach((end, j) => {

@@ -1,0 +1,26 @@
+/** Ends of boxes as float32 has them. */
+
+/** A number beyond this is no end: what it is in float32 is Infinity, or the largest number there is. */
+export const OPEN = 3.4e38;
+
+const view = new DataView(new ArrayBuffer(4));
+
+/** The neighbour of a float32 above it (`by` 1) or below (−1). */
+export function neighbour(value: number, by: 1 | -1): number {
+  if (value === 0) return by * 2 ** -149;
+  view.setFloat32(0, value);
+  view.setInt32(0, view.getInt32(0) + (value > 0 ? by : -by));
+  return view.getFloat32(0);
+}
+
+/** The least float32 that is no less than an end: what is clamped to it lies within the box that was given. */
+export function lowEnd(end: number): number {
+  const value = Math.fround(end);
+  return value < end ? neighbour(value, 1) : value;
+}
+
+/** The largest float32 that is no more than an end. */
+export function highEnd(end: number): number {
+  const value = Math.fround(end);
+  return value > end ? neighbour(value, -1) : value;
+}

@@ -1,0 +1,220 @@
+/** Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an end, and whose arrays they are. */
+import { once } from 'node:events';
+import { expect } from 'chai';
+import { highEnd, lowEnd } from '../../src/box-ends.ts';
+import { takeActions } from '../../src/collect/actions.ts';
+import { rowColumns } from '../../src/collect/columns.ts';
+import { type AnyEnvironment, evaluate } from '../../src/collect/index.ts';
+import { Seen } from '../../src/collect/seen.ts';
+import { spacesOf } from '../../src/collect/spaces.ts';
+import { MadeSet } from '../../src/collect/vector-environment.ts';
+import { type ActorPolicy, SacPolicy, Td3Policy } from '../../src/learner/index.ts';
+
+type DType = 'float32' | 'float64' | 'int32' | 'uint8';
+
+/** Shows `shown` in each step, and ends its episode with the second one. */
+function environment(dtype: DType, shown: (step: number) => number, terminated = true): AnyEnvironment {
+  let step = 0;
+  return {
+    observationSpace: { shape: [2], dtype },
+    actionSpace: { n: 2 },
+    reset: () => {
+      step = 0;
+      return [0, 1];
+    },
+    step: () => {
+      const over = ++step === 2;
+      return { obs: [1, shown(step)], reward: 1, terminated: over && terminated, truncated: over && !terminated };
+    },
+  } as AnyEnvironment;
+}
+const hooks = { nextSeed: () => 1 };
+
+async function stepped(of: AnyEnvironment, steps: number) {
+  const vector = new MadeSet([of]).play(hooks);
+  await vector.begin();
+  for (let i = 0; i < steps; i++) await vector.step([0]);
+  return vector;
+}
+
+describe('collect: numbers at the boundary', () => {
+  for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+    it(`${value} in the last observation of what terminated is the buffer’s to decide`, async () => {
+      const vector = await stepped(
+        environment('float32', (step) => (step === 2 ? value : 2)),
+        2,
+      );
+      expect([...vector.nextObs]).to.deep.equal([1, value]);
+      expect([...vector.obs], 'of the next episode').to.deep.equal([0, 1]);
+      const whole = await stepped(
+        environment('uint8', (step) => (step === 2 ? value : 2)),
+        2,
+      );
+      expect([...whole.nextObs], 'whole numbers have none').to.deep.equal([0, 0]);
+    });
+    it(`${value} in any other observation is refused`, async () => {
+      const refused = async (of: AnyEnvironment) => {
+        try {
+          await stepped(of, 2);
+        } catch (error) {
+          return (error as Error).message;
+        }
+        return 'nothing';
+      };
+      expect(await refused(environment('float32', () => value))).to.include(`gave ${value} as number 1`);
+      expect(await refused(environment('float32', (step) => (step === 2 ? value : 2), false))).to.include('in step 2');
+    });
+  }
+
+  it('a finite number that float32 has not is refused where a policy or a column sees it as float32', async () => {
+    const of = () => environment('float64', () => 1e39, false);
+    const policy = { act: () => [0] };
+    for (const stack of [1, 3]) {
+      const error = await evaluate({ environments: [of()], policy, stack, episodes: 1 }).catch((error: Error) => error);
+      expect(error).to.be.instanceOf(RangeError);
+      expect((error as Error).message).to.equal(
+        'environment 0: number 1 of an observation is 1e+39, which float32 has not: scale it, or clip it',
+      );
+    }
+    const vector = await stepped(of(), 1);
+    const field = { shape: [2], dtype: 'float32' } as const;
+    const columns = rowColumns({ nextObs: field }, { vector, obs: vector.obs, actions: new Float32Array(1) });
+    expect(() => columns.nextObs!()).to.throw(RangeError, "number 1 of the buffer's nextObs is 1e+39");
+  });
+
+  it('whole numbers beyond 2^24 are named once', async () => {
+    const vector = await stepped(
+      environment('int32', () => 2 ** 24 + 1),
+      1,
+    );
+    const seen = new Seen(vector, 2);
+    const warned = once(process, 'warning');
+    seen.begin();
+    seen.look();
+    const [warning] = (await warned) as [Error];
+    expect(warning.name).to.equal('ObservationWarning');
+    expect(warning.message).to.include('number 1 of an observation is 16777217: float32 makes it 16777216');
+    expect([...seen.obs].slice(-2)).to.deep.equal([1, 16777216]);
+    const exact = new Seen(
+      await stepped(
+        environment('int32', () => 2 ** 30),
+        1,
+      ),
+      1,
+    );
+    exact.begin();
+    expect([...exact.obs]).to.deep.equal([1, 2 ** 30]);
+  });
+
+  describe('ends of boxes', () => {
+    it('are rounded inwards to float32', () => {
+      for (const end of [0.1, -0.1, 1e-50, -1e-50, 1 / 3, 1e30, -1e30, 0.5, 0, 16777217]) {
+        expect(lowEnd(end))
+          .to.equal(Math.fround(lowEnd(end)))
+          .and.at.least(end);
+        expect(highEnd(end))
+          .to.equal(Math.fround(highEnd(end)))
+          .and.at.most(end);
+        if (Math.fround(end) === end) expect([lowEnd(end), highEnd(end)]).to.deep.equal([end, end]);
+        else expect(highEnd(end), 'neighbours').to.be.below(lowEnd(end));
+      }
+      const { action } = spacesOf({
+        observationSpace: { shape: [1] },
+        actionSpace: { shape: [2], low: [-0.1, -1], high: [0.1, 1] },
+      });
+      expect(action).to.deep.include({ low: [-0.09999999403953552, -1], high: [0.09999999403953552, 1] });
+    });
+
+    it('an action that is an end as it was given is held to the end within the box', () => {
+      const spaces = spacesOf({ observationSpace: { shape: [1] }, actionSpace: { shape: [1], low: -0.1, high: 0.1 } });
+      const into = new Float32Array(1);
+      for (const [given, taken] of [
+        [-0.1, -0.09999999403953552],
+        [Math.fround(0.1), 0.09999999403953552],
+        [0.05, Math.fround(0.05)],
+      ] as const) {
+        takeActions([given], into, spaces, 1, () => 'it');
+        expect(into[0]).to.equal(taken);
+      }
+      expect(() => takeActions([0.1001], into, spaces, 1, () => 'it')).to.throw(
+        RangeError,
+        'number 0 of its actions is',
+      );
+    });
+
+    it('that float32 has not are none: actions refuse them', () => {
+      for (const end of [3.4e38, 3.4028234663852886e38, 1e300, Number.POSITIVE_INFINITY])
+        expect(() =>
+          spacesOf({ observationSpace: { shape: [1] }, actionSpace: { shape: [1], low: -end, high: end } }),
+        ).to.throw(RangeError, 'actionSpace needs low and high, numbers that are finite in float32');
+      const between = { shape: [1], low: 0.1, high: 0.1 + 1e-12 };
+      expect(() => spacesOf({ observationSpace: { shape: [1] }, actionSpace: between })).to.throw(
+        RangeError,
+        'float32 has no two numbers from',
+      );
+      const wide = { shape: [1], low: -1e300, high: 1e300 };
+      expect(spacesOf({ observationSpace: wide, actionSpace: { n: 2 } }).observation.size).to.equal(1);
+    });
+
+    it('hold what policies do, at their limits', () => {
+      const how = { obsDim: 1, actionDim: 1, actorHidden: [4], actionLow: -0.1, actionHigh: 0.1 };
+      const policies: ActorPolicy[] = [new SacPolicy(how, { greedy: true }), new Td3Policy(how)];
+      for (const policy of policies)
+        for (const sign of [-1, 1]) {
+          // A bias of the last layer so large that tanh is ±1.
+          const weights = new Float32Array(policy.length);
+          weights.fill(100 * sign, -policy.network.outputs);
+          const [action] = policy.load(weights).act(Float32Array.of(0), 1);
+          expect(Math.abs(action as number)).to.equal(0.09999999403953552);
+          expect(Math.sign(action as number)).to.equal(sign);
+        }
+    });
+  });
+
+  it('a policy that scales what it sees in place sees each frame as it was', async () => {
+    const vector = await stepped(
+      environment('float32', (step) => 10 * step, false),
+      0,
+    );
+    const seen = new Seen(vector, 2);
+    seen.begin();
+    expect([...seen.obs]).to.deep.equal([0, 1, 0, 1]);
+    seen.obs.fill(255);
+    await vector.step([0]);
+    seen.look();
+    expect([...seen.obs]).to.deep.equal([0, 1, 1, 10]);
+  });
+
+  it('columns do not write into the environment set’s arrays, whatever their order', async () => {
+    const { spaces } = await stepped(
+      environment('float32', () => 2),
+      2,
+    );
+    const two = (...values: number[]) => Uint8Array.from(values);
+    const set = {
+      ...{ count: 2, spaces, skipped: Uint8Array.of(1, 0), going: 2, begin() {}, step() {} },
+      ...{ obs: Float32Array.of(1, 2, 3, 4), nextObs: Float32Array.of(5, 6, 7, 8), rewards: Float32Array.of(9, 10) },
+      ...{ terminated: two(0, 1), truncated: two(0, 0) },
+    };
+    const flag = { shape: [], dtype: 'float32' } as const;
+    for (const order of [
+      ['terminated', 'dones'],
+      ['dones', 'terminated'],
+    ]) {
+      const fields = Object.fromEntries(order.map((name) => [name, flag]));
+      const columns = rowColumns(
+        { ...fields, rewards: flag },
+        { vector: set, obs: set.obs, actions: new Float32Array(2) },
+      );
+      for (let again = 0; again < 2; again++)
+        expect(Object.entries(columns).map(([name, fill]) => [name, ...fill()])).to.deep.equal([
+          ...order.map((name) => [name, 1]),
+          ['rewards', 10],
+        ]);
+    }
+    expect([[...set.terminated], [...set.rewards]], 'the set’s own').to.deep.equal([
+      [0, 1],
+      [9, 10],
+    ]);
+  });
+});
