@@ -36,12 +36,15 @@ export async function checkFit(known: KnownParts, manifest: Manifest, folder: Fo
   if (odd.length > 0) throw rangeError(`the checkpoint in '${folder.path}' does not fit these parts: ${few(odd)}`);
 }
 
+/** An entry of our learners' states that checkpoints of earlier versions do not have: loadState() does without. */
+const added = /ptimiser\.options$/;
+
 /** Checkpoints before settings were told have none. */
 async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<PlainRecord> {
-  const facts = learnerFacts(learner!, await learner!.state());
-  if (there.settings !== undefined) return facts;
-  const { settings: _, ...rest } = facts;
-  return rest;
+  const { settings, state, ...facts } = learnerFacts(learner!, await learner!.state()) as Record<string, PlainRecord>;
+  const known = (there.state ?? {}) as PlainRecord;
+  const entries = Object.entries(state!).filter(([name]) => !added.test(name) || name in known);
+  return { ...facts, ...(settings && there.settings ? { settings } : {}), state: Object.fromEntries(entries) };
 }
 
 const MOST_TOLD = 12;

@@ -27,9 +27,28 @@ export const adamKeys = [
   ...['learningRate', 'beta1', 'beta2', 'epsilon', 'weightDecay', 'decoupled', 'maxGradNorm'],
 ] as readonly (keyof AdamOptions)[];
 
+/** Default of the optimisers of an actor, of critics and of a temperature. */
+export const ACTOR_CRITIC_RATE = { learningRate: 3e-4 } as const;
+
 /** Those of a learner's options that are its optimiser's. */
 export const adamOptions = (options: AdamOptions): AdamOptions =>
   Object.fromEntries(adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]));
+
+/** With defaults in place; without clipping maxGradNorm is Infinity. */
+type Resolved = Required<AdamOptions>;
+
+/** Places of the options in a state. */
+const resolvedKeys = adamKeys as readonly (keyof Resolved)[];
+
+/** The options as a state has them: float64, in the order of `adamKeys`. */
+export let optionsOf: (adam: Adam) => Float64Array<ArrayBuffer>;
+/**
+ * For a learner's loadState(), after the tensors: `saved` is what optionsOf() gave, undefined of older states, and `rate` the saved
+ * learning rate. A rate that the constructor was given, and that the saved run was not, replaces the saved one. If both were given the
+ * same, the saved rate remains: setLearningRate() may have changed it meanwhile. All other options stay the constructor's, because
+ * captured steps contain them. Returns a text for each option that differs.
+ */
+export let resumeOptions: (adam: Adam, saved: Float64Array | undefined, rate: number, stream: Stream) => string[];
 
 /** Places in the factors: what adam_advance and clip_scale write and adam reads. */
 const clipFactor = 2;
@@ -54,13 +73,30 @@ export class Adam extends Owner {
   readonly #rests: readonly [number, number];
   readonly #reals: readonly [epsilon: number, decay: number, pull: number];
   readonly #maxGradNorm: number | undefined;
+  /** `learningRate` is the rate that the training began with, over all its runs */
+  #options: Resolved;
+  /** the constructor was given a learning rate */
+  readonly #rated: boolean;
 
-  /** State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. */
-  constructor(device: Device, parameters: Tensor<'float32'>, options: AdamOptions = {}) {
+  static {
+    optionsOf = (adam) => Float64Array.from(resolvedKeys, (key) => Number(adam.#options[key]));
+    resumeOptions = (adam, saved, rate, stream) => adam.#resume(saved, rate, stream);
+  }
+
+  /**
+   * State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. `defaults`: the
+   * learning rate if `options` have none.
+   */
+  constructor(
+    device: Device,
+    parameters: Tensor<'float32'>,
+    options: AdamOptions = {},
+    defaults: { learningRate: number } = { learningRate: 1e-3 },
+  ) {
     super('this optimiser');
     checkDevice('Adam', device);
     checkKeys('Adam', options, adamKeys);
-    const { learningRate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
+    const { learningRate = defaults.learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
     const { weightDecay = 0, decoupled = false } = options;
     this.parameters = checkVector('parameters', parameters, parameters?.size);
     checkWithin('learningRate', learningRate, 0, 1e6);
@@ -70,6 +106,9 @@ export class Adam extends Owner {
     checkWithin('epsilon', epsilon, 0, 1);
     this.#reals = [epsilon, decoupled ? weightDecay : 0, decoupled ? 0 : weightDecay];
     this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
+    const most = maxGradNorm ?? Number.POSITIVE_INFINITY;
+    this.#options = { learningRate, beta1, beta2, epsilon, weightDecay, decoupled, maxGradNorm: most };
+    this.#rated = options.learningRate !== undefined;
     const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     const { size } = parameters;
     this.#device = device;
@@ -124,4 +163,25 @@ export class Adam extends Owner {
     checkStream('setLearningRate', stream);
     this.learningRate.write(Float32Array.of(checkWithin('learningRate', rate, 0, 1e6)), stream);
   }
+  #resume(saved: Float64Array | undefined, rate: number, stream: Stream): string[] {
+    const own = optionsOf(this);
+    const given = own[0] as number;
+    const begun = saved?.[0];
+    const shownRate = begun !== undefined && Math.fround(begun) === rate ? begun : Number(rate.toPrecision(7));
+    const replaces = this.#rated && (begun === undefined ? Math.fround(given) !== rate : given !== begun);
+    this.#options = { ...this.#options, learningRate: this.#rated ? given : (begun ?? shownRate) };
+    if (replaces) this.setLearningRate(given, stream);
+    const odd = replaces ? [`learningRate ${given} (state: ${shownRate})`] : [];
+    const others = saved ? resolvedKeys.slice(1) : [];
+    for (const [i, key] of others.entries()) {
+      const [mine, its] = [own[i + 1] as number, saved?.[i + 1] as number];
+      if (mine !== its) odd.push(`${key} ${told(key, mine)} (state: ${told(key, its)})`);
+    }
+    return odd;
+  }
+}
+
+function told(key: keyof Resolved, value: number): string {
+  if (key === 'decoupled') return String(value !== 0);
+  return value === Number.POSITIVE_INFINITY ? 'none' : String(value);
 }

@@ -221,7 +221,11 @@ export abstract class Learner extends Owner {
     return readState(this.#parts(), stream);
   }
 
-  /** Goes on from there, in order of the current stream. Throws where a name, dtype or shape differs, and leaves all as it was. */
+  /**
+   * Goes on from there, in order of the current stream. Throws where a name, dtype or shape differs, and leaves all as it was. A learning
+   * rate that the constructor was given, and the saved learner was not, goes before the saved one; optimisers keep their other options.
+   * One process warning (`LearnerWarning`) names the options that differ.
+   */
   loadState(record: LearnerState): void {
     checkOpen(this);
     const stream = this.device.currentStream;

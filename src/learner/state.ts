@@ -4,7 +4,7 @@ import type { Stream, Tensor } from '../device/device.ts';
 import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import type { DeviceGenerator } from '../graph/generator.ts';
-import type { Adam } from './adam.ts';
+import { type Adam, optionsOf, resumeOptions } from './adam.ts';
 import type { Network } from './network/network.ts';
 
 /** One entry of a learner's state. */
@@ -29,7 +29,17 @@ export type Part =
       check(data: ArrayOf<DType>): void;
       read(stream: Stream): Promise<ArrayOf<DType>>;
       write(data: ArrayOf<DType>, stream: Stream): void;
-    };
+    }
+  | Addition;
+
+/** What states of earlier versions do not have. */
+interface Addition {
+  readonly dtype: DType;
+  readonly size: number;
+  read(stream: Stream): Promise<ArrayOf<DType>>;
+  /** called after the parts before it were written, with undefined for a state without it; returns texts that the user reads */
+  resume(data: ArrayOf<DType> | undefined, record: LearnerState, stream: Stream): string[];
+}
 
 /** A network's parameters under `name`, as torch's state_dict has them. */
 export function networkParts(name: string, network: Network, flat: Tensor<'float32'>, offset = 0): [string, Part][] {
@@ -43,8 +53,20 @@ export function networkParts(name: string, network: Network, flat: Tensor<'float
 export const tensorParts = (name: string, tensors: Readonly<Record<string, Tensor>>): [string, Part][] =>
   Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
 
-export function adamParts(name: string, { mean, spread, steps, learningRate }: Adam): [string, Part][] {
-  return tensorParts(name, { mean, spread, steps, learningRate });
+/** Moments, steps and learning rate, and the options that the optimiser was made with: resumeOptions() says which of them go first. */
+export function adamParts(name: string, adam: Adam): [string, Part][] {
+  const { mean, spread, steps, learningRate } = adam;
+  const options: Addition = {
+    ...{ dtype: 'float64', size: optionsOf(adam).length },
+    read: async () => optionsOf(adam),
+    resume(saved, record, stream) {
+      const [rate] = (record[`${name}.learningRate`] as Saved).data as Float32Array;
+      return resumeOptions(adam, saved as Float64Array | undefined, rate as number, stream).map(
+        (text) => `${name}.${text}`,
+      );
+    },
+  };
+  return [...tensorParts(name, { mean, spread, steps, learningRate }), [`${name}.options`, options]];
 }
 
 export async function readState(parts: readonly (readonly [string, Part])[], stream: Stream): Promise<LearnerState> {
@@ -59,7 +81,10 @@ export async function readState(parts: readonly (readonly [string, Part])[], str
   return Object.fromEntries(await Promise.all(saved));
 }
 
-/** Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming it. */
+/**
+ * Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming it. One process warning names the
+ * learner's options that differ from the saved ones.
+ */
 export function writeState(
   what: string,
   parts: readonly (readonly [string, Part])[],
@@ -73,6 +98,7 @@ export function writeState(
   if (odd !== undefined) throw rangeError(`${what}: there is no '${odd}' in this learner's state`);
   const writes = parts.map(([name, part]) => {
     const entry = record[name];
+    if (entry === undefined && 'resume' in part) return () => part.resume(undefined, record, stream);
     if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
     const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
     const { data } = entry;
@@ -83,10 +109,21 @@ export function writeState(
       throw rangeError(
         `${what}: '${name}' is ${sizes(shape)}, the state has ${sizes(entry.shape)} of ${data.length} elements`,
       );
-    if (!('tensor' in part)) part.check(data);
-    return () => ('tensor' in part ? part.tensor.write(data as never, stream) : part.write(data, stream));
+    if ('check' in part) part.check(data);
+    return () => {
+      if ('resume' in part) return part.resume(data, record, stream);
+      if ('tensor' in part) part.tensor.write(data as never, stream);
+      else part.write(data, stream);
+      return [];
+    };
   });
-  for (const write of writes) write();
+  // An optimiser's parts are in order: its tensors, then its options.
+  const differing = writes.flatMap((write) => write());
+  if (differing.length > 0)
+    process.emitWarning(
+      `${what}: this learner's own options apply from here on, not those of the loaded state: ${differing.join(', ')}`,
+      'LearnerWarning',
+    );
 }
 
 /** Where a generator is in its numbers. */

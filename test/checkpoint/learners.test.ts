@@ -6,6 +6,7 @@ import { Checkpoint, openDevice } from '../../src/index.ts';
 import { type ActorCriticOptions, DqnLearner, type Learner, SacLearner, Td3Learner } from '../../src/learner/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { warningsOf } from '../rig/warnings.ts';
 import { inFolder, signed } from './rig.ts';
 
 const small = { obsDim: 3, actionDim: 2, batchSize: 4, actorHidden: [4], criticHidden: [4] };
@@ -87,6 +88,73 @@ describe('checkpoint: learners', () => {
       expect(await Checkpoint.restore(`${folder}/sac`, { learner: same })).to.include({ save: 1 });
     }));
 
+  /** The rate that later steps take, of a learner into which the folder was restored, and the warnings meanwhile. */
+  async function resumed(folder: string, learner: DqnLearner): Promise<[rate: number, heard: string[]]> {
+    const heard = await warningsOf('LearnerWarning', () => Checkpoint.restore(folder, { learner }));
+    return [(await learner.optimiser.learningRate.toArray())[0]!, heard];
+  }
+
+  it('a learning rate that is given goes before the saved one, with one warning; else the saved one remains', () =>
+    inFolder(async (folder) => {
+      await saved(`${folder}/first`, dqn({ learningRate: 0.25 }));
+      expect(await resumed(`${folder}/first`, dqn())).to.deep.equal([0.25, []]);
+      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.25 }))).to.deep.equal([0.25, []]);
+      const text =
+        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.learningRate ";
+      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
+        0.5,
+        [`${text}0.5 (state: 0.25)`],
+      ]);
+      // A default is a rate that was not given.
+      await saved(`${folder}/sac`, sac());
+      const faster = sac({ actorOptimiser: { learningRate: 0.5 } });
+      const restoring = () => Checkpoint.restore(`${folder}/sac`, { learner: faster });
+      expect(await warningsOf('LearnerWarning', restoring)).to.deep.equal([
+        `${text.replace('Dqn', 'Sac').replace('optimiser', 'actorOptimiser')}0.5 (state: 0.0003)`,
+      ]);
+      expect(await faster.actorOptimiser.learningRate.toArray()).to.deep.equal(Float32Array.of(0.5));
+      expect(await faster.criticOptimiser.learningRate.toArray()).to.deep.equal(Float32Array.of(3e-4));
+    }));
+
+  it('a rate that setLearningRate() had reached remains, if the same one is given as at the beginning', () =>
+    inFolder(async (folder) => {
+      const first = dqn({ learningRate: 0.5 });
+      first.optimiser.setLearningRate(0.125);
+      await saved(`${folder}/first`, first);
+      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([0.125, []]);
+      const second = dqn();
+      expect(await resumed(`${folder}/first`, second)).to.deep.equal([0.125, []]);
+      // Over a second resume, too.
+      await saved(`${folder}/again`, second);
+      expect(await resumed(`${folder}/again`, dqn({ learningRate: 0.5 }))).to.deep.equal([0.125, []]);
+      const [rate, heard] = await resumed(`${folder}/again`, dqn({ learningRate: 0.25 }));
+      expect([rate, heard.length]).to.deep.equal([0.25, 1]);
+      expect(heard[0]).to.match(/optimiser\.learningRate 0\.25 \(state: 0\.125\)$/);
+    }));
+
+  it("an optimiser's other options are the new learner's, with one warning for all", () =>
+    inFolder(async (folder) => {
+      await saved(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25, maxGradNorm: 10 }));
+      const [, heard] = await resumed(`${folder}/first`, dqn({ beta1: 0.75, decoupled: true, maxGradNorm: 10 }));
+      expect(heard).to.deep.equal([
+        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.beta1 0.75 (state: 0.5), " +
+          'optimiser.weightDecay 0 (state: 0.25), optimiser.decoupled true (state: false)',
+      ]);
+      const [, unclipped] = await resumed(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25 }));
+      expect(unclipped[0]).to.match(/: optimiser\.maxGradNorm none \(state: 10\)$/);
+    }));
+
+  it('a state without the options of its optimiser is loaded; a rate that is given goes before its rate', async () => {
+    const { 'optimiser.options': _, ...state } = await dqn({ learningRate: 0.25 }).state();
+    const loaded = async (learner: DqnLearner) => {
+      const heard = await warningsOf('LearnerWarning', async () => learner.loadState(state));
+      return [(await learner.optimiser.learningRate.toArray())[0], heard.length];
+    };
+    expect(await loaded(dqn())).to.deep.equal([0.25, 0]);
+    expect(await loaded(dqn({ learningRate: 0.25 }))).to.deep.equal([0.25, 0]);
+    expect(await loaded(dqn({ learningRate: 0.5 }))).to.deep.equal([0.5, 1]);
+  });
+
   it('a class by another name is the same algorithm; a checkpoint from before settings were told is taken', () =>
     inFolder(async (folder) => {
       const first = dqn();
@@ -99,6 +167,7 @@ describe('checkpoint: learners', () => {
       const whole = JSON.parse(readFileSync(path, 'utf8'));
       expect(whole.body.parts.learner.is.kind).to.equal('DqnLearner');
       delete whole.body.parts.learner.is.settings;
+      delete whole.body.parts.learner.is.state['optimiser.options'];
       writeFileSync(path, signed(whole));
       await Checkpoint.restore(folder, { learner: dqn({ gamma: 0.5, seed: 5 }) });
     }));

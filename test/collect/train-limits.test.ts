@@ -5,6 +5,7 @@ import { LongTimers } from '../rig/long-timers.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { warningsOf } from '../rig/warnings.ts';
 import { counting } from './counting.ts';
 import { Target, type TargetOptions } from './target.ts';
 
@@ -29,21 +30,6 @@ const policy = { act: (_: unknown, n: number) => new Float32Array(n) };
 async function later(fn: () => void): Promise<void> {
   for (let i = 0; i < 10; i++) await new Promise(setImmediate);
   fn();
-}
-
-/** Process warnings with this name while `act` runs. */
-async function warningsOf(name: string, act: () => Promise<unknown>): Promise<string[]> {
-  const heard: string[] = [];
-  const hear = (warning: Error) => warning.name === name && void heard.push(warning.message);
-  process.on('warning', hear);
-  try {
-    await act();
-    // They are emitted in a turn of their own.
-    await new Promise(setImmediate);
-  } finally {
-    process.off('warning', hear);
-  }
-  return heard;
 }
 
 describe('collect/train: limits', function () {

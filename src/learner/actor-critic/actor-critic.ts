@@ -1,7 +1,7 @@
 /** What learners with an actor and critics have in common: inputs, targets, critics' steps, the order of it all. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
-import { Adam } from '../adam.ts';
+import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
 import { type Columns, discountsOf, type Rows } from '../batch.ts';
 import { begin, type Draw, Learner, type LearnerSettings, type StepContext, type UpdateOptions } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
@@ -187,7 +187,7 @@ export abstract class ActorCritic extends Learner {
     );
     this.criticOptimiser = made.optimiser;
     const actorOptimiser = optimiserOf('actorOptimiser', options.actorOptimiser, options.maxGradNorm);
-    this.actorOptimiser = own(this, new Adam(device, this.parameters, actorOptimiser));
+    this.actorOptimiser = own(this, new Adam(device, this.parameters, actorOptimiser, ACTOR_CRITIC_RATE));
     this.#input = allocate(batchSize, width);
     this.#nextInput = allocate(batchSize, width);
     const gradient = allocate(size);

@@ -2,7 +2,7 @@
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { arrayOf } from '../../dtype.ts';
-import { Adam, type AdamOptions } from '../adam.ts';
+import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part } from '../state.ts';
@@ -75,7 +75,7 @@ export class Critics extends Owner {
     this.parameters = allocate(critics * size).write(first);
     this.targets = allocate(critics * size).write(first);
     this.gradient = allocate(critics * size);
-    this.optimiser = own(this, new Adam(device, this.parameters, optimiser));
+    this.optimiser = own(this, new Adam(device, this.parameters, optimiser, ACTOR_CRITIC_RATE));
     [this.#online, this.#behind, this.#slopes] = [over(this.parameters), over(this.targets), over(this.gradient)];
     this.#passes = each(() => own(this, network.workspace(device, rows, { backward: true })));
     this.#targetPass = own(this, network.workspace(device, rows));

@@ -182,5 +182,5 @@ export function optimiserOf(
     throw typeError(`${name} must be an object of Adam's options, got ${shown(given)}`);
   if (given?.maxGradNorm !== undefined && maxGradNorm !== undefined)
     throw rangeError(`${name} has a maxGradNorm (${given.maxGradNorm}) beside the learner's (${maxGradNorm})`);
-  return { learningRate: 3e-4, ...(maxGradNorm !== undefined && { maxGradNorm }), ...given };
+  return { ...(maxGradNorm !== undefined && { maxGradNorm }), ...given };
 }

@@ -1,7 +1,7 @@
 /** SAC's temperature: learned, so that entropy stays about a target, or a number. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
-import { Adam, type AdamOptions } from '../adam.ts';
+import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
 import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
@@ -26,7 +26,8 @@ export class Temperature extends Owner {
     this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
     this.#target = word(target ?? 0);
     this.#even = word(-(target ?? 0));
-    this.optimiser = target === undefined ? undefined : own(this, new Adam(device, this.log, options));
+    this.optimiser =
+      target === undefined ? undefined : own(this, new Adam(device, this.log, options, ACTOR_CRITIC_RATE));
     this.derive(device.currentStream);
     making.done();
   }
