@@ -143,7 +143,7 @@ class Training {
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
     await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
-    this.#goOn(kept.before);
+    this.#begin = performance.now() - (kept.before?.seconds ?? 0) * 1000;
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
     const deadline = new Deadline(plan.seconds * 1000);
@@ -216,12 +216,14 @@ class Training {
   /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
   async #watch(looks: Looks, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.plan;
-    let due = evaluation.every;
+    const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
+    // A resumed training does not repeat the evaluations before it.
+    let due = next(this.#collected().steps);
     while (!signal.aborted) {
       const { steps } = this.#collected();
       anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
       if (steps >= due) {
-        due = (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
+        due = next(steps);
         const point = await this.#look(looks, evaluation.episodes, this.progress(), signal);
         // Looking often does not flatter the result: others have to say the same.
         if (point !== null && point.meanReturn >= goal) {

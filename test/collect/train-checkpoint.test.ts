@@ -36,6 +36,21 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
+  it('keeps each point of the curve once when it is resumed', () =>
+    withFolder(async (folder) => {
+      const checkpoint = { folder };
+      const first = await train(
+        training({ checkpoint, steps: 300, evaluation: { every: 250, episodes: 2, confirm: 2 } }),
+      );
+      const { curve } = await train(
+        training({ checkpoint, steps: 400, evaluation: { every: 250, episodes: 2, confirm: 2 } }),
+      );
+      expect(first.curve.length).to.be.greaterThan(0);
+      expect(curve.slice(0, first.curve.length)).to.deep.equal(first.curve);
+      const steps = curve.map((point) => point.steps);
+      expect(steps).to.deep.equal([...new Set(steps)]);
+    }));
+
   it('refuses another training by its differences, and options that are none', () =>
     withFolder(async (folder) => {
       await train(training({ checkpoint: { folder }, steps: 300 }));
