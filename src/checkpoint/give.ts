@@ -136,7 +136,7 @@ async function tensorsOf(folder: Folder, manifest: Manifest, kind: string): Prom
   return (await readSafetensors(join(folder.path, facts.file))).tensors;
 }
 
-async function plainOf(folder: Folder, manifest: Manifest): Promise<{ collectors?: unknown; extra?: unknown }> {
+export async function plainOf(folder: Folder, manifest: Manifest): Promise<{ collectors?: unknown; extra?: unknown }> {
   const facts = fileOf(manifest, 'plain');
   if (facts === undefined) return {};
   const bytes = Buffer.alloc(facts.bytes);

@@ -7,7 +7,8 @@ import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import type { AnyLearner } from './algorithms.ts';
-import type { TrainOptions } from './train-options.ts';
+import type { TrainPlan } from './train-options.ts';
+import { type Resumption, type SavedOptions, savedOptions } from './train-resume.ts';
 import type { CurvePoint } from './train-told.ts';
 
 /** What is counted from the beginning of the first run. */
@@ -29,22 +30,27 @@ export class TrainCheckpoint implements AsyncDisposable {
   readonly before: TrainCounts | null;
   /** for the pool */
   readonly collectors: unknown;
-  readonly #where: NonNullable<TrainOptions['checkpoint']> | null;
+  readonly #where: NonNullable<TrainPlan['checkpoint']> | null;
+  readonly #options: SavedOptions;
   readonly #parts: CheckpointParts;
   #checkpoint: Checkpoint | null = null;
 
   /** Gives the parts what the folder holds, if anything. Without a folder nothing is kept. */
-  static async of(where: TrainOptions['checkpoint'] | null, parts: TrainParts): Promise<TrainCheckpoint> {
-    const restored = where ? await Checkpoint.restore(where.folder, parts as CheckpointParts) : null;
-    return new TrainCheckpoint(where ?? null, parts as CheckpointParts, restored);
+  static async of(plan: TrainPlan, parts: TrainParts, { options, warn }: Resumption): Promise<TrainCheckpoint> {
+    const { checkpoint } = plan;
+    const restored = checkpoint ? await Checkpoint.restore(checkpoint.folder, parts as CheckpointParts) : null;
+    if (restored) warn();
+    return new TrainCheckpoint(plan, savedOptions(plan, options), parts as CheckpointParts, restored);
   }
 
   private constructor(
-    where: NonNullable<TrainOptions['checkpoint']> | null,
+    { checkpoint }: TrainPlan,
+    options: SavedOptions,
     parts: CheckpointParts,
     restored: { tick: number; collectors: unknown; extra: unknown } | null,
   ) {
-    this.#where = where;
+    this.#where = checkpoint ?? null;
+    this.#options = options;
     this.#parts = parts;
     this.collectors = restored?.collectors;
     const counted = restored?.extra as Omit<TrainCounts, 'ticks'> | undefined;
@@ -55,7 +61,8 @@ export class TrainCheckpoint implements AsyncDisposable {
   async begin(collectors: CollectorPool, counts: () => Omit<TrainCounts, 'ticks'>): Promise<Checkpoint | null> {
     if (this.#where === null) return null;
     const { folder, every = '60 s' } = this.#where;
-    this.#checkpoint = await Checkpoint.open(folder, { ...this.#parts, collectors, extra: counts, every });
+    const extra = () => ({ ...counts(), options: this.#options });
+    this.#checkpoint = await Checkpoint.open(folder, { ...this.#parts, collectors, extra, every });
     return this.#checkpoint;
   }
 

@@ -2,6 +2,7 @@
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import type { TrainedPolicy } from './algorithms.ts';
 
 /** A look at the newest weights. */
 export interface CurvePoint {
@@ -36,4 +37,24 @@ export interface TrainParts {
   readonly collectors: CollectorPool;
   /** where `checkpoint` asks for one */
   readonly checkpoint?: Checkpoint;
+}
+
+export interface TrainResult {
+  /** the goal was reached, and confirmed by other episodes */
+  readonly solved: boolean;
+  /**
+   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes, `evaluation.episodes` when the signal or `seconds`
+   * ended the last one; null without any
+   */
+  readonly meanReturn: number | null;
+  readonly steps: number;
+  readonly updates: number;
+  readonly seconds: number;
+  /** ended by the caller's signal */
+  readonly interrupted: boolean;
+  readonly curve: readonly CurvePoint[];
+  /** the learner's published vector that was looked at last */
+  readonly weights: Float32Array;
+  /** acts greedily by it; encodeOnnx() takes it */
+  readonly policy: TrainedPolicy;
 }

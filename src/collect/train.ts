@@ -13,7 +13,7 @@ import { Random } from '../random.ts';
 import { prioritized } from '../trajectories/prioritized.ts';
 import type { TrajectoryBuffer } from '../trajectories/trajectory-buffer.ts';
 import { Deadline } from '../wait/wait.ts';
-import { type AnyLearner, publishedOf, type TrainedPolicy } from './algorithms.ts';
+import { type AnyLearner, publishedOf } from './algorithms.ts';
 import type { EnvironmentSet } from './environment-set.ts';
 import { showProgress } from './live-display.ts';
 import { environmentMaker } from './load-environment.ts';
@@ -23,28 +23,9 @@ import { openTesters } from './testers.ts';
 import { TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
 import { checkedTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
 import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
+import { type Resumption, resumptionOf } from './train-resume.ts';
 import { liveLines, plainLine } from './train-text.ts';
-import type { CurvePoint, TrainProgress } from './train-told.ts';
-
-export interface TrainResult {
-  /** the goal was reached, and confirmed by other episodes */
-  readonly solved: boolean;
-  /**
-   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes, `evaluation.episodes` when the signal or `seconds`
-   * ended the last one; null without any
-   */
-  readonly meanReturn: number | null;
-  readonly steps: number;
-  readonly updates: number;
-  readonly seconds: number;
-  /** ended by the caller's signal */
-  readonly interrupted: boolean;
-  readonly curve: readonly CurvePoint[];
-  /** the learner's published vector that was looked at last */
-  readonly weights: Float32Array;
-  /** acts greedily by it; encodeOnnx() takes it */
-  readonly policy: TrainedPolicy;
-}
+import type { CurvePoint, TrainProgress, TrainResult } from './train-told.ts';
 
 const COLLECTOR = new URL('./train-collector.js', import.meta.url);
 /** Between two looks at how far it is. */
@@ -64,11 +45,12 @@ const FIRST_BETA = 0.4;
  * fails; everything is closed then, too.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
-  const given = checkedTrain(options);
+  const resumption = await resumptionOf(checkedTrain(options));
+  const given = resumption.options;
   const make = await environmentMaker(given.environment.href);
   const testers = await openTesters(make, given);
   try {
-    const training = new Training(trainPlan(given, testers.spaces), testers);
+    const training = new Training(trainPlan(given, testers.spaces), testers, resumption);
     const { plan } = training;
     const running = training.run();
     if (!plan.display) return await running;
@@ -85,6 +67,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 class Training {
   readonly plan: TrainPlan;
   readonly #testers: EnvironmentSet;
+  readonly #resumption: Resumption;
   readonly #curve: CurvePoint[] = [];
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
@@ -96,8 +79,9 @@ class Training {
   });
   #waitingFor: () => string = () => '';
 
-  constructor(plan: TrainPlan, testers: EnvironmentSet) {
+  constructor(plan: TrainPlan, testers: EnvironmentSet, resumption: Resumption) {
     this.plan = plan;
+    this.#resumption = resumption;
     this.#testers = testers;
   }
 
@@ -124,7 +108,7 @@ class Training {
     await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
     const looks = new Looks(plan, mailbox, this.#testers);
-    await using kept = await TrainCheckpoint.of(plan.checkpoint, { buffer, learner, pipeline, mailbox });
+    await using kept = await TrainCheckpoint.of(plan, { buffer, learner, pipeline, mailbox }, this.#resumption);
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
     if (pool === null) return this.#result(looks, null, null);
     this.#collected = () => pool.statistics();

@@ -1,11 +1,13 @@
 /** train() stopped and gone on with: its counts, its curve and what it learned. */
 import { expect } from 'chai';
 import { type TrainOptions, train } from '../../src/collect/index.ts';
+import { readSafetensors } from '../../src/formats/index.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { warningsOf } from '../rig/warnings.ts';
 
 const training = (change: Partial<TrainOptions> = {}): TrainOptions => ({
   ...{ environment: new URL('./target.js', import.meta.url), environmentOptions: {}, device: TESTED },
@@ -50,6 +52,65 @@ describe('collect/train-checkpoint', () => {
       const steps = curve.map((point) => point.steps);
       expect(steps).to.deep.equal([...new Set(steps)]);
     }));
+
+  itAll('keeps options that are not given on resume, and warns once of those that are given otherwise', () =>
+    withFolder(async (folder) => {
+      const small = { environment: new URL('./target.js', import.meta.url), device: TESTED, checkpoint: { folder } };
+      const made = { hidden: [16], batchSize: 32, gamma: 0.5, learningRate: 0.25, beta1: 0.5 };
+      const learner = { algorithm: 'dqn', ...made } as const;
+      const explore = { hold: 3, epsilon: { from: 0.5, to: 0.125, steps: 100 } };
+      const evaluation = { every: 250, episodes: 2, confirm: 3 };
+      // A goal that no return reaches; capacity, warmUp and gamma fit the checkpoint alone.
+      const first = { ...small, environmentOptions: { discrete: true }, learner, explore, evaluation, goal: 99 };
+      await train({ ...first, steps: 300, warmUp: 200, environments: 2, capacity: 1001, seed: 7 });
+      const rate = async () => {
+        const { learnerFile } = (await Checkpoint.inspect(folder))!;
+        return (await readSafetensors(learnerFile!)).tensors['optimiser.learningRate']!.data[0];
+      };
+      expect(await rate()).to.equal(0.25);
+      const resume = (change: Partial<TrainOptions>, algorithm: object = {}) =>
+        train({
+          ...{ ...small, environmentOptions: { discrete: true }, ...change },
+          learner: { algorithm: 'dqn', ...algorithm } as TrainOptions['learner'],
+        });
+      const heard: string[][] = [];
+      for (const name of ['CheckpointWarning', 'LearnerWarning'])
+        heard.push(await warningsOf(name, async () => expect((await resume({})).updates).to.equal(100)));
+      expect(heard).to.deep.equal([[], []]);
+      const more = await warningsOf('CheckpointWarning', async () => {
+        const learned = await warningsOf('LearnerWarning', async () => {
+          const { updates, curve } = await resume(
+            { steps: 400, goal: 98, explore: { epsilon: { to: 0.25, steps: 100 } }, evaluation: { confirm: 4 } },
+            { learningRate: 0.5 },
+          );
+          expect([updates, curve.at(-1)!.episodes]).to.deep.equal([200, 4]);
+        });
+        expect(learned.join()).to.match(/optimiser\.learningRate 0\.5 \(state: 0\.25\)$/);
+      });
+      expect(more).to.deep.equal([
+        `train: options given now replace those saved in '${folder}': steps 400 (saved: 300), goal 98 (saved: 99), ` +
+          'explore.epsilon.to 0.25 (saved: 0.125), evaluation.confirm 4 (saved: 3)',
+      ]);
+      expect(await rate()).to.equal(0.5);
+      // The options of the second run are the saved ones now.
+      expect(await warningsOf('CheckpointWarning', () => resume({ steps: 400, goal: 98 }))).to.deep.equal([]);
+      const other = await rejection(resume({ capacity: 2000 }));
+      expect(other.message).to.match(/buffer\.capacity is 2000 here, 1001 in the checkpoint/);
+    }),
+  );
+
+  itAll('warns that an initial temperature has no effect on resume', () =>
+    withFolder(async (folder) => {
+      const checkpoint = { folder };
+      await train(training({ checkpoint, steps: 300 }));
+      const { learner } = training();
+      const again = training({ checkpoint, steps: 300, learner: { ...learner, initialTemperature: 0.5 } as never });
+      expect(await warningsOf('CheckpointWarning', () => train(again))).to.deep.equal([
+        'train: learner.initialTemperature 0.5 has no effect: it is for the first gradient step of a training, and ' +
+          `the one in '${folder}' is past it`,
+      ]);
+    }),
+  );
 
   it('refuses another training by its differences, and options that are none', () =>
     withFolder(async (folder) => {
