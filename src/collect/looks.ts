@@ -29,11 +29,14 @@ export class Looks {
     this.#random = new Random(seed, STREAM);
   }
 
-  /** Takes up the newest weights, if there are others. */
-  take(): void {
-    if (this.#mailbox.published === this.#version) return;
-    const version = this.#mailbox.read(this.weights, this.#version);
-    if (version > 0) this.#version = version;
+  /** Takes up the newest weights, if there are others; or `weights`, in their place. */
+  take(weights?: Float32Array): void {
+    if (weights) this.weights.set(weights);
+    else if (this.#mailbox.published === this.#version) return;
+    else {
+      const version = this.#mailbox.read(this.weights, this.#version);
+      if (version > 0) this.#version = version;
+    }
     this.policy.load(this.weights);
   }
 

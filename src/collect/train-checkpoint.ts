@@ -11,11 +11,19 @@ import type { TrainPlan } from './train-options.ts';
 import { type Resumption, type SavedOptions, savedOptions } from './train-resume.ts';
 import type { CurvePoint } from './train-told.ts';
 
+/** A mean return that was confirmed to reach the goal, and the weights that it is of: ticks under way have made newer ones. */
+export interface Solved {
+  readonly meanReturn: number;
+  readonly weights: Float32Array;
+}
+
 /** What is counted from the beginning of the first run. */
 export interface TrainCounts {
   readonly ticks: number;
   readonly seconds: number;
   readonly curve: readonly CurvePoint[];
+  /** checkpoints of earlier versions do not have it */
+  readonly solved?: Solved | null;
 }
 
 interface TrainParts {

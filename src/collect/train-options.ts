@@ -25,11 +25,11 @@ export interface TrainOptions {
   workers?: number;
   /** environments of each; default 1 */
   environments?: number;
-  /** environment steps in all; default 100,000 */
+  /** environment steps of the whole training, over all runs that resume each other; default 100,000 */
   steps?: number;
-  /** seconds after which it ends, any number of them; default: no limit. The last evaluation may take a tenth more. */
+  /** seconds of the whole training, over all its runs, as in the result; default: no limit. The last evaluation may take a tenth more. */
   seconds?: number;
-  /** the mean return at which it is solved, and over */
+  /** the mean return at which the training is solved, and over; a resumed training that has reached it is over at once */
   goal?: number;
   /** gradient steps for each environment step; default 1 */
   updatesPerStep?: number;

@@ -49,6 +49,7 @@ export interface TrainResult {
   readonly meanReturn: number | null;
   readonly steps: number;
   readonly updates: number;
+  /** of all runs that resume each other, as the option counts them */
   readonly seconds: number;
   /** ended by the caller's signal */
   readonly interrupted: boolean;

@@ -20,7 +20,7 @@ import { environmentMaker } from './load-environment.ts';
 import { Looks } from './looks.ts';
 import { ObservationRows } from './observation-rows.ts';
 import { openTesters } from './testers.ts';
-import { TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
+import { type Solved, TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
 import { checkedTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
 import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
 import { type Resumption, resumptionOf } from './train-resume.ts';
@@ -74,6 +74,8 @@ class Training {
   #begin = performance.now();
   /** when the run was over; the last look takes no part of it */
   #seconds: number | null = null;
+  /** in this run or in one before it */
+  #solved: Solved | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
     ...{ steps: 0, episodes: 0, meanReturn: Number.NaN },
   });
@@ -113,25 +115,35 @@ class Training {
     if (pool === null) return this.#result(looks, null, null);
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
-    const checkpoint = await kept.begin(pool, () => ({ seconds: this.progress().seconds, curve: [...this.#curve] }));
+    const checkpoint = await kept.begin(pool, () => ({
+      ...{ seconds: this.progress().seconds, curve: [...this.#curve], solved: this.#solved },
+    }));
+    // All three limits are of the whole training, over all its runs.
     const ticks = plan.ticks - this.#ticks;
+    const seconds = plan.seconds - (kept.before?.seconds ?? 0);
+    const reached = this.#solved && this.#solved.meanReturn >= plan.goal ? this.#solved : null;
     const dumped = async (result: TrainResult) => {
       if (plan.dump === undefined || result.interrupted) return result;
       await pool.close(); // nobody adds any more
       await buffer.dump(plan.dump);
       return result;
     };
-    if (ticks <= 0) {
-      looks.take();
-      return dumped(this.#result(looks, null, this.#curve.at(-1) ?? null));
+    if (ticks <= 0 || seconds <= 0 || reached) {
+      this.#seconds = kept.before?.seconds ?? null;
+      looks.take(reached?.weights);
+      return dumped(this.#result(looks, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null));
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
     await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
     this.#begin = performance.now() - (kept.before?.seconds ?? 0) * 1000;
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
-    const deadline = new Deadline(plan.seconds * 1000);
-    using _ = callAfter(plan.seconds * 1000, () => stop.abort());
+    const deadline = new Deadline(seconds * 1000);
+    let late = false;
+    using _ = callAfter(seconds * 1000, () => {
+      late = true;
+      stop.abort();
+    });
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
     // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
     const over = new AbortController();
@@ -143,9 +155,12 @@ class Training {
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
-      this.#seconds = this.progress().seconds;
+      // A timer may be a little early; the next run is to find that nothing is left.
+      this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // What was confirmed is not judged again.
       const last = solved === null && !plan.signal.aborted ? await this.#lastLook(looks, deadline) : null;
+      const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
+      this.#solved = meanReturn >= plan.goal ? { meanReturn, weights: looks.weights.slice() } : null;
       await kept.last();
       return await dumped(this.#result(looks, solved, last));
     } finally {
@@ -159,6 +174,7 @@ class Training {
     this.#begin = performance.now() - (before?.seconds ?? 0) * 1000;
     this.#ticks = before?.ticks ?? 0;
     this.#curve.push(...(before?.curve ?? []));
+    this.#solved = before?.solved ?? null;
   }
 
   /** Null when the signal came before they were made. */

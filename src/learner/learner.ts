@@ -222,9 +222,8 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Goes on from there, in order of the current stream. Throws where a name, dtype or shape differs, and leaves all as it was. A learning
-   * rate that the constructor was given, and the saved learner was not, goes before the saved one; optimisers keep their other options.
-   * One process warning (`LearnerWarning`) names the options that differ.
+   * Goes on from there, in order of the current stream; throws where a name, dtype or shape differs, and leaves all as it was. Emits a
+   * `LearnerWarning` for options of optimisers that differ. docs/checkpoints.md says which of them apply.
    */
   loadState(record: LearnerState): void {
     checkOpen(this);
@@ -243,9 +242,8 @@ export abstract class Learner extends Owner {
         this.#phase = phase as number;
       },
     };
-    const parts: [string, Part][] = [...this.#work.parts(), ['updates', updates]];
-    if (this.#generator) parts.push(['generator', generatorPart(this.#generator)]);
-    return parts;
+    const generator: [string, Part][] = this.#generator ? [['generator', generatorPart(this.#generator)]] : [];
+    return [...this.#work.parts(), ['updates', updates], ...generator];
   }
 
   #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {

@@ -4,6 +4,7 @@ import { type TrainOptions, train } from '../../src/collect/index.ts';
 import { readSafetensors } from '../../src/formats/index.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
+import { LongTimers } from '../rig/long-timers.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -109,6 +110,44 @@ describe('collect/train-checkpoint', () => {
         'train: learner.initialTemperature 0.5 has no effect: it is for the first gradient step of a training, and ' +
           `the one in '${folder}' is past it`,
       ]);
+    }),
+  );
+
+  it('counts seconds of all runs, as its result does, and is over when a run has reached them', () =>
+    withFolder(async (folder) => {
+      const DAY = 86_400;
+      const enough = new AbortController();
+      const shared = { checkpoint: { folder }, steps: 100_000, evaluation: { every: 250, episodes: 2, confirm: 2 } };
+      const first = await train(
+        training({ ...shared, seconds: DAY, signal: enough.signal, onPoint: () => enough.abort() }),
+      );
+      expect(first.seconds).to.be.lessThan(DAY);
+      using timers = new LongTimers();
+      // The first point is behind a tick of this run; the day is over then.
+      const then = await train(training({ ...shared, seconds: DAY, onPoint: () => timers.fire() }));
+      expect(timers.delays[0]).to.be.closeTo((DAY - first.seconds) * 1000, 1e-3);
+      expect(then.updates).to.be.greaterThan(first.updates);
+      expect(then.seconds).to.equal(DAY);
+      const again = await train(training({ ...shared, seconds: DAY }));
+      expect([again.updates, again.seconds, again.curve]).to.deep.equal([then.updates, DAY, then.curve]);
+      expect(again.weights).to.deep.equal(then.weights);
+      const more = await train(training({ ...shared, seconds: 2 * DAY, onPoint: () => timers.fire() }));
+      expect(more.updates).to.be.greaterThan(then.updates);
+    }));
+
+  itAll('is over when a run was solved; with a higher goal it goes on', () =>
+    withFolder(async (folder) => {
+      const shared = { checkpoint: { folder }, steps: 100_000, evaluation: { every: 250, episodes: 2, confirm: 3 } };
+      const first = await train(training({ ...shared, goal: -1e9 }));
+      expect(first.solved).to.equal(true);
+      const again = await train(training({ ...shared, goal: -1e9 }));
+      expect(again).to.deep.include({ solved: true, meanReturn: first.meanReturn, updates: first.updates });
+      expect([again.curve, again.weights]).to.deep.equal([first.curve, first.weights]);
+      const enough = new AbortController();
+      const harder = { goal: 1, signal: enough.signal, onPoint: () => enough.abort() };
+      const more = await train(training({ ...shared, ...harder }));
+      expect(more.solved).to.equal(false);
+      expect(more.updates).to.be.greaterThan(first.updates);
     }),
   );
 
