@@ -2,11 +2,11 @@
  * Event files of one folder, the latest open for appending. What a write resolves for is on the disk; whatever ends the process
  * in the middle of one leaves a torn last record, which readers stop at.
  */
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { flushFolder, makeFolder } from '../formats/files.ts';
-import { type Scalar, scalarRecord, versionRecord } from './events.ts';
+import { restartRecord, type Scalar, scalarRecord, versionRecord } from './events.ts';
 
 /** Bytes that are handed to the system at once. */
 const CHUNK = 1 << 20;
@@ -20,8 +20,16 @@ export class EventFiles {
   #file: FileHandle | null = null;
   /** bytes of the file that is open */
   #size = 0;
-  /** in the name of the latest file: readers go by the order of names, so it only grows */
+  /** in the name of the latest file, of any run: readers go by the order of names, so it only grows */
   #second = 0;
+  /** before the first file: what is in the folder is not known yet */
+  #fresh = true;
+  /** the folder has files of an earlier run, or a curve went back to an earlier step: files are of version 1 from then on */
+  #restarts = false;
+  /** the folder had files of an earlier run */
+  #resumed = false;
+  /** of each curve */
+  readonly #steps = new Map<string, number>();
   #chunk: Uint8Array[] = [];
   #chunkBytes = 0;
 
@@ -34,8 +42,17 @@ export class EventFiles {
   /** Appends them, in files of at most maxBytes (one record more where that is not enough), and waits for the disk. */
   async write(scalars: readonly Scalar[]): Promise<void> {
     if (scalars.length === 0) return;
+    if (this.#fresh) await this.#look();
     for (const scalar of scalars) {
-      const bytes = scalarRecord(scalar);
+      const { tag, step, wallTime } = scalar;
+      const before = this.#steps.get(tag);
+      const back = before === undefined ? this.#resumed : step < before;
+      this.#steps.set(tag, step);
+      if (back && !this.#restarts) {
+        this.#restarts = true;
+        if (this.#file) await this.#end();
+      }
+      const bytes = back ? Buffer.concat([restartRecord(wallTime), scalarRecord(scalar)]) : scalarRecord(scalar);
       if (this.#file && this.#size + this.#chunkBytes + bytes.length > this.#maxBytes) await this.#end();
       if (!this.#file) await this.#begin();
       this.#chunk.push(bytes);
@@ -58,6 +75,15 @@ export class EventFiles {
     await file?.close().catch(() => {});
   }
 
+  async #look(): Promise<void> {
+    await makeFolder(this.#folder);
+    const seconds = (await readdir(this.#folder)).flatMap((name) => /\.tfevents\.(\d{10})\./.exec(name)?.[1] ?? []);
+    this.#fresh = false;
+    this.#resumed = seconds.length > 0;
+    this.#restarts = this.#resumed;
+    this.#second = seconds.reduce((latest, second) => Math.max(latest, Number(second)), 0);
+  }
+
   async #begin(): Promise<void> {
     await makeFolder(this.#folder);
     const now = Date.now() / 1000;
@@ -72,7 +98,7 @@ export class EventFiles {
       });
     await flushFolder(this.#folder);
     this.#size = 0;
-    const version = versionRecord(now);
+    const version = versionRecord(now, this.#restarts ? 1 : 2);
     this.#chunk = [version];
     this.#chunkBytes = version.length;
   }

@@ -44,19 +44,54 @@ function records(bytes: Buffer): { whole: Uint8Array[]; torn: number } {
   return { whole, torn: bytes.length - at };
 }
 
+/** An event with a summary: of one value, or of none. */
+interface ReadEvent {
+  step: number;
+  scalar: ReadScalar | null;
+}
+
+function readEvents(path: string): { version: number; events: ReadEvent[]; torn: number } {
+  const { whole, torn } = records(readFileSync(path));
+  const [first, ...rest] = whole.map((data) => new Fields(data));
+  expect(first?.numbers, 'fields of the first record').to.deep.equal([1, 3]);
+  const version = /^brain\.Event:([12])$/.exec(first?.text(3) ?? '')?.[1];
+  expect(version, 'version of the file').to.not.equal(undefined);
+  const events = rest.map((event) => {
+    expect(event.numbers, 'fields of an event').to.deep.equal([1, 2, 5]);
+    const step = event.int(2);
+    const summary = event.message(5);
+    if (summary.numbers.length === 0) return { step, scalar: null };
+    const value = summary.message(1);
+    expect(value.numbers, 'fields of a value').to.deep.equal([1, 2]);
+    return { step, scalar: { tag: value.text(1), value: value.float(2), step, wallTime: event.double(1) } };
+  });
+  return { version: Number(version), events, torn };
+}
+
 /** The scalars of one file, and bytes of a record that was not finished. */
 export function readFile(path: string): { scalars: ReadScalar[]; torn: number } {
-  const { whole, torn } = records(readFileSync(path));
-  const [version, ...events] = whole.map((data) => new Fields(data));
-  expect(version?.numbers, 'fields of the first record').to.deep.equal([1, 3]);
-  expect(version?.text(3)).to.equal('brain.Event:2');
-  const scalars = events.map((event) => {
-    expect(event.numbers, 'fields of an event').to.deep.equal([1, 2, 5]);
-    const value = event.message(5).message(1);
-    expect(value.numbers, 'fields of a value').to.deep.equal([1, 2]);
-    return { tag: value.text(1), value: value.float(2), step: event.int(2), wallTime: event.double(1) };
-  });
-  return { scalars, torn };
+  const { events, torn } = readEvents(path);
+  return { scalars: events.flatMap(({ scalar }) => scalar ?? []), torn };
+}
+
+/**
+ * The scalars of a folder that TensorBoard shows, by its two loaders' rules. `fast`, the default one, drops what a curve had from the
+ * step of its next scalar on. `python` (`--load_fast=false`, EventAccumulator) does that in files of a version below 2 alone, and only
+ * for a scalar whose step is below that of the summary before it, whatever its curve.
+ */
+export function shownBy(loader: 'fast' | 'python', folder: string): ReadScalar[] {
+  let shown: ReadScalar[] = [];
+  let recent = -1;
+  for (const name of eventFiles(folder)) {
+    const { version, events } = readEvents(join(folder, name));
+    for (const { step, scalar } of events) {
+      if (scalar && (loader === 'fast' || (version < 2 && step < recent)))
+        shown = shown.filter((before) => before.tag !== scalar.tag || before.step < step);
+      if (scalar) shown.push(scalar);
+      recent = step;
+    }
+  }
+  return shown;
 }
 
 /** The scalars of all files of a folder, none of them torn. */

@@ -10,7 +10,7 @@ import { expect } from 'chai';
 import { tensorBoard } from '../../src/monitor/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
-import { curve, eventFiles, readFile, readFolder } from './event-reader.ts';
+import { curve, eventFiles, readFile, readFolder, shownBy } from './event-reader.ts';
 import { place, removeAll, warningsOf } from './folder.ts';
 
 const child = fileURLToPath(new URL('./writing-process.js', import.meta.url));
@@ -111,6 +111,64 @@ describe('monitor/tensorboard', () => {
     ]);
   });
 
+  describe('a run that is resumed', () => {
+    /** A tick has 100 environment steps; values tell the runs apart. */
+    const write = (board: ReturnType<typeof tensorBoard>, run: number, ticks: readonly number[]) => {
+      for (const tick of ticks) {
+        board.scalar('train/loss', run, tick);
+        board.scalar('train/meanQ', run, tick);
+        board.scalar('episodes/return', run, tick * 100);
+      }
+    };
+    const expected = (scale: number) => [
+      ...[0, 1, 2].map((tick) => [tick * scale, 1]),
+      ...[3, 4].map((tick) => [tick * scale, 2]),
+    ];
+    const check = (folder: string) => {
+      for (const loader of ['fast', 'python'] as const) {
+        const scalars = shownBy(loader, folder);
+        const curves = ['train/loss', 'train/meanQ', 'episodes/return'].map((tag) => curve(scalars, tag));
+        expect(curves, loader).to.deep.equal([expected(1), expected(1), expected(100)]);
+      }
+    };
+
+    it('by another writer: TensorBoard drops the later points of the run before, curve by curve', async () => {
+      const folder = place();
+      const [first, second] = [tensorBoard(folder), tensorBoard(folder)];
+      write(first, 1, [0, 1, 2, 3, 4, 5, 6]);
+      await first.close();
+      write(second, 2, [3, 4]);
+      await second.close();
+      check(folder);
+    });
+
+    it('by the same writer: the points that it has written before the restore are dropped', async () => {
+      const folder = place();
+      const board = tensorBoard(folder);
+      write(board, 1, [0, 1, 2, 3, 4, 5, 6]);
+      write(board, 2, [3, 4]);
+      await board.close();
+      check(folder);
+    });
+
+    it('twice, and over the ends of files', async () => {
+      const folder = place();
+      const ticks = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
+      for (const [run, from, to] of [
+        [1, 0, 200],
+        [2, 150, 180],
+        [3, 120, 300],
+      ] as const) {
+        await using board = tensorBoard(folder, { maxBytes: 4096 });
+        write(board, run, ticks(from, to));
+      }
+      const want = [...ticks(0, 120).map((tick) => [tick, 1]), ...ticks(120, 300).map((tick) => [tick, 3])];
+      for (const loader of ['fast', 'python'] as const)
+        for (const tag of ['train/loss', 'train/meanQ'])
+          expect(curve(shownBy(loader, folder), tag)).to.deep.equal(want);
+    });
+  });
+
   it('two writers never share a file', async () => {
     const folder = place();
     await Promise.all(
@@ -142,8 +200,10 @@ describe('monitor/tensorboard', () => {
     );
     for (const name of theirs) writeFileSync(join(folder, name), '');
     await write();
-    const [mine = '', ...more] = eventFiles(folder).filter((name) => name.endsWith(`.${Number(number) + 2}`));
-    expect([more, curve(readFile(join(folder, mine)).scalars, 'a')]).to.deep.equal([[], [[0, 1]]]);
+    // Readers go by names: the new file is the last one.
+    const mine = eventFiles(folder).at(-1) as string;
+    expect(theirs).to.not.include(mine);
+    expect(curve(readFile(join(folder, mine)).scalars, 'a')).to.deep.equal([[0, 1]]);
     expect(theirs.map((name) => statSync(join(folder, name)).size)).to.deep.equal(theirs.map(() => 0));
   });
 
