@@ -7,6 +7,7 @@ import type { NpzArrays } from '../formats/npz.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import { exactly } from './exact.ts';
 import { notFinite, numberAt } from './field-roles.ts';
+import { withMinari } from './minari.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 import { rowsAddon } from './rows-addon.ts';
 
@@ -117,7 +118,7 @@ export class DataSet {
     for (const [key, name] of Object.entries(columns))
       if (!Object.hasOwn(tensors, name) && !foreign.has(name))
         throw rangeError(`load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`);
-    return new DataSet(source, columns);
+    return new DataSet({ tensors: withMinari(tensors, columns), foreign }, columns);
   }
 
   /** The column of a field: by the name that was given for it, by the field's own, or by the other. */

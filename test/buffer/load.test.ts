@@ -116,6 +116,93 @@ describe('buffer/load', () => {
     ]);
   });
 
+  describe("Minari's columns", () => {
+    const ints = (...values: number[]): TensorData => ({
+      ...{ dtype: 'int64', shape: [values.length], data: BigInt64Array.from(values, BigInt) },
+    });
+    /** Three episodes: 3 steps that terminate, 1 that is truncated, 2 that end with both flags. Observation t of episode e is 10 e + t. */
+    const lengths = [3, 1, 2];
+    const steps = lengths.flatMap((length, e) => Array.from({ length }, (_, t) => ({ e, t, last: t === length - 1 })));
+    const minari: NamedTensors = {
+      observations: floats(
+        [9, 1],
+        lengths.flatMap((length, e) => Array.from({ length: length + 1 }, (_, t) => 10 * e + t)),
+      ),
+      actions: ints(0, 1, 2, 3, 4, 5),
+      rewards: floats([6], [1, 2, 3, 4, 5, 6]),
+      terminations: bools(...steps.map(({ e, last }) => Number(last && e !== 1))),
+      truncations: bools(...steps.map(({ e, last }) => Number(last && e !== 0))),
+    };
+    /** obs, nextObs, actions, rewards, dones, truncated */
+    const wanted = steps.map(({ e, t, last }, i) => [
+      ...[10 * e + t, 10 * e + t + 1, i, i + 1],
+      ...[Number(last), Number(last && e === 1)],
+    ]);
+
+    it('gives each step the next observation of its episode, the last one the final observation', async () => {
+      const buffer = small();
+      expect(await buffer.load(minari)).to.equal(6);
+      expect(rowsOf(buffer as ReplayBuffer)).to.deep.equal(wanted);
+      const part = small();
+      expect(await part.load(minari, { rows: { from: 2, to: 5 } })).to.equal(3);
+      expect(rowsOf(part as ReplayBuffer)).to.deep.equal(wanted.slice(2, 5));
+      // Of one episode, and of an end that no flag tells.
+      const { observations, ...rest } = minari;
+      const first = Object.entries(rest).map(([name, { data, ...each }]) => [
+        name,
+        { ...each, shape: [3], data: data.slice(0, 3) },
+      ]);
+      const one = {
+        ...Object.fromEntries(first),
+        terminations: bools(0, 0, 0),
+        observations: floats([4, 1], [0, 1, 2, 3]),
+      };
+      const episode = small();
+      expect(await episode.load(one)).to.equal(3);
+      expect(rowsOf(episode as ReplayBuffer).map(([obs, next]) => [obs, next])).to.deep.equal([
+        [0, 1],
+        [1, 2],
+        [2, 3],
+      ]);
+      expect(observations!.shape).to.deep.equal([9, 1]);
+    });
+
+    it('takes other names of the observations, from a file too', () =>
+      inFolder(
+        async (folder) => {
+          const { observations, ...rest } = minari;
+          const path = join(folder, 'x.npz');
+          await writeNpz(path, {
+            ...rest,
+            'observations/state': observations as TensorData,
+            'infos/x': floats([2], [1, 2]),
+          });
+          const buffer = small();
+          expect(await buffer.load(path, { columns: { obs: 'observations/state' } })).to.equal(6);
+          expect(rowsOf(buffer as ReplayBuffer)).to.deep.equal(wanted);
+        },
+        ['x.npz'],
+      ));
+
+    it('takes observations of the steps alone, and refuses other numbers of them', async () => {
+      const buffer = small();
+      expect(await buffer.load({ ...minari, observations: floats([6, 1], [0, 1, 2, 10, 20, 21]) })).to.equal(5);
+      expect(rowsOf(buffer as ReplayBuffer).map(([obs, next]) => [obs, next])).to.deep.equal([
+        [0, 1],
+        [1, 2],
+        [2, 2],
+        [20, 21],
+        [21, 21],
+      ]);
+      const error = await rejection(small().load({ ...minari, observations: floats([8, 1], Array(8).fill(0)) }));
+      expect([(error as Error & { code?: string }).code, error.message]).to.deep.equal([
+        'ERR_HOTSLOT_RANGE',
+        "load: column 'observations' has 8 rows; 'terminations' has 6 steps in 3 episodes: it must have 6 rows, " +
+          'one for each step, or 9, one more for each episode',
+      ]);
+    });
+  });
+
   it('takes a part of the rows, other names, wider dtypes and columns without their ones', async () => {
     const buffer = small(3);
     const { observations, actions, ...rest } = d4rl;

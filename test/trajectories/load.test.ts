@@ -141,6 +141,25 @@ describe('trajectories/load', () => {
     expect([...all.nextObs]).to.deep.equal([2, 8, 4, 5, 9]);
   });
 
+  it("Minari's columns: an episode of T steps has T + 1 observations, the last of which is the final one", async () => {
+    const { terminals, timeouts, observations, ...rest } = d4rl;
+    // Episodes of 2, 3 and 1 steps; the last one does not end.
+    const minari = {
+      ...rest,
+      ...{ terminations: terminals as TensorData, truncations: timeouts as TensorData },
+      observations: floats([9, 1], [1, 2, 20, 3, 4, 5, 50, 6, 60]),
+    };
+    const buffer = small();
+    expect(await buffer.load(minari)).to.equal(6);
+    const view = buffer.transitions();
+    const found = buffer.transitionsAt({ view, ids: buffer.drawableIds(view) });
+    expect([...found.obs]).to.deep.equal([1, 2, 3, 4, 5]);
+    expect([...found.nextObs]).to.deep.equal([2, 20, 4, 5, 50]);
+    expect([...found.actions]).to.deep.equal([10, 20, 30, 40, 50]);
+    expect([...found.terminated]).to.deep.equal([0, 1, 0, 0, 0]);
+    expect([...found.truncated]).to.deep.equal([0, 0, 0, 0, 1]);
+  });
+
   it('takes a part of the rows, and deals episodes out to the lanes where the file has none', async () => {
     const buffer = small(8, 2);
     expect(await buffer.load(d4rl, { rows: { from: 1 } })).to.equal(4);
