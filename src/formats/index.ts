@@ -5,6 +5,7 @@ export { encodeOnnx, type OnnxOptions } from './onnx/onnx.ts';
 export {
   decodeSafetensors,
   encodeSafetensors,
+  type ReadSafetensorsOptions,
   readSafetensors,
   type Safetensors,
   writeSafetensors,

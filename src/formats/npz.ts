@@ -1,15 +1,17 @@
 /** Npz: many arrays of numpy's in a zip file, as np.savez() writes it and np.load() reads it. */
-import { checkKeys, checkPath, shown } from '../checks.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { checkPath, shown } from '../checks.ts';
+import { rangeError } from '../errors.ts';
 import { type Reading, reading, writeWhole } from './files.ts';
 import { tensorOf } from './npy.ts';
 import { makeNpyHeader, npyPlaces, PREAMBLE, parseNpyHeader } from './npy-header.ts';
 import {
   bytesOf,
   checkTensors,
+  checkThere,
   freshArray,
   malformed,
   type NamedTensors,
+  namesOf,
   putBytes,
   recordOf,
   type TensorData,
@@ -55,13 +57,9 @@ export interface ReadNpzOptions {
  */
 export async function readNpz(path: string | URL, options: ReadNpzOptions = {}): Promise<NamedTensors> {
   const from = checkPath('readNpz', path);
-  checkKeys('readNpz', options, ['names']);
-  const { names } = options;
-  if (names !== undefined && !(Array.isArray(names) && names.every((name) => typeof name === 'string')))
-    throw typeError(`readNpz: names must be an array of names, got ${shown(names)}`);
+  const names = namesOf('readNpz', options);
   const { tensors, foreign, there } = await arraysOf(from, names);
-  for (const name of names ?? [])
-    if (!there.includes(name)) throw rangeError(`readNpz: '${from}' has no ${shown(name)}; it has ${there.join(', ')}`);
+  checkThere(`readNpz: '${from}'`, names, there);
   for (const refusal of foreign.values()) throw refusal;
   return tensors;
 }

@@ -9,6 +9,7 @@ import { type Json, parseJson } from './strict-json.ts';
 import {
   checkTensors,
   checkText,
+  checkThere,
   countOf,
   entriesOf,
   malformed,
@@ -43,12 +44,18 @@ const LONGEST = 100_000_000;
 export const LENGTH = 8;
 
 /** Where a tensor lies in the bytes behind the header. */
-export interface Placed {
+interface Place {
   readonly name: string;
-  readonly dtype: DType;
-  readonly shape: readonly number[];
   readonly begin: number;
   readonly end: number;
+}
+export interface Placed extends Place {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+}
+/** Of a dtype that Hotslot has not: why it is refused when somebody asks for it. */
+interface Foreign extends Place {
+  readonly refusal: TypeError;
 }
 
 /** Length and header as bytes, and the tensors in the order in which they follow. */
@@ -102,15 +109,19 @@ export function headerLength(what: string, first: Uint8Array, size: number): num
   return Number(length);
 }
 
-/** What a header says, in the order of the bytes; `room` is how many there are behind it. */
+/**
+ * What a header says, in the order of the bytes; `room` is how many there are behind it. All of it is checked. `names`: the tensors that
+ * are asked for; without them all. Throws for one that is not there, and TypeError for one of a dtype that Hotslot has not.
+ */
 export function parseHeader(
   what: string,
   header: Uint8Array,
   room: number,
+  names?: readonly string[],
 ): { placed: readonly Placed[]; metadata: Record<string, string> } {
   if (header[0] !== 0x7b) throw malformed(what, "the header must begin with '{'");
   const json = parseJson(what, decoded(what, header)) as ReadonlyMap<string, Json>;
-  const placed: Placed[] = [];
+  const placed: (Placed | Foreign)[] = [];
   let metadata: Record<string, string> = recordOf([]);
   for (const [name, entry] of json) {
     // Some writers say so that there are none.
@@ -127,7 +138,18 @@ export function parseHeader(
     last = end;
   }
   if (last !== room) throw malformed(what, `the tensors end at byte ${last} of the data, which has ${room}`);
-  return { placed, metadata };
+  checkThere(
+    what,
+    names,
+    [...json.keys()].filter((name) => name !== METADATA),
+  );
+  const asked = names ? placed.filter(({ name }) => names.includes(name)) : placed;
+  return { placed: asked.map(known), metadata };
+}
+
+function known(place: Placed | Foreign): Placed {
+  if ('refusal' in place) throw place.refusal;
+  return place;
 }
 
 function decoded(what: string, header: Uint8Array): string {
@@ -150,7 +172,7 @@ function textsOf(what: string, entry: Json): Record<string, string> {
 
 const KEYS = ['dtype', 'shape', 'data_offsets'];
 
-function placedOf(what: string, name: string, entry: Json, room: number): Placed {
+function placedOf(what: string, name: string, entry: Json, room: number): Placed | Foreign {
   if (!(entry instanceof Map)) throw malformed(what, `a tensor must be an object, got ${shown(entry)}`);
   const fields = entry as ReadonlyMap<string, Json>;
   for (const key of KEYS) if (!fields.has(key)) throw malformed(what, `${key} is missing`);
@@ -159,16 +181,19 @@ function placedOf(what: string, name: string, entry: Json, room: number): Placed
   const [called, shape, offsets] = KEYS.map((key) => fields.get(key));
   if (typeof called !== 'string') throw malformed(what, `dtype must be a text, got ${shown(called)}`);
   const dtype = dtypeOfName.get(called);
-  if (dtype === undefined)
-    throw typeError(`${what}: Hotslot has no ${shown(called)}: save it as one of ${Object.values(NAMES).join(', ')}`);
   if (!Array.isArray(shape)) throw malformed(what, `shape must be an array, got ${shown(shape)}`);
-  const { bytes } = dtypes[dtype];
-  const size = countOf(what, shape, bytes) * bytes;
   const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? offsets : [];
   if (typeof begin !== 'number' || typeof end !== 'number')
     throw malformed(what, `data_offsets must be two numbers, got ${shown(offsets)}`);
   if (begin > end || end > room)
     throw malformed(what, `data_offsets [${begin},${end}] must rise, within the ${room} bytes behind the header`);
+  if (dtype === undefined) {
+    const ours = Object.values(NAMES).join(', ');
+    const way = `save it as one of ${ours}, or read the other tensors with names: […]`;
+    return { name, begin, end, refusal: typeError(`${what}: Hotslot has no ${shown(called)}: ${way}`) };
+  }
+  const { bytes } = dtypes[dtype];
+  const size = countOf(what, shape, bytes) * bytes;
   if (end - begin !== size)
     throw malformed(
       what,

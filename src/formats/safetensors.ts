@@ -9,6 +9,7 @@ import {
   checkBytes,
   freshArray,
   type NamedTensors,
+  namesOf,
   putBytes,
   recordOf,
   type TensorData,
@@ -43,15 +44,21 @@ export function encodeSafetensors(tensors: NamedTensors, metadata: Readonly<Reco
   return bytes;
 }
 
+export interface ReadSafetensorsOptions {
+  /** the tensors that are read; others may be of any dtype. Default all */
+  readonly names?: readonly string[];
+}
+
 /**
  * What the bytes of a file hold, as fresh arrays. Throws RangeError for bytes that break a rule of the format, with the rule and
- * the tensor, and TypeError for a dtype that Hotslot has not (`F8_E4M3` and its like).
+ * the tensor, and for a name that it has not; TypeError for a dtype that Hotslot has not (`F8_E4M3` and its like): `names` reads the others.
  */
-export function decodeSafetensors(bytes: Uint8Array): Safetensors {
+export function decodeSafetensors(bytes: Uint8Array, options: ReadSafetensorsOptions = {}): Safetensors {
   const what = 'decodeSafetensors';
   checkBytes(what, bytes);
+  const names = namesOf(what, options);
   const start = LENGTH + headerLength(what, bytes.subarray(0, LENGTH), bytes.length);
-  const { placed, metadata } = parseHeader(what, bytes.subarray(LENGTH, start), bytes.length - start);
+  const { placed, metadata } = parseHeader(what, bytes.subarray(LENGTH, start), bytes.length - start, names);
   const tensors = placed.map((each): [string, TensorData] => {
     const tensor = roomFor(what, each);
     putBytes(tensor.data, bytes.subarray(start + each.begin, start + each.end));
@@ -93,8 +100,9 @@ export function fillSafetensors(
  * Reads such a file, each tensor straight into its own array, so a file may be larger than one array. Rejects as
  * decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
  */
-export async function readSafetensors(path: string | URL): Promise<Safetensors> {
+export async function readSafetensors(path: string | URL, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
   const from = checkPath('readSafetensors', path);
+  const names = namesOf('readSafetensors', options);
   const what = `readSafetensors: '${from}'`;
   return reading(what, from, async ({ size, read }) => {
     const first = new Uint8Array(Math.min(LENGTH, size));
@@ -102,7 +110,7 @@ export async function readSafetensors(path: string | URL): Promise<Safetensors> 
     const header = freshArray(what, 'uint8', headerLength(what, first, size));
     await read(header, LENGTH);
     const start = LENGTH + header.length;
-    const { placed, metadata } = parseHeader(what, header, size - start);
+    const { placed, metadata } = parseHeader(what, header, size - start, names);
     const tensors: [string, TensorData][] = [];
     for (const each of placed) {
       const tensor = roomFor(what, each);

@@ -1,5 +1,5 @@
 /** Tensors in memory, as files take and give them, and what they have to be. */
-import { checkCount, shown } from '../checks.ts';
+import { checkCount, checkKeys, shown } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, type DType, dtypes } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 
@@ -46,6 +46,21 @@ export function checkTensor(what: string, tensor: unknown): TensorData {
     throw rangeError(`${what}: a shape of [${shape}] has ${count} elements, data has ${data.length}`);
   checkBools(what, dtype, data);
   return { dtype, shape: [...shape], data };
+}
+
+/** The names that a reader is to read; undefined for all. Throws TypeError for what is none. */
+export function namesOf(what: string, options: { readonly names?: readonly string[] }): readonly string[] | undefined {
+  checkKeys(what, options, ['names']);
+  const { names } = options;
+  if (names !== undefined && !(Array.isArray(names) && names.every((name) => typeof name === 'string')))
+    throw typeError(`${what}: names must be an array of names, got ${shown(names)}`);
+  return names;
+}
+
+/** Throws RangeError for a name that is not `there`. `what`: the reader and its file. */
+export function checkThere(what: string, names: readonly string[] | undefined, there: readonly string[]): void {
+  for (const name of names ?? [])
+    if (!there.includes(name)) throw rangeError(`${what} has no ${shown(name)}; it has ${there.join(', ')}`);
 }
 
 /** Throws RangeError for a bool that is neither 0 nor 1. */

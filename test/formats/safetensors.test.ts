@@ -16,6 +16,7 @@ import {
 } from '../../src/formats/index.ts';
 import { openDevice } from '../../src/index.ts';
 import { DqnLearner, type LearnerState } from '../../src/learner/index.ts';
+import { rejection } from '../rig/refusal.ts';
 import { allDTypes, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
 
 /** A file, written by hand. */
@@ -39,6 +40,49 @@ describe('formats/safetensors', () => {
     const { tensors, metadata } = decodeSafetensors(fileOf('{"__metadata__":null}'));
     expect([Object.keys(tensors), Object.keys(metadata)]).to.deep.equal([[], []]);
   });
+
+  it('reads the tensors that are named, whatever dtypes the others have', () =>
+    inFolder(
+      async (folder) => {
+        const text =
+          '{"half":{"dtype":"F4","shape":[3],"data_offsets":[0,2]},"w":{"dtype":"F32","shape":[2],"data_offsets":[2,10]},' +
+          '"quarter":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[10,13]},"b":{"dtype":"I16","shape":[],"data_offsets":[13,15]}}';
+        const bytes = fileOf(text, Uint8Array.of(9, 9, 0, 0, 128, 63, 0, 0, 0, 192, 9, 9, 9, 2, 1));
+        const path = join(folder, 'x.safetensors');
+        writeFileSync(path, bytes);
+        const { w, b } = small;
+        const read = [
+          async (names?: readonly string[]) => decodeSafetensors(bytes, { ...(names && { names }) }),
+          (names?: readonly string[]) => readSafetensors(path, { ...(names && { names }) }),
+        ];
+        for (const reading of read) {
+          expectSame((await reading(['w', 'b'])).tensors, { w: w!, b: b! });
+          expectSame((await reading(['b'])).tensors, { b: b! });
+          expectSame((await reading([])).tensors, {});
+          for (const [names, name, dtype] of [
+            [undefined, 'half', 'F4'],
+            [['w', 'quarter'], 'quarter', 'F8_E4M3'],
+          ] as const) {
+            const error = await rejection(reading(names));
+            expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
+            expect(error.message).to.include(`'${name}': Hotslot has no '${dtype}': save it as one of U64, `);
+            expect(error.message).to.match(/, or read the other tensors with names: \[…\]$/);
+          }
+          const none = await rejection(reading(['w', 'z']));
+          expect([none.code, none.message.replace(/^.*? has/, 'has')]).to.deep.equal([
+            'ERR_HOTSLOT_RANGE',
+            "has no 'z'; it has half, w, quarter, b",
+          ]);
+          expect((await rejection(() => reading('w' as never))).message).to.include('names must be an array of names');
+        }
+        // What breaks a rule of the format is told whatever is asked for.
+        const gap = fileOf(text.replace('[10,13]', '[11,13]'), new Uint8Array(15));
+        expect((await rejection(() => decodeSafetensors(gap, { names: ['w'] }))).message).to.match(
+          /'quarter' begins at byte 11 of the data: bytes 10 to 11 belong to no tensor/,
+        );
+      },
+      ['x.safetensors'],
+    ));
 
   it('a small file, byte by byte', () => {
     const padded = header + ' '.repeat((8 - (Buffer.byteLength(header) % 8)) % 8);
