@@ -7,9 +7,11 @@ import { TESTED } from '../rig/tested-device.ts';
 export const PARAMETERS = 5;
 
 const groups: LearnerGroup[] = [];
+const tensors: Tensor[] = [];
 /** For afterEach, once the pipelines are closed. */
 export function closeGroups(): void {
   for (const group of groups.splice(0)) group.close();
+  for (const tensor of tensors.splice(0)) tensor.close();
 }
 
 /** Closed by closeGroups(). */
@@ -32,6 +34,7 @@ export async function learner(group: LearnerGroup, every: number, more: Paramete
   const on = openDevice(TESTED);
   const parameters = on.allocate({ shape: [PARAMETERS] }).write(vector(0));
   const step = on.allocate({ shape: [PARAMETERS] }).write(new Float32Array(PARAMETERS).fill(8 * group.rank + 1));
+  tensors.push(parameters, step);
   await on.currentStream.synchronize();
   const made = await pipeline({ group, ...more });
   made.capture(
