@@ -11,11 +11,11 @@ import {
   type LoadOptions,
   pause,
   pieceOf,
-  type Wanted,
   writeColumns,
 } from './data-set.ts';
 import type { FieldLayout, PackLayout } from './pack-layout.ts';
 import type { RateLimiter } from './rate-limiter.ts';
+import { type Ends, endsOf, flagColumns, type Take, taker } from './row-ends.ts';
 
 /** The part of a ReplayBuffer that is used here. */
 interface Rows {
@@ -27,9 +27,6 @@ interface Rows {
   add(rows: object): number;
   gather(indices: Uint32Array, out: Uint8Array): Uint8Array;
 }
-
-/** Gives a field's elements of rows `from` to before `to`. */
-type Take = (from: number, to: number) => ArrayOf<DType>;
 
 /** What is added: each field's elements, and which rows are left out. */
 interface Plan {
@@ -43,8 +40,6 @@ const others: Readonly<Record<string, string>> = {
   obs: 'observations',
   nextObs: 'next_observations',
 };
-const TERMINALS = { key: 'terminals', dtype: 'bool', shape: [] } as const;
-const TIMEOUTS = { key: 'timeouts', dtype: 'bool', shape: [] } as const;
 
 /** See ReplayBuffer.load(). */
 export async function loadRows(
@@ -54,7 +49,7 @@ export async function loadRows(
   options: LoadOptions,
 ): Promise<number> {
   const fields = Object.values(buffer.layout.fields);
-  const known = [...fields.map(({ key }) => key), ...(offPolicy ? [TERMINALS.key, TIMEOUTS.key] : [])];
+  const known = [...fields.map(({ key }) => key), ...(offPolicy ? flagColumns : [])];
   const data = await DataSet.of(given, options, known);
   const plan = offPolicy ? transitions(data, fields) : plain(data, fields);
   const { from, to } = data.span(options);
@@ -130,11 +125,6 @@ function plain(data: DataSet, fields: readonly FieldLayout[]): Plan {
   return { fields: taking(fields, (_, i) => taker(columns[i] as Column)) };
 }
 
-const taker =
-  (column: Column): Take =>
-  (from, to) =>
-    column.take(from, to);
-
 const taking = (fields: readonly FieldLayout[], take: (field: FieldLayout, i: number) => Take): Plan['fields'] =>
   Object.fromEntries(
     fields.map((field, i) => [field.key, { take: take(field, i), elements: elementCount(field.shape) }]),
@@ -163,55 +153,6 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
   ends.needBorders();
   return { ...all, left: leftOut(data.rows, ends) };
 }
-
-interface Ends {
-  readonly takes: Readonly<Record<'dones' | 'truncated', Take>>;
-  readonly terminated: (from: number, to: number) => Uint8Array;
-  readonly truncated: (from: number, to: number) => Uint8Array;
-  /** throws where nothing says where episodes were cut */
-  needBorders(): void;
-}
-
-/** How episodes end: `dones` and `truncated`, or D4RL's `terminals` and `timeouts`. */
-function endsOf(data: DataSet, field: (key: string) => FieldLayout): Ends {
-  const flags = (wanted: Wanted) => ({ ...wanted, dtype: 'bool' as const });
-  const dones = data.ask(field('dones'));
-  if (dones) {
-    const truncated = data.need(field('truncated'));
-    const [ended, cut] = ['dones', 'truncated'].map((key) => data.need(flags(field(key)))) as [Column, Column];
-    const cuts = (from: number, to: number) => cut.take(from, to) as Uint8Array;
-    return {
-      takes: { dones: taker(dones), truncated: taker(truncated) },
-      terminated: (from, to) => both(ended.take(from, to) as Uint8Array, cuts(from, to), (d, t) => d & ~t & 1),
-      truncated: cuts,
-      needBorders: () => {},
-    };
-  }
-  const terminals = data.need(TERMINALS);
-  const timeouts = data.ask(TIMEOUTS);
-  const terminated = (from: number, to: number) => terminals.take(from, to) as Uint8Array;
-  const truncated = (from: number, to: number) =>
-    timeouts
-      ? both(timeouts.take(from, to) as Uint8Array, terminated(from, to), (o, t) => o & ~t & 1)
-      : new Uint8Array(to - from);
-  return {
-    takes: {
-      dones: (from, to) => Float32Array.from(both(terminated(from, to), truncated(from, to), (t, o) => t | o)),
-      truncated: (from, to) => Float32Array.from(truncated(from, to)),
-    },
-    terminated,
-    truncated,
-    needBorders: () => {
-      if (!timeouts)
-        throw rangeError(
-          "load: without 'next_observations' it must be known where episodes were cut: there is no column 'timeouts' either. Say which they are with columns, or add a column of zeros where none was cut",
-        );
-    },
-  };
-}
-
-const both = (one: Uint8Array, other: Uint8Array, of: (a: number, b: number) => number): Uint8Array =>
-  one.map((a, i) => of(a, other[i] as number));
 
 /** The observations of the rows behind. Nothing is bootstrapped from where an episode terminated: there it is the row's own. */
 function behind(column: Column, terminated: Ends['terminated'], elements: number): Take {

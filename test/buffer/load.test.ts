@@ -50,6 +50,65 @@ const d4rl: NamedTensors = {
 };
 
 describe('buffer/load', () => {
+  it("takes Gymnasium's two flags, and refuses dones that are not theirs", async () => {
+    const buffer = small();
+    const { terminals: _, timeouts: __, ...rest } = d4rl;
+    const next = { nextObs: floats([6, 1], [2, 3, 4, 5, 6, 7]) };
+    const pair = { terminated: bools(0, 1, 0, 0, 1, 0), truncated: bools(0, 0, 0, 1, 1, 0) };
+    expect(await buffer.load({ ...rest, ...next, ...pair })).to.equal(6);
+    const flags = (from: number) =>
+      rowsOf(buffer)
+        .slice(from)
+        .map((row) => row.slice(-2));
+    const want = [
+      [0, 0],
+      [1, 0],
+      [0, 0],
+      [1, 1],
+      [1, 0],
+      [0, 0],
+    ];
+    expect(flags(0), 'dones and truncated; termination counts').to.deep.equal(want);
+    // Without next observations: each row's is the one behind, and the two rows that have none are left out.
+    expect(await buffer.load({ ...rest, ...pair }), 'the cut row and the last one are left out').to.equal(4);
+    const dones = floats([6], [0, 1, 0, 0, 1, 0]);
+    const refused = await rejection(buffer.load({ ...rest, ...next, ...pair, dones }));
+    expect(refused.message).to.include('load: dones of row 3 is 0, with terminated 0 and truncated 1');
+    expect(buffer.ptr).to.equal(10);
+  });
+
+  it('refuses numbers that are not finite with their row, before the first is added', async () => {
+    const buffer = small();
+    const odd = (key: keyof typeof d4rl, at: number, value = Number.NaN): NamedTensors => {
+      const { data, ...how } = d4rl[key] as TensorData;
+      const changed = Float32Array.from(data as Float32Array);
+      changed[at] = value;
+      return { ...d4rl, [key]: { ...how, data: changed } };
+    };
+    for (const [key, words] of [
+      ['rewards', 'rewards of row 4 of what is loaded holds NaN'],
+      ['actions', 'actions of row 4 of what is loaded holds NaN'],
+      // Row 3, which was cut, is left out; row 2 has the observation of row 3 behind it.
+      ['observations', 'obs of row 4 of what is loaded holds NaN'],
+    ] as const)
+      expect((await rejection(buffer.load(odd(key, 4)))).message).to.include(words);
+    expect(
+      (
+        await rejection(
+          buffer.load({
+            ...d4rl,
+            rewards: { ...d4rl.rewards!, dtype: 'float64', data: Float64Array.of(0, 1, 2, 3, 1e39, 5) },
+          }),
+        )
+      ).message,
+    ).to.include('cannot hold the 1e+39 in row 4');
+    expect(buffer.ptr).to.equal(0);
+    // Behind what terminated the row stores 0.
+    const next = floats([6, 1], [2, Number.NaN, 4, 5, 6, 7]);
+    expect(await buffer.load({ ...d4rl, next_observations: next })).to.equal(6);
+    expect(rowsOf(buffer)[1]![1]).to.equal(0);
+  });
+
   it('gives back what dump() wrote, in its order, also when the ring went round', () =>
     inFolder(
       async (folder) => {
