@@ -25,8 +25,11 @@ export interface RateLimiterOptions {
   samplesPerInsert: number;
   /** rows that must be inserted before the first sample; at least 1 */
   minSize: number;
-  /** how far samples and inserts × samplesPerInsert may drift apart, in sampled rows */
-  errorBuffer: number;
+  /**
+   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows; at least a batch. Default: minSize rows, or the
+   * samples of as many inserts where those are more
+   */
+  errorBuffer?: number;
   /** whether add() too answers "not yet" when inserts lead by more than the error buffer (default false) */
   gateAdd?: boolean;
 }
@@ -107,9 +110,9 @@ export class RateLimiter {
   static create(options: RateLimiterOptions): RateLimiter {
     checkKeys('RateLimiter.create', options, ['samplesPerInsert', 'minSize', 'errorBuffer', 'gateAdd']);
     const samplesPerInsert = checkPositive('samplesPerInsert', options.samplesPerInsert);
-    const errorBuffer = checkPositive('errorBuffer', options.errorBuffer);
     const minSize = checkCount('minSize', options.minSize);
-    const { gateAdd = false } = options;
+    const { gateAdd = false, errorBuffer = minSize * Math.max(1, samplesPerInsert) } = options;
+    checkPositive('errorBuffer', errorBuffer);
     checkFlag('gateAdd', gateAdd);
     const place = allocateShared('a rate limiter', BYTES, 64);
     // Read by other threads only after share(), which publishes it.

@@ -34,6 +34,19 @@ describe('rate limiter', () => {
     expect(limiter.admitSample(8)).to.equal(true);
   });
 
+  it('takes minSize rows, or the samples of as many inserts, for the error buffer unless one is given', () => {
+    for (const [samplesPerInsert, errorBuffer] of [
+      [8, 800],
+      [0.25, 100],
+    ] as const) {
+      const limiter = RateLimiter.create({ samplesPerInsert, minSize: 100 });
+      expect(limiter.errorBuffer).to.equal(errorBuffer);
+      const buffer = ReplayBuffer.create({ capacity: 1000, fields, limiter });
+      buffer.add(rows(100));
+      expect([limiter.admitSample(errorBuffer), limiter.admitSample(errorBuffer + 1)]).to.deep.equal([true, false]);
+    }
+  });
+
   it('never gates add() unless it was told to', () => {
     const { buffer } = limited();
     for (let i = 0; i < 50; i++) expect(buffer.add(rows(20))).to.equal(20);
