@@ -46,6 +46,7 @@ const foundation = [
   'src/dtype.ts',
   'src/errors.ts',
   'src/float16.ts',
+  'src/float32.ts',
   'src/plain-error.ts',
   'src/protobuf.ts',
   'src/random.ts',

@@ -1,3 +1,4 @@
+// Which rows and lanes have a number that is not finite, and what becomes of it.
 #include "rows/row_check.hpp"
 
 namespace hotslot::rows {

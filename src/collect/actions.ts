@@ -1,7 +1,8 @@
 /** Actions on their way to environments: none goes that the space does not have. */
-import { neighbour } from '../box-ends.ts';
+
 import { shown } from '../checks.ts';
 import { rangeError } from '../errors.ts';
+import { neighbour } from '../float32.ts';
 import type { Spaces } from './spaces.ts';
 
 /** Copies the actions of `count` environments; throws RangeError for one that the space does not have. */

@@ -1,5 +1,4 @@
 /** Observations of another dtype as float32: what they lose is refused, or named once. */
-import { rowsAddon } from '../buffer/rows-addon.ts';
 import type { TypedArray } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
 
@@ -24,7 +23,6 @@ export class Narrowing {
   copy(from: TypedArray, to: Float32Array, size: number): void {
     to.set(from as never);
     if (from instanceof Float64Array) {
-      if (rowsAddon().firstNotFinite(to, 0, to.length) < 0) return;
       const at = to.findIndex((value, i) => !Number.isFinite(value) && Number.isFinite(from[i]));
       if (at >= 0)
         throw rangeError(`${this.#place(at, size)} is ${from[at]}, which float32 has not: scale it, or clip it`);

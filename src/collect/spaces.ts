@@ -1,8 +1,9 @@
 /** What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's `Box` and `Discrete`, as plain objects. */
-import { highEnd, lowEnd, OPEN } from '../box-ends.ts';
+
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { arrayOf, type DType, elementCount, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import { highEnd, lowEnd, OPEN } from '../float32.ts';
 
 /** Arrays of numbers of one shape. */
 export interface Box {

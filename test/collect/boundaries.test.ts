@@ -1,13 +1,13 @@
 /** Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an end, and whose arrays they are. */
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { highEnd, lowEnd } from '../../src/box-ends.ts';
 import { takeActions } from '../../src/collect/actions.ts';
 import { rowColumns } from '../../src/collect/columns.ts';
 import { type AnyEnvironment, evaluate } from '../../src/collect/index.ts';
 import { Seen } from '../../src/collect/seen.ts';
 import { spacesOf } from '../../src/collect/spaces.ts';
 import { MadeSet } from '../../src/collect/vector-environment.ts';
+import { highEnd, lowEnd } from '../../src/float32.ts';
 import { type ActorPolicy, SacPolicy, Td3Policy } from '../../src/learner/index.ts';
 
 type DType = 'float32' | 'float64' | 'int32' | 'uint8';

@@ -1,10 +1,11 @@
 /** Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and both gradients. */
-import { highEnd, lowEnd } from '../../box-ends.ts';
+
 import { checkCount, checkKeys, shown } from '../../checks.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { rangeError, typeError } from '../../errors.ts';
+import { highEnd, lowEnd } from '../../float32.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride } from '../checks.ts';
 import { ops } from '../ops/index.ts';
 

@@ -1,4 +1,4 @@
-/** Ends of boxes as float32 has them. */
+/** Neighbours of numbers in float32, and the ends of boxes there. */
 
 /** A number beyond this is no end: what it is in float32 is Infinity, or the largest number there is. */
 export const OPEN = 3.4e38;
