@@ -9,6 +9,7 @@
 
 #include "../native/lanes_stress.hpp"
 #include "kernels/kernel.hpp"
+#include "rows/row_check.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
 
@@ -58,10 +59,16 @@ void adds() {
   const Rows rows(4096, 172);
   const uint64_t count = 16;
   const std::vector<uint8_t> obs(count * 160, 2), action(count * 8, 3), reward(count * 4, 4);
-  const rows::Field fields[] = {{obs.data(), nullptr, 0, 160, 160, nullptr},
-                                {action.data(), nullptr, 160, 8, 8, nullptr},
-                                {reward.data(), nullptr, 168, 4, 4, nullptr}};
-  piece("add-16-rows", [&](int) { rows::add(rows.source, fields, 3, nullptr, count); });
+  std::vector<rows::Field> fields = {{obs.data(), nullptr, 0, 160, 160, nullptr},
+                                     {action.data(), nullptr, 160, 8, 8, nullptr},
+                                     {reward.data(), nullptr, 168, 4, 4, nullptr}};
+  const rows::FieldKind looked{4, rows::FloatKind::float32, rows::Role::value};
+  rows::RowCheck check({looked, looked, looked});
+  piece("add-16-rows", [&](int) {
+    rows::Odd odd;
+    if (!check.look(fields, nullptr, count, odd)) std::abort();
+    rows::add(rows.source, fields.data(), fields.size(), nullptr, count);
+  });
 }
 
 void draws() {
