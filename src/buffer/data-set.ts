@@ -5,6 +5,7 @@ import { type ArrayOf, type DType, dtypes, elementCount } from '../dtype.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import type { NpzArrays } from '../formats/npz.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
+import type { LoadedActions } from './action-check.ts';
 import { exactly } from './exact.ts';
 import { notFinite, numberAt } from './field-roles.ts';
 import { withMinari } from './minari.ts';
@@ -16,6 +17,8 @@ export interface LoadOptions {
   readonly columns?: Readonly<Record<string, string>>;
   /** which rows, counted in the file from 0: from `from`, 0 unless said, to before `to`; default all */
   readonly rows?: { readonly from?: number; readonly to?: number };
+  /** the learner's, `{ n }` or `{ low, high }`: a row whose `actions` it does not have is refused. Default: any are taken */
+  readonly actionSpace?: LoadedActions;
 }
 
 /** A field as a column has to have it. */
@@ -107,7 +110,7 @@ export class DataSet {
 
   /** Reads it. `known`: names that `columns` may have. */
   static async of(from: unknown, options: LoadOptions, known: readonly string[]): Promise<DataSet> {
-    checkKeys('load', options, ['columns', 'rows']);
+    checkKeys('load', options, ['columns', 'rows', 'actionSpace']);
     const { columns = {}, rows = {} } = options;
     checkKeys('load: columns', columns, known);
     checkKeys('load: rows', rows, ['from', 'to']);

@@ -2,6 +2,7 @@
 import { type ArrayOf, arrayOf, type DType, elementCount } from '../dtype.ts';
 import { rangeError, stateError } from '../errors.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
+import { actionCheck } from './action-check.ts';
 import {
   type Column,
   checkAdmitted,
@@ -59,11 +60,17 @@ export async function loadRows(
       `load: ${count} rows are more than the capacity of ${buffer.capacity}: pick some with rows: { from, to }, or make the buffer larger`,
     );
   checkAdmitted(buffer.limiter, count);
+  const within = options.actionSpace && actionCheck(options.actionSpace);
+  const actions = fields.find(({ key }) => key === 'actions');
   const piece = pieceOf(buffer.rowBytes);
   // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
-    if (rows !== null) look(rows.arrays, (row) => `row ${at + rows.placeOf(row)} of what is loaded`);
+    if (rows !== null) {
+      const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
+      look(rows.arrays, name);
+      if (actions) within?.((rows.arrays as { actions: ArrayOf<DType> }).actions, elementCount(actions.shape), name);
+    }
     await pause();
   }
   let added = 0;

@@ -1,4 +1,5 @@
 /** Episodes of a data set into the lanes of a trajectory buffer. */
+import { actionCheck } from '../buffer/action-check.ts';
 import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../buffer/data-set.ts';
 import type { NonFinite } from '../buffer/field-roles.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
@@ -59,6 +60,7 @@ export async function loadSteps(buffer: Lanes, given: unknown, options: LoadOpti
   const episodes = episodesOf(columns, span);
   place(buffer, columns, episodes);
   checkColumns(buffer, columns, span);
+  checkActions(options, columns, span);
   const count = episodes.reduce((steps, { from, to }) => steps + to - from, 0);
   checkAdmitted(buffer.limiter, count);
   return write(buffer, columns, episodes, count);
@@ -79,6 +81,18 @@ function checkColumns(buffer: Lanes, columns: Columns, { from, to }: { from: num
     next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
     final?.check(0, final.rows, checked ? (end) => terminated[ends[end] as number] === 0 : undefined);
   }
+}
+
+function checkActions(
+  { actionSpace }: LoadOptions,
+  columns: Columns,
+  { from, to }: { from: number; to: number },
+): void {
+  const within = actionSpace && actionCheck(actionSpace);
+  const found = columns.fields.find(({ field }) => field.key === 'actions');
+  if (!within || !found) return;
+  for (let at = from; at < to; at += CHUNK)
+    within(found.now.take(at, Math.min(at + CHUNK, to)), found.field.elements, (row) => `row ${at + row}`);
 }
 
 function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {

@@ -77,6 +77,29 @@ describe('buffer/load', () => {
     expect(buffer.ptr).to.equal(10);
   });
 
+  it('refuses actions that the learner’s space does not have, with their row', async () => {
+    const buffer = small();
+    const acted = (...values: number[]) => ({ ...d4rl, actions: floats([6, 1], values) });
+    for (const bad of [10, 0.5, -1]) {
+      const refused = await rejection(buffer.load(acted(0, 1, 2, 0, bad, 1), { actionSpace: { n: 3 } }));
+      expect(refused.message).to.equal(
+        `load: actions of row 4 of what is loaded is ${bad}: an action is an index from 0 to 2`,
+      );
+    }
+    const box = { actionSpace: { low: [-0.1], high: 0.1 } };
+    const refused = await rejection(buffer.load(acted(0, 0.1, -0.1, 0.05, 0.11, 0), box));
+    expect(refused.message).to.match(
+      /^load: actions of row 4 of what is loaded holds 0\.109.* the box is -0\.1 to 0\.1\. Scale/,
+    );
+    expect(buffer.ptr).to.equal(0);
+    expect(await buffer.load(acted(0, 0.1, -0.1, 0.05, 0.1, 0), box)).to.equal(4);
+    expect(await buffer.load(acted(0, 1, 2, 0, 1, 1), { actionSpace: { n: 3 } })).to.equal(4);
+    expect((await rejection(buffer.load(d4rl, { actionSpace: { n: 0 } }))).message).to.include('actionSpace.n');
+    expect((await rejection(buffer.load(d4rl, { actionSpace: 3 as never }))).message).to.include(
+      '{ n } or { low, high }',
+    );
+  });
+
   it('refuses numbers that are not finite with their row, before the first is added', async () => {
     const buffer = small();
     const odd = (key: keyof typeof d4rl, at: number, value = Number.NaN): NamedTensors => {

@@ -160,6 +160,22 @@ describe('trajectories/load', () => {
     expect([...found.truncated]).to.deep.equal([0, 0, 0, 0, 1]);
   });
 
+  it('refuses what a writer would, before the first step: numbers that are not finite, and actions of no space', async () => {
+    const buffer = small();
+    const [rewards, actions] = [d4rl.rewards!, d4rl.actions!];
+    const odd = (tensor: TensorData) => ({
+      ...tensor,
+      data: (tensor.data as Float32Array).map((value, i) => (i === 1 ? Number.NaN : value)),
+    });
+    expect((await rejection(buffer.load({ ...d4rl, rewards: odd(rewards) }))).message).to.include(
+      "rewards of row 1 of 'rewards' holds NaN as number 0",
+    );
+    expect((await rejection(buffer.load({ ...d4rl, actions: odd(actions) }))).message).to.include("row 1 of 'actions'");
+    const refused = await rejection(buffer.load(d4rl, { actionSpace: { low: 0, high: 15 } }));
+    expect(refused.message).to.include('load: actions of row 1 holds 20 as number 0: the box is 0 to 15');
+    expect(buffer.ptr).to.equal(0);
+  });
+
   it('takes a part of the rows, and deals episodes out to the lanes where the file has none', async () => {
     const buffer = small(8, 2);
     expect(await buffer.load(d4rl, { rows: { from: 1 } })).to.equal(4);
