@@ -16,7 +16,7 @@ import {
 } from './data-set.ts';
 import type { FieldLayout, PackLayout } from './pack-layout.ts';
 import type { RateLimiter } from './rate-limiter.ts';
-import { type Ends, endsOf, flagColumns, type Take, taker } from './row-ends.ts';
+import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';
 
 /** The part of a ReplayBuffer that is used here. */
 interface Rows {
@@ -162,7 +162,7 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
 }
 
 /** The observations of the rows behind. Nothing is bootstrapped from where an episode terminated: there it is the row's own. */
-function behind(column: Column, terminated: Ends['terminated'], elements: number): Take {
+function behind(column: Column, terminated: RowEnds['terminated'], elements: number): Take {
   return (from, to) => {
     const rows = column.take(from, to).slice() as Float32Array;
     const last = Math.min(to + 1, column.rows);
@@ -176,7 +176,7 @@ function behind(column: Column, terminated: Ends['terminated'], elements: number
 
 /** Rows whose next observation nobody knows: the last of an episode that was cut, and of a file that ends within one. */
 const leftOut =
-  (rows: number, { terminated, truncated }: Ends): NonNullable<Plan['left']> =>
+  (rows: number, { terminated, truncated }: RowEnds): NonNullable<Plan['left']> =>
   (from, to) => {
     const left = truncated(from, to).slice();
     if (to === rows && to > from && !terminated(to - 1, to)[0]) left[left.length - 1] = 1;

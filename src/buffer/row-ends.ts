@@ -10,7 +10,7 @@ export const taker =
   (from, to) =>
     column.take(from, to);
 
-export interface Ends {
+export interface RowEnds {
   readonly takes: Readonly<Record<'dones' | 'truncated', Take>>;
   readonly terminated: (from: number, to: number) => Uint8Array;
   readonly truncated: (from: number, to: number) => Uint8Array;
@@ -26,7 +26,7 @@ export const flagColumns = ['terminated', 'terminals', 'timeouts'];
  * `dones` and `truncated`; or Gymnasium's `terminated` and `truncated`; or D4RL's `terminals` and `timeouts`. Where both of a pair are
  * set, the row terminated. With all three of the first, dones must be terminated or truncated in each row.
  */
-export function endsOf(data: DataSet, field: (key: string) => Wanted): Ends {
+export function endsOf(data: DataSet, field: (key: string) => Wanted): RowEnds {
   const dones = data.ask(field('dones'));
   const terminated = data.ask(flag('terminated'));
   if (dones) return endsOfDones(data, dones, terminated, field);
@@ -45,7 +45,7 @@ function endsOfDones(
   dones: Column,
   terminated: Column | undefined,
   field: (key: string) => Wanted,
-): Ends {
+): RowEnds {
   const truncated = data.need(field('truncated'));
   const [ended, cut] = ['dones', 'truncated'].map((key) => flags(data.need({ ...field(key), dtype: 'bool' }))) as [
     Flags,
@@ -73,7 +73,7 @@ function checkDones(from: number, dones: Uint8Array, terminated: Uint8Array, tru
     );
 }
 
-function endsOfPair(terminals: Column, timeouts: Column | undefined, needBorders: () => void): Ends {
+function endsOfPair(terminals: Column, timeouts: Column | undefined, needBorders: () => void): RowEnds {
   const terminated = flags(terminals);
   const truncated: Flags = (from, to) =>
     timeouts ? both(flags(timeouts)(from, to), terminated(from, to), (o, t) => o & ~t & 1) : new Uint8Array(to - from);

@@ -1,5 +1,6 @@
 /** `hotslot/transfer`: the replay transfer backends by themselves, for who drives slots without the actors. */
 export type {
+  ArmedSlots,
   BackendOptions,
   H2dSubmitter,
   HostMemoryKind,
