@@ -3,6 +3,7 @@
  * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
  */
 
+export type { LoadedActions } from './buffer/action-check.ts';
 export type { LoadOptions } from './buffer/data-set.ts';
 export type {
   CriticRows,
