@@ -8,8 +8,9 @@
 
 namespace lanes_stress {
 
-inline StepField observation_of(const Shape& shape) {
-  return {nullptr, nullptr, 0, static_cast<uint32_t>(shape.words * 8)};
+inline StepRules rules_of(const Shape& shape) {
+  const StepField observation{nullptr, nullptr, 0, static_cast<uint32_t>(shape.words * 8), {}};
+  return {{observation}, {observation}, false};
 }
 
 // What is said to be whole is: rows of the places [from, from + count) of a lane, ends and finals together.
@@ -68,7 +69,7 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
     written = true;
   });
   threads.emplace_back([&] {
-    const StepField observation = observation_of(shape);
+    const StepRules rules = rules_of(shape);
     const uint64_t row_bytes = step_row_bytes(outbox.lanes);
     std::vector<uint32_t> episode(shape.lanes);
     std::vector<uint8_t> bytes(shape.lanes * shape.per_lane * row_bytes);
@@ -88,9 +89,9 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
       }
       if (rows == 0) std::this_thread::yield();
       const PackedSteps given{bytes.data(), rows};
-      const PackedLook look = look_at_steps(buffer.lanes, shape.lanes, given);
+      const PackedLook look = look_at_steps(buffer.lanes, shape.lanes, given, rules);
       if (look.good != rows || look.steps != steps) wrong("good rows, steps", look.good, look.steps);
-      add_packed_steps(buffer.lanes, 0, shape.lanes, given, &observation, 1, episode.data());
+      add_packed_steps(buffer.lanes, 0, shape.lanes, given, rules, episode.data());
     }
   });
   const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
@@ -130,7 +131,7 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
 // last row, and what came before is there.
 inline void changed_rows() {
   const Shape shape{3, 8, 3};
-  const StepField observation = observation_of(shape);
+  const StepRules rules = rules_of(shape);
   for (const bool end : {false, true}) {
     Buffer buffer(shape);
     const uint64_t row_bytes = step_row_bytes(buffer.lanes);
@@ -139,9 +140,9 @@ inline void changed_rows() {
     const StepRow rows[] = {{1, 0, 0}, {static_cast<uint16_t>(end ? 1 : 2), static_cast<uint16_t>(end ? 2 : 0), 0}};
     for (int i = 0; i < 2; ++i) std::memcpy(&bytes[static_cast<uint64_t>(i) * row_bytes], &rows[i], sizeof rows[i]);
     const PackedSteps given{bytes.data(), 2};
-    if (look_at_steps(buffer.lanes, 2, given).good != 1) wrong("a row that is wrong");
+    if (look_at_steps(buffer.lanes, 2, given, rules).good != 1) wrong("a row that is wrong");
     std::vector<uint32_t> episode(2);
-    add_packed_steps(buffer.lanes, 0, 2, given, &observation, 1, episode.data());
+    add_packed_steps(buffer.lanes, 0, 2, given, rules, episode.data());
     for (uint64_t lane = 0; lane < 3; ++lane) {
       const LaneWords& words = buffer.lanes.of[lane];
       if (words.begun != (lane == 1) || words.committed != (lane == 1) || words.steps != (lane == 1))

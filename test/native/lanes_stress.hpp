@@ -112,8 +112,10 @@ class Pen {
   static StepField field(const std::vector<uint64_t>& now, const std::vector<uint64_t>* last, uint64_t at,
                          uint64_t bytes) {
     return {reinterpret_cast<const uint8_t*>(now.data()),
-            last ? reinterpret_cast<const uint8_t*>(last->data()) : nullptr, static_cast<uint32_t>(at),
-            static_cast<uint32_t>(bytes)};
+            last ? reinterpret_cast<const uint8_t*>(last->data()) : nullptr,
+            static_cast<uint32_t>(at),
+            static_cast<uint32_t>(bytes),
+            {}};
   }
 
   Lanes lanes_;

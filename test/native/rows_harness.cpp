@@ -3,8 +3,10 @@
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/all.cpp
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
 #include "rows/copy.hpp"
+#include "rows/finite.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
+#include "rows/row_check.hpp"
 #include "rows_stress.hpp"
 
 using namespace rows_stress;
@@ -242,7 +244,71 @@ void limits() {
 
 }  // namespace
 
+// The look against the plain question, for every length and place of an odd number. The bytes are exactly as long as
+// they are said to be, so that a sanitizer sees one beyond.
+void finite_numbers() {
+  const float odd[] = {__builtin_nanf(""), -__builtin_inff(), __builtin_inff()};
+  for (uint64_t count = 0; count <= 70; ++count) {
+    std::vector<float> floats(count, 3.40282347e38f);
+    std::vector<double> doubles(count, -1.7976931348623157e308);
+    std::vector<uint16_t> halves(count, 0x7bff), brains(count, 0xff7f);
+    const auto bytes = [](auto& values) { return reinterpret_cast<const uint8_t*>(values.data()); };
+    const auto look = [&](bool want, uint64_t at) {
+      if (all_finite(bytes(floats), count * 4, FloatKind::float32) != want) wrong("float32: count, odd at", count, at);
+      if (all_finite(bytes(doubles), count * 8, FloatKind::float64) != want) wrong("float64: count, odd at", count, at);
+      if (all_finite(bytes(halves), count * 2, FloatKind::float16) != want) wrong("float16: count, odd at", count, at);
+      if (all_finite(bytes(brains), count * 2, FloatKind::bfloat16) != want)
+        wrong("bfloat16: count, odd at", count, at);
+    };
+    look(true, count);
+    for (uint64_t at = 0; at < count; ++at) {
+      const float was = floats[at];
+      floats[at] = odd[at % 3], doubles[at] = double(odd[at % 3]), halves[at] = 0xfc00, brains[at] = 0x7fc0;
+      look(false, at);
+      const FieldKind kind{4, FloatKind::float32, Role::value};
+      if (first_odd(bytes(floats), count * 4, kind) != at) wrong("the first odd number", count, at);
+      floats[at] = was, doubles[at] = -0.0, halves[at] = 0x8000, brains[at] = 0;
+    }
+  }
+}
+
+// Rows whose next observation is stored as 0, in a ring that they go round: dense and strided sources, both of one add.
+void zeroed_rows() {
+  Memory memory(7, 16);
+  const Source source = open(memory.data, memory.bytes);
+  RowCheck check({{4, FloatKind::float32, Role::value},
+                  {4, FloatKind::float32, Role::next},
+                  {4, FloatKind::float32, Role::terminated}});
+  const float nan = __builtin_nanf("");
+  std::vector<float> packed;
+  for (int row = 0; row < 5; ++row)
+    packed.insert(packed.end(), {float(row), row == 3 ? nan : 1.0f, nan, row == 3 ? 1.0f : 0.0f});
+  for (int row = 0; row < 5; ++row) packed[row * 4 + 2] = row == 3 ? nan : 2.0f;
+  const auto* from = reinterpret_cast<const uint8_t*>(packed.data());
+  std::vector<Field> fields = {{from, nullptr, 0, 4, 16, nullptr},
+                               {from + 4, nullptr, 4, 8, 16, nullptr},
+                               {from + 12, nullptr, 12, 4, 16, nullptr}};
+  Odd odd;
+  for (int again = 0; again < 3; ++again) {
+    if (!check.look(fields, nullptr, 5, odd)) wrong("a row that terminated was refused", odd.row, odd.field);
+    add(source, fields.data(), fields.size(), nullptr, 5);
+  }
+  std::vector<float> out(7 * 4);
+  read_rows(source, 8, 7, reinterpret_cast<uint8_t*>(out.data()));
+  for (uint64_t i = 0; i < 7; ++i) {
+    const uint64_t row = (8 + i) % 5;
+    const float* got = &out[i * 4];
+    if (got[0] != float(row) || got[1] != (row == 3 ? 0 : 1) || got[2] != (row == 3 ? 0 : 2))
+      wrong("a stored row", i, row);
+  }
+  packed[3 * 4 + 3] = 0;  // it did not terminate
+  if (check.look(fields, nullptr, 5, odd) || odd.row != 3 || odd.field != 1 || odd.element != 0)
+    wrong("a row that must be refused", odd.row, odd.field);
+}
+
 int main() {
+  finite_numbers();
+  zeroed_rows();
   copies();
   shared_copies();
   stuck_writer();

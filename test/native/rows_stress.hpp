@@ -56,9 +56,9 @@ inline void write_rows(const Source& source, uint64_t writer, uint64_t first, ui
     heads[r] = packed[r * words];
     for (uint64_t k = 1; k < words; ++k) tails[r * (words - 1) + k - 1] = packed[r * words + k];
   }
-  const Field fields[] = {
-      {reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8},
-      {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8)}};
+  const Field fields[] = {{reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8, 8, nullptr},
+                          {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8),
+                           (words - 1) * 8, nullptr}};
   add(source, fields, 2, nullptr, rows);
 }
 
