@@ -31,11 +31,13 @@ export class RowInput {
   readonly #fields: readonly FieldInput[];
   readonly #known: ReadonlySet<string>;
   readonly #capacity: number;
+  readonly #offPolicy: boolean;
   readonly #layout: readonly FieldLayout[];
 
   /** `terminals`: whether terminalMask and its fields are understood (off-policy buffers). */
   constructor(layout: PackLayout, capacity: number, terminals: boolean) {
     this.#capacity = capacity;
+    this.#offPolicy = terminals;
     this.#layout = Object.values(layout.fields);
     this.#fields = this.#layout.map(({ key, dtype, bytes }) => ({
       key,
@@ -53,15 +55,13 @@ export class RowInput {
   lineUp(given: object): LinedUp {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${shown(given)}`);
-    const values = given as Readonly<Record<string, unknown>>;
+    let values = given as Readonly<Record<string, unknown>>;
     for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
     const first = this.#fields[0]!;
     const rows = this.#countRows(first, values[first.key]);
-    const ends = values.terminated !== undefined && this.#known.has(MASK) ? endsOf(values, rows) : undefined;
-    const mask = checkMask(values[MASK], rows, this.#known.has(MASK));
-    const sources = this.#fields.map((field) =>
-      checkField(field, field.key, ends?.[field.key] ?? values[field.key], rows),
-    );
+    if (this.#offPolicy && values.terminated !== undefined) values = { ...values, ...endsOf(values, rows) };
+    const mask = checkMask(values[MASK], rows, this.#offPolicy);
+    const sources = this.#fields.map((field) => checkField(field, field.key, values[field.key], rows));
     return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
   }
 
