@@ -15,8 +15,9 @@ const MiB = 2 ** 20;
 export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
   const handle = rowsAddon().openBuffer(
     insideOfBuffer(buffer).memory,
-    Uint32Array.of(0, buffer.rowBytes),
-    new Float64Array(2),
+    // One field of bytes, which nothing is asked of.
+    Uint32Array.of(0, buffer.rowBytes, 1, 0, 0),
+    new Float64Array(3),
   );
   const draws = Array.from(
     { length: 8 },

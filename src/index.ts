@@ -5,6 +5,7 @@
 
 export type { LoadedActions } from './buffer/action-check.ts';
 export type { LoadOptions } from './buffer/data-set.ts';
+export type { NonFiniteNumbers } from './buffer/field-roles.ts';
 export type {
   CriticRows,
   DTypeIn,

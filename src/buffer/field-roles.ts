@@ -8,7 +8,7 @@ import { type CodedError, rangeError, typeError } from '../errors.ts';
 import { fromBfloat16, fromFloat16 } from '../float16.ts';
 
 /** What a buffer does with numbers that are NaN or infinite. */
-export type NonFinite = 'refuse' | 'keep';
+export type NonFiniteNumbers = 'refuse' | 'keep';
 
 /** By number in native/rows/finite.hpp. */
 const Role = { own: 0, value: 1, next: 2, terminated: 3, dones: 4, truncated: 5, discounts: 6 } as const;
@@ -28,15 +28,15 @@ interface Field {
 const kindOf = ({ dtype }: Field, role: number): number[] => [dtypes[dtype].bytes, floats[dtype] ?? 0, role];
 
 /** [bytes of an element, kind of floats, role] of a row's field. */
-export const rowKind = (field: Field, nonFinite: NonFinite): number[] =>
+export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(field, nonFinite === 'keep' || !Object.hasOwn(roles, field.key) ? Role.own : (roles[field.key] as number));
 
 /** The same of a step's field. */
-export const stepKind = (field: Field & { readonly observation: boolean }, nonFinite: NonFinite): number[] =>
+export const stepKind = (field: Field & { readonly observation: boolean }, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(field, nonFinite === 'refuse' && (field.observation || field.key === 'actions') ? Role.value : Role.own);
 
 /** Throws TypeError for what is none. */
-export function checkNonFinite(nonFinite: unknown): NonFinite {
+export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
   if (nonFinite === 'refuse' || nonFinite === 'keep') return nonFinite;
   throw typeError(`nonFinite must be 'refuse' or 'keep', got ${shown(nonFinite)}`);
 }

@@ -10,7 +10,7 @@ import type { NamedTensors } from '../formats/tensors.ts';
 import { allocateShared, checkRoom, checkShared } from '../shared-memory.ts';
 import { BELL_WORDS, BellBoard } from '../wait/bell.ts';
 import type { LoadOptions } from './data-set.ts';
-import { checkNonFinite, type NonFinite, rowKind } from './field-roles.ts';
+import { checkNonFinite, type NonFiniteNumbers, rowKind } from './field-roles.ts';
 import type {
   FieldSpec,
   Fields,
@@ -109,7 +109,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     capacity: number;
     fields: S;
     limiter?: RateLimiter;
-    nonFinite?: NonFinite;
+    nonFinite?: NonFiniteNumbers;
   }): ReplayBuffer<FieldsOf<S>, SchemaRowsOf<FieldsOf<S>>> {
     checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter', 'nonFinite']);
     const layout = schemaLayout(options.fields as Readonly<Record<string, FieldSpec>>);
@@ -123,7 +123,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     actionDim: number;
     criticDim?: C;
     limiter?: RateLimiter;
-    nonFinite?: NonFinite;
+    nonFinite?: NonFiniteNumbers;
   }): ReplayBuffer<OffPolicyFields<C>, TransitionsOf<C>> {
     checkKeys('ReplayBuffer.offPolicy', options, offPolicyOptions);
     return ReplayBuffer.#allocate(options, offPolicyLayout(options), true);
@@ -150,7 +150,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   static #allocate<F extends Fields, R extends object>(
-    options: { capacity: number; limiter?: RateLimiter | null; nonFinite?: NonFinite },
+    options: { capacity: number; limiter?: RateLimiter | null; nonFinite?: NonFiniteNumbers },
     layout: PackLayout,
     offPolicy: boolean,
   ): ReplayBuffer<F, R> {

@@ -1,7 +1,7 @@
 /** Replay rows as threads hand them to each other: one piece of shared memory, and what lies in it. */
 import { roundUp } from '../shared-memory.ts';
 import { BELL_WORDS } from '../wait/bell.ts';
-import type { NonFinite } from './field-roles.ts';
+import type { NonFiniteNumbers } from './field-roles.ts';
 import type { Fields, RowsOf } from './fields.ts';
 import { type PackLayout, rowStride } from './pack-layout.ts';
 import type { SharedRateLimiter } from './rate-limiter.ts';
@@ -23,7 +23,7 @@ export interface SharedReplayBuffer<F extends Fields = Fields, R extends object 
   readonly capacity: number;
   readonly layout: PackLayout;
   readonly offPolicy: boolean;
-  readonly nonFinite: NonFinite;
+  readonly nonFinite: NonFiniteNumbers;
   readonly limiter: SharedRateLimiter | null;
   /** known to TypeScript only */
   readonly '~types'?: [F, R];

@@ -1,5 +1,5 @@
 /** What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and names, no code. */
-import type { NonFinite } from '../buffer/field-roles.ts';
+import type { NonFiniteNumbers } from '../buffer/field-roles.ts';
 import type { FieldSpec } from '../buffer/fields.ts';
 import { RateLimiter } from '../buffer/rate-limiter.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
@@ -36,13 +36,13 @@ export function layoutInWords(text: string): string {
 interface RowsTold {
   of: 'rows';
   offPolicy: boolean;
-  nonFinite: NonFinite;
+  nonFinite: NonFiniteNumbers;
   rowBytes: number;
   fields: { name: string; dtype: FieldSpec['dtype']; shape: number[] }[];
 }
 interface StepsTold {
   of: 'steps';
-  nonFinite: NonFinite;
+  nonFinite: NonFiniteNumbers;
   placeBytes: number;
   fields: { key: string; dtype: FieldSpec['dtype']; shape: number[]; observation: boolean }[];
 }

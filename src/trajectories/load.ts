@@ -1,7 +1,7 @@
 /** Episodes of a data set into the lanes of a trajectory buffer. */
 import { actionCheck } from '../buffer/action-check.ts';
 import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../buffer/data-set.ts';
-import type { NonFinite } from '../buffer/field-roles.ts';
+import type { NonFiniteNumbers } from '../buffer/field-roles.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
 import type { ArrayOf, DType } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
@@ -14,7 +14,7 @@ interface Lanes {
   readonly laneCapacity: number;
   readonly layout: StepLayout;
   readonly limiter: RateLimiter | null;
-  share(): { readonly nonFinite: NonFinite };
+  share(): { readonly nonFinite: NonFiniteNumbers };
   writer(options: { firstLane: number; lanes: 1 }): TrajectoryWriter;
 }
 

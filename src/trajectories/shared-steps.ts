@@ -1,5 +1,5 @@
 /** How a trajectory buffer goes to another thread, and what is looked at before it is taken there. */
-import { checkNonFinite, type NonFinite } from '../buffer/field-roles.ts';
+import { checkNonFinite, type NonFiniteNumbers } from '../buffer/field-roles.ts';
 import { checkFields } from '../buffer/pack-layout.ts';
 import type { SharedRateLimiter } from '../buffer/rate-limiter.ts';
 import { typeError } from '../errors.ts';
@@ -21,7 +21,7 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
   readonly capacity: number;
   readonly lanes: number;
   readonly layout: StepLayout;
-  readonly nonFinite: NonFinite;
+  readonly nonFinite: NonFiniteNumbers;
   readonly limiter: SharedRateLimiter | null;
   /** known to TypeScript only */
   readonly '~types'?: S;

@@ -4,7 +4,7 @@
  */
 
 import type { LoadOptions } from '../buffer/data-set.ts';
-import { checkNonFinite, type NonFinite, stepKind } from '../buffer/field-roles.ts';
+import { checkNonFinite, type NonFiniteNumbers, stepKind } from '../buffer/field-roles.ts';
 import type { Ledger } from '../buffer/ledger.ts';
 import { checkLimiter, RateLimiter } from '../buffer/rate-limiter.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../buffer/sampler.ts';
@@ -96,7 +96,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     lanes: number;
     fields: S;
     limiter?: RateLimiter;
-    nonFinite?: NonFinite;
+    nonFinite?: NonFiniteNumbers;
   }): TrajectoryBuffer<S> {
     checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter', 'nonFinite']);
     const { limiter = null } = options;
