@@ -13,7 +13,7 @@ export function neighbour(value: number, by: 1 | -1): number {
   return view.getFloat32(0);
 }
 
-/** The least float32 that is no less than an end: what is clamped to it lies within the box that was given. */
+/** The least float32 that is no less than an end: an action clamped to it lies within the box that was given. */
 export function lowEnd(end: number): number {
   const value = Math.fround(end);
   return value < end ? neighbour(value, 1) : value;

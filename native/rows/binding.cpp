@@ -73,7 +73,7 @@ Napi::Value open_buffer(Info info) {
               Buffer{source, std::move(fields), {}, out, RowCheck(std::move(kinds)), floats == source.row_bytes});
 }
 
-// → −1: add() refuses what the result array says: row, field and element.
+// Writes row, field and element of a refused value to the result array → −1.
 Napi::Value refused(Info info, const Buffer& buffer, const Odd& odd) {
   buffer.result[0] = static_cast<double>(odd.row);
   buffer.result[1] = static_cast<double>(odd.field);

@@ -7,13 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 namespace hotslot::rows {
 
 enum class FloatKind : uint8_t { none, float16, bfloat16, float32, float64 };
 
-// What a field is of a row; numbered as in src/buffer/field-roles.ts.
+// The role of a field in its row; numbered as in src/buffer/field-roles.ts.
 enum class Role : uint8_t { own, value, next, terminated, dones, truncated, discounts };
 
 struct FieldKind {

@@ -55,7 +55,7 @@ inline FieldKind kind_of(napi_env env, const uint32_t* table) {
   return kind;
 }
 
-// Of what is shared by few words: limiters and mailboxes.
+// Functions of limiters and mailboxes.
 void export_words(Napi::Env env, Napi::Object exports);
 // Of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);

@@ -143,7 +143,7 @@ struct StepField {
   FieldKind kind;
 
   bool is_finite(const uint8_t* value) const { return !kind.is_checked() || all_finite(value, bytes, kind.floats); }
-  // What a final observation stores: zeros where it is not finite and its episode terminated (finite.hpp).
+  // Stores a final observation; zeros if it is not finite and its episode terminated (finite.hpp).
   void store_last(uint8_t* place, const uint8_t* value, bool terminated) const;
 };
 

@@ -33,7 +33,7 @@ struct PackedSteps {
   uint64_t rows;
 };
 
-// What a place holds, and what of it must be finite (finite.hpp).
+// The fields of a place. Those with a role must be finite (finite.hpp).
 struct StepRules {
   std::vector<StepField> fields;
   // Those of a final observation.

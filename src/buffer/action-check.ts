@@ -1,4 +1,4 @@
-/** Actions of a data set beside the space that a learner has: one outside of it would be learned from in silence. */
+/** Compares the actions of a data set with the learner's action space. A learner does not notice an action outside of it. */
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { highEnd, lowEnd, neighbour } from '../float32.ts';
@@ -11,10 +11,19 @@ export type LoadedActions =
 /** Throws RangeError for the first of some actions, `size` numbers each, that the space does not have. `name`: of a row. */
 export type ActionCheck = (values: ArrayLike<number | bigint>, size: number, name: (row: number) => string) => void;
 
-/** Throws TypeError or RangeError for what is no space. */
-export function actionCheck(space: LoadedActions): ActionCheck {
+/**
+ * Undefined without a space. Throws TypeError or RangeError if `space` is neither { n } nor { low, high }, or if the buffer has no field
+ * `actions` that it could be compared with.
+ */
+export function actionCheck(
+  space: LoadedActions | undefined,
+  fields: readonly { readonly key: string }[],
+): ActionCheck | undefined {
+  if (space === undefined) return undefined;
   if (typeof space !== 'object' || space === null)
     throw typeError(`load: actionSpace must be { n } or { low, high }, got ${shown(space)}`);
+  if (!fields.some(({ key }) => key === 'actions'))
+    throw typeError("load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out");
   return 'n' in space ? indices(space) : box(space);
 }
 

@@ -1,5 +1,5 @@
 /**
- * What fields are by their names, and which of their numbers must be finite. A loss that meets a NaN makes every weight NaN, so a
+ * The roles of fields, by their names, and which of their numbers must be finite. A loss that meets a NaN makes every weight NaN, so a
  * buffer looks at what learners read before it takes a row (native/rows/finite.hpp). Fields with other names are the user's.
  */
 import { shown } from '../checks.ts';
@@ -7,7 +7,7 @@ import { arrayOf, type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 import { fromBfloat16, fromFloat16 } from '../float16.ts';
 
-/** What a buffer does with numbers that are NaN or infinite. */
+/** Whether a buffer refuses numbers that are NaN or infinite, or keeps them. */
 export type NonFiniteNumbers = 'refuse' | 'keep';
 
 /** By number in native/rows/finite.hpp. */
@@ -35,7 +35,7 @@ export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
 export const stepKind = (field: Field & { readonly observation: boolean }, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(field, nonFinite === 'refuse' && (field.observation || field.key === 'actions') ? Role.value : Role.own);
 
-/** Throws TypeError for what is none. */
+/** Throws TypeError if it is neither. */
 export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
   if (nonFinite === 'refuse' || nonFinite === 'keep') return nonFinite;
   throw typeError(`nonFinite must be 'refuse' or 'keep', got ${shown(nonFinite)}`);
@@ -57,7 +57,7 @@ export function packedNumber(bytes: Uint8Array, offset: number, dtype: DType, el
   return numberAt(value as TypedArray, dtype, 0);
 }
 
-/** Of a value that is refused. `which`: its row, or its lane; `ends`: it is a next observation, of what did not terminate. */
+/** The error of a refused value. `which`: its row or lane; `ends`: it is in a next observation of an episode that goes on or was cut. */
 export function notFinite(key: string, element: number, value: number, which: string, ends: boolean): CodedError {
   const why = ends ? ', and the episode did not terminate there' : '';
   return rangeError(

@@ -48,7 +48,7 @@ export type SchemaRows = Readonly<Record<string, ArrayOf<DType>>>;
 /** n flags: 0 or 1, or booleans. */
 export type RowFlags = Float32Array | Uint8Array | readonly boolean[];
 
-/** What n off-policy transitions have whichever flags say how they ended; lengths in elements, D = obsDim, A = actionDim. */
+/** The fields of n off-policy transitions, without the flags of their ends; lengths in elements, D = obsDim, A = actionDim. */
 interface TransitionRows {
   /** n × D */
   readonly obs: Float32Array;

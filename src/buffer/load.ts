@@ -60,7 +60,7 @@ export async function loadRows(
       `load: ${count} rows are more than the capacity of ${buffer.capacity}: pick some with rows: { from, to }, or make the buffer larger`,
     );
   checkAdmitted(buffer.limiter, count);
-  const within = options.actionSpace && actionCheck(options.actionSpace);
+  const within = actionCheck(options.actionSpace, fields);
   const actions = fields.find(({ key }) => key === 'actions');
   const piece = pieceOf(buffer.rowBytes);
   // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.

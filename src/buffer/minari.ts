@@ -9,7 +9,7 @@ import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 const renamed = { terminations: 'terminals', truncations: 'timeouts' } as const;
 const OBSERVATIONS = 'observations';
 
-/** Steps that end an episode: 1 each. The last step of the data ends one too: Minari has an observation behind it. */
+/** Steps that end an episode: 1 each. The last step of the data ends one too: Minari has an observation after it. */
 function endsOf(flags: readonly TensorData[]): Uint8Array {
   const ends = new Uint8Array(flags[0]?.shape[0] ?? 0);
   for (const { data } of flags) for (let row = 0; row < ends.length; row++) if (Number(data[row]) !== 0) ends[row] = 1;

@@ -19,7 +19,7 @@ export interface RowEnds {
 }
 
 const flag = (key: string) => ({ key, dtype: 'bool', shape: [] }) as const;
-/** Columns that say it beside an off-policy buffer's own. */
+/** Columns with flags that are no fields of an off-policy buffer. */
 export const flagColumns = ['terminated', 'terminals', 'timeouts'];
 
 /**

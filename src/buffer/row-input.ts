@@ -115,7 +115,7 @@ export class RowInput {
   }
 }
 
-/** Of off-policy rows with `terminated`: what the row's two flags are. Termination counts where both are set. */
+/** Makes `dones` and `truncated` from `terminated` and `truncated`. If both are set, the row terminated. */
 function endsOf(
   values: Readonly<Record<string, unknown>>,
   rows: number,

@@ -53,7 +53,7 @@ export function rowColumns(fields: Readonly<Record<string, BufferField>>, steppe
 
 /**
  * The rows that are not skipped, in an array of their own. A column reads arrays that are the environment set's, and another column may
- * read the same ones after it: nobody but the set writes them.
+ * read the same ones after it. Only the set writes them.
  */
 function keeping(fill: Fill, skipped: Uint8Array): Fill {
   let kept: TypedArray | undefined;
@@ -114,7 +114,7 @@ function column(name: string, field: BufferField, from: { size: number; dtype: D
         floats.set(values as never);
       }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
-      // What is not finite is for the buffer to decide.
+      // The buffer decides about numbers that are not finite.
       const over = bits.findIndex((one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]));
       if (over >= 0) throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
       return bits;

@@ -88,8 +88,11 @@ function checkActions(
   columns: Columns,
   { from, to }: { from: number; to: number },
 ): void {
-  const within = actionSpace && actionCheck(actionSpace);
   const found = columns.fields.find(({ field }) => field.key === 'actions');
+  const within = actionCheck(
+    actionSpace,
+    columns.fields.map(({ field }) => field),
+  );
   if (!within || !found) return;
   for (let at = from; at < to; at += CHUNK)
     within(found.now.take(at, Math.min(at + CHUNK, to)), found.field.elements, (row) => `row ${at + row}`);

@@ -98,6 +98,9 @@ describe('buffer/load', () => {
     expect((await rejection(buffer.load(d4rl, { actionSpace: 3 as never }))).message).to.include(
       '{ n } or { low, high }',
     );
+    const other = ReplayBuffer.create({ capacity: 4, fields: { rewards: { shape: [] } } });
+    const none = await rejection(other.load({ rewards: floats([1], [0]) }, { actionSpace: { n: 3 } }));
+    expect(none.message).to.include("compared with the field 'actions', and this buffer has none");
   });
 
   it('refuses numbers that are not finite with their row, before the first is added', async () => {

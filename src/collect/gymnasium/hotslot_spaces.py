@@ -159,9 +159,8 @@ class Actions:
             return self.dtype.type(int(numbers) + self.start)
         if self.is_discrete:
             return (numbers.astype(np.int64) + self.start).astype(self.dtype)
-        made = np.array(numbers, self.dtype)
-        # A float64 end may lie between two floats: the nearest one can be outside of the box.
-        return np.clip(made, self.low, self.high, out=made) if self.dtype.itemsize > 4 else made
+        # TypeScript rounded the ends inwards to float32, so the numbers lie in the box that the space has.
+        return np.array(numbers, self.dtype)
 
 
 def one_end(end):
