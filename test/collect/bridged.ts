@@ -6,12 +6,15 @@ import type { CollectorContext } from '../../src/index.ts';
 /** Debian's has numpy as a package; whatever is called python3 may have none. Another one can be named, such as one with Gymnasium. */
 export const PYTHON = process.env.HOTSLOT_TEST_PYTHON ?? '/usr/bin/python3';
 
-/** Leaves the tests out where it has no numpy, and says so. */
-export function needNumpy(context: Mocha.Context): void {
-  if (spawnSync(PYTHON, ['-c', 'import numpy']).status === 0) return;
-  console.log(`      left out: ${PYTHON} has no numpy (apt-get install python3-numpy)`);
+/** Skips the tests, with the reason, if this Python has no such package. */
+function need(context: Mocha.Context, name: string, remedy: string): void {
+  if (spawnSync(PYTHON, ['-c', `import ${name}`]).status === 0) return;
+  console.log(`      left out: ${PYTHON} has no ${name} (${remedy})`);
   context.skip();
 }
+export const needNumpy = (context: Mocha.Context) => need(context, 'numpy', 'apt-get install python3-numpy');
+export const needGymnasium = (context: Mocha.Context) =>
+  need(context, 'gymnasium', 'HOTSLOT_TEST_PYTHON names one that has it');
 
 export const counted = (options: GymnasiumOptions) =>
   gymnasium({ python: PYTHON, path: new URL('../../../test/collect/', import.meta.url), timeout: 100, ...options });

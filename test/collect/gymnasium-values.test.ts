@@ -1,12 +1,11 @@
 /** Which spaces of Python's environments are taken, and how values travel both ways: exactly, or refused with the value. */
-import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { planOf } from '../../src/collect/algorithms.ts';
 import type { EnvironmentSet, SteppedSet } from '../../src/collect/index.ts';
 import { gymnasium } from '../../src/collect/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
-import { counted, needNumpy, PYTHON } from './bridged.ts';
+import { counted, needGymnasium, needNumpy } from './bridged.ts';
 
 const opened = (entry: string, kwargs: object, count = 1): Promise<EnvironmentSet> =>
   counted({ entry: `counting_envs:${entry}` }).open({ count, options: kwargs });
@@ -350,7 +349,7 @@ describe('collect/gymnasium: values', () => {
   );
 
   itAll('with Gymnasium: the wrappers that refusals name make environments that are taken', async function () {
-    if (spawnSync(PYTHON, ['-c', 'import gymnasium']).status !== 0) this.skip();
+    needGymnasium(this);
     const wrappers: [string, string, RegExp | null][] = [
       ...['discrete', 'binary', 'multi', 'text', 'dict', 'tuple', 'oneof'].map(
         (what) => [what, 'flat', /FlattenObservation$/] as [string, string, RegExp],
