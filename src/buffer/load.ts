@@ -14,6 +14,7 @@ import {
   pieceOf,
   writeColumns,
 } from './data-set.ts';
+import { noteActions } from './loaded-actions.ts';
 import type { FieldLayout, PackLayout } from './pack-layout.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';
@@ -60,8 +61,8 @@ export async function loadRows(
       `load: ${count} rows are more than the capacity of ${buffer.capacity}: pick some with rows: { from, to }, or make the buffer larger`,
     );
   checkAdmitted(buffer.limiter, count);
-  const within = actionCheck(options.actionSpace, fields);
   const actions = fields.find(({ key }) => key === 'actions');
+  const checkActions = actionCheck(options.actionSpace, fields) ?? noteActions(buffer);
   const piece = pieceOf(buffer.rowBytes);
   // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.
   for (let at = from; at < to; at += piece) {
@@ -69,7 +70,8 @@ export async function loadRows(
     if (rows !== null) {
       const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
       look(rows.arrays, name);
-      if (actions) within?.((rows.arrays as { actions: ArrayOf<DType> }).actions, elementCount(actions.shape), name);
+      if (actions)
+        checkActions((rows.arrays as { actions: ArrayOf<DType> }).actions, elementCount(actions.shape), name);
     }
     await pause();
   }

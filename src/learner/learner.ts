@@ -1,4 +1,6 @@
 /** What learners have in common: minibatches, numbers drawn or given, what is recorded, state. */
+import type { ActionSpace } from '../buffer/action-check.ts';
+import { bufferOf, loadedOutside } from '../buffer/loaded-actions.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
@@ -100,6 +102,9 @@ export abstract class Learner extends Owner {
   readonly #cycle: readonly number[];
   readonly #fields: ColumnWidths;
   readonly #gamma: number | undefined;
+  readonly #actionSpace: ActionSpace;
+  /** those whose loaded actions were compared with the action space */
+  readonly #compared = new WeakSet<object>();
   #phase: number;
   #settled = false;
   #said!: () => void;
@@ -121,6 +126,8 @@ export abstract class Learner extends Owner {
     how: {
       batchSize: number;
       fields: ColumnWidths;
+      /** of the field `actions` */
+      actionSpace: ActionSpace;
       draws?: readonly Draw[];
       /** what happens every so many steps: a captured update has to hold whole cycles */
       every?: readonly number[];
@@ -139,6 +146,7 @@ export abstract class Learner extends Owner {
     this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
     this.#fields = how.fields;
     this.#gamma = how.gamma;
+    this.#actionSpace = how.actionSpace;
     this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
     using making = makingOf(this);
     this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
@@ -159,7 +167,8 @@ export abstract class Learner extends Owner {
   /**
    * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
    * `scalars`) the means over them. Launches only: nothing is allocated, so it may be captured once `ready`. Throws TypeError
-   * for a field that is missing or of another dtype, RangeError for other shapes, naming both.
+   * for a field that is missing or of another dtype, RangeError for other shapes, naming both. Emits one `LearnerWarning` if the
+   * batch's buffer was loaded with an action outside of this learner's space.
    */
   update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
     checkOpen(this);
@@ -177,6 +186,7 @@ export abstract class Learner extends Owner {
     this.#minibatches = count;
     this.#checkOut(out);
     const events = this.#checkAsked(rows, draws, record);
+    this.#compareActions((whole as { actions?: Tensor }).actions);
     const scalars = out.view({ shape: [this.scalars.length] });
     if (stream.capturing)
       for (const every of this.#cycle)
@@ -244,6 +254,19 @@ export abstract class Learner extends Owner {
     };
     const generator: [string, Part][] = this.#generator ? [['generator', generatorPart(this.#generator)]] : [];
     return [...this.#work.parts(), ['updates', updates], ...generator];
+  }
+
+  /** Once for each buffer. */
+  #compareActions(actions: Tensor | undefined): void {
+    const buffer = actions && bufferOf(actions);
+    if (buffer === undefined || this.#compared.has(buffer)) return;
+    this.#compared.add(buffer);
+    const outside = loadedOutside(buffer, this.#actionSpace);
+    if (outside !== undefined)
+      process.emitWarning(
+        `${this.kind}: ${outside}. load() refuses such rows where it is given actionSpace`,
+        'LearnerWarning',
+      );
   }
 
   #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {

@@ -3,6 +3,7 @@
  * thread only.
  */
 import type { DTypeIn, Fields } from '../buffer/fields.ts';
+import { drawnFrom } from '../buffer/loaded-actions.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, Tensor } from '../device/device.ts';
 import { type Owner, own } from '../device/owner.ts';
@@ -78,7 +79,7 @@ export function makeBatches(
   const kept = own(owner, new DeviceRows({ device, buffer, checked: ring, sampleCount: rows, baseSeed, heads }));
   // One batch for all slots: it is drawn by the graph that reads it.
   const gathered = lend(kept.batch.storage, shown);
-  const batch = batchOf({ columns: stridedColumns(buffer, ring.stride), rows }, ({ at }) => [gathered, at]);
+  const batch = batchOf({ buffer, columns: stridedColumns(buffer, ring.stride), rows }, ({ at }) => [gathered, at]);
   const index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
   return { batches: slots.map(() => batch), kept, deviceRows: kept, drawn, index };
 }
@@ -106,7 +107,7 @@ export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
 
 function batchOf(
-  { columns, rows }: { columns: readonly BatchColumn[]; rows: number },
+  { buffer, columns, rows }: Pick<BatchSource, 'buffer' | 'columns' | 'rows'>,
   where: (column: BatchColumn) => [Storage, number],
 ): Batch {
   const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;
@@ -116,5 +117,6 @@ function batchOf(
     const inner = new Tensor(storage, shape, dtype, at);
     batch[key] = new Tensor(storage, [rows, ...shape], dtype, at, [step, ...inner.strides]);
   }
+  if (Object.hasOwn(batch, 'actions')) drawnFrom(batch.actions as Tensor, buffer);
   return Object.freeze(batch);
 }

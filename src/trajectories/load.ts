@@ -2,6 +2,7 @@
 import { actionCheck } from '../buffer/action-check.ts';
 import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../buffer/data-set.ts';
 import type { NonFiniteNumbers } from '../buffer/field-roles.ts';
+import { noteActions } from '../buffer/loaded-actions.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
 import type { ArrayOf, DType } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
@@ -60,7 +61,7 @@ export async function loadSteps(buffer: Lanes, given: unknown, options: LoadOpti
   const episodes = episodesOf(columns, span);
   place(buffer, columns, episodes);
   checkColumns(buffer, columns, span);
-  checkActions(options, columns, span);
+  checkActions(buffer, options, columns, span);
   const count = episodes.reduce((steps, { from, to }) => steps + to - from, 0);
   checkAdmitted(buffer.limiter, count);
   return write(buffer, columns, episodes, count);
@@ -84,18 +85,17 @@ function checkColumns(buffer: Lanes, columns: Columns, { from, to }: { from: num
 }
 
 function checkActions(
+  buffer: Lanes,
   { actionSpace }: LoadOptions,
   columns: Columns,
   { from, to }: { from: number; to: number },
 ): void {
   const found = columns.fields.find(({ field }) => field.key === 'actions');
-  const within = actionCheck(
-    actionSpace,
-    columns.fields.map(({ field }) => field),
-  );
-  if (!within || !found) return;
+  const fields = columns.fields.map(({ field }) => field);
+  const check = actionCheck(actionSpace, fields) ?? noteActions(buffer);
+  if (!found) return;
   for (let at = from; at < to; at += CHUNK)
-    within(found.now.take(at, Math.min(at + CHUNK, to)), found.field.elements, (row) => `row ${at + row}`);
+    check(found.now.take(at, Math.min(at + CHUNK, to)), found.field.elements, (row) => `row ${at + row}`);
 }
 
 function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {

@@ -1,4 +1,5 @@
 /** What learners with an actor and critics have in common: inputs, targets, critics' steps, the order of it all. */
+import { box } from '../../buffer/action-check.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
@@ -19,6 +20,7 @@ import {
   everyOf,
   optimiserOf,
 } from './options.ts';
+import { boxOf } from './squashed-gaussian.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -148,7 +150,11 @@ export abstract class ActorCritic extends Learner {
       ...{ actorValue: value, rewardScale, ...actorSettings(options), ...how.settings },
     };
     const actor = how.actor(options);
-    super(what, device, { batchSize, fields, draws: how.draws, every: cycle, firstUpdate, gamma, seed, settings });
+    const { low, high } = boxOf(actionDim, options);
+    super(what, device, {
+      ...{ batchSize, fields, actionSpace: box(low, high), draws: how.draws, every: cycle },
+      ...{ firstUpdate, gamma, seed, settings },
+    });
     this.#options = options;
     this.#every = every;
     this.#tau = tau;

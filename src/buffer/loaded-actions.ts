@@ -1,0 +1,68 @@
+/**
+ * Actions that load() took without being told the learner's action space. A buffer remembers the extremes of each number, with their rows.
+ * A learner compares them with its own space at the first update whose batch comes from that buffer.
+ */
+import type { Tensor } from '../device/device.ts';
+import type { ActionCheck, ActionSpace } from './action-check.ts';
+
+interface Extreme {
+  readonly value: number;
+  readonly j: number;
+  readonly row: string;
+}
+
+/** Of one buffer: each number's least and greatest, and its first that is not whole. */
+class Extremes {
+  readonly #least: (Extreme | undefined)[] = [];
+  readonly #most: (Extreme | undefined)[] = [];
+  readonly #fraction: (Extreme | undefined)[] = [];
+
+  readonly note: ActionCheck = (values, size, name) => {
+    for (let at = 0; at < values.length; at++) {
+      const value = Number(values[at]);
+      const j = at % size;
+      const [least, most] = [this.#least[j], this.#most[j]];
+      const lesser = least === undefined || value < least.value;
+      const greater = most === undefined || value > most.value;
+      const fraction = this.#fraction[j] === undefined && !Number.isInteger(value);
+      // With `nonFinite: 'keep'` NaN is the user's.
+      if (!(lesser || greater || fraction) || Number.isNaN(value)) continue;
+      const extreme = { value, j, row: name(Math.floor(at / size)) };
+      if (lesser) this.#least[j] = extreme;
+      if (greater) this.#most[j] = extreme;
+      if (fraction) this.#fraction[j] = extreme;
+    }
+  };
+
+  outside(space: ActionSpace): string | undefined {
+    for (const extreme of [...this.#least, ...this.#most, ...this.#fraction]) {
+      if (extreme === undefined) continue;
+      const { value, j, row } = extreme;
+      const why = space(value, j);
+      if (why !== undefined) return `actions of ${row} ${why}`;
+    }
+    return undefined;
+  }
+}
+
+const extremes = new WeakMap<object, Extremes>();
+const buffers = new WeakMap<Tensor, object>();
+
+/** Remembers what the buffer is loaded with. */
+export function noteActions(buffer: object): ActionCheck {
+  const known = extremes.get(buffer) ?? new Extremes();
+  extremes.set(buffer, known);
+  return known.note;
+}
+
+/** The actions of a pipeline's batch are drawn from this buffer. */
+export function drawnFrom(actions: Tensor, buffer: object): void {
+  buffers.set(actions, buffer);
+}
+
+/** The buffer that a batch's actions were drawn from; undefined where no pipeline drew them. */
+export const bufferOf = (actions: Tensor): object | undefined => buffers.get(actions);
+
+/** The first that the buffer was loaded with and the space does not have, in words. */
+export const loadedOutside = (buffer: object, space: ActionSpace): string | undefined =>
+  extremes.get(buffer)?.outside(space);
