@@ -40,6 +40,7 @@ const inRoom = (file: string, rooms: readonly string[]) =>
 
 /** Everyone may know these; they know each other at most. */
 const foundation = [
+  'src/action-space.ts',
   'src/addon.ts',
   'src/checks.ts',
   'src/clock.ts',
@@ -47,6 +48,7 @@ const foundation = [
   'src/errors.ts',
   'src/float16.ts',
   'src/float32.ts',
+  'src/loaded-actions.ts',
   'src/plain-error.ts',
   'src/protobuf.ts',
   'src/random.ts',

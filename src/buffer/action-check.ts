@@ -1,7 +1,7 @@
 /** Compares the actions of a data set with the learner's action space. A learner does not notice an action outside of it. */
+import { box, indices } from '../action-space.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
-import { highEnd, lowEnd, neighbour } from '../float32.ts';
 
 /** One of n actions, or a box; its ends are one number for all, or one for each. */
 export type LoadedActions =
@@ -10,9 +10,6 @@ export type LoadedActions =
 
 /** Looks at some actions, `size` numbers each. `name`: of a row. */
 export type ActionCheck = (values: ArrayLike<number | bigint>, size: number, name: (row: number) => string) => void;
-
-/** What is wrong with number `j` of an action, in words; undefined where the space has it. */
-export type ActionSpace = (value: number, j: number) => string | undefined;
 
 /**
  * Throws RangeError for the first of the actions that the space does not have. Undefined without a space. Throws TypeError or RangeError
@@ -36,24 +33,6 @@ export function actionCheck(
       if (why !== undefined) throw rangeError(`load: actions of ${name(Math.floor(at / size))} ${why}`);
     }
   };
-}
-
-/** The indices from 0 to n − 1. */
-export const indices =
-  (n: number): ActionSpace =>
-  (value) =>
-    Number.isInteger(value) && value >= 0 && value < n
-      ? undefined
-      : `is ${value}: an action is an index from 0 to ${n - 1}`;
-
-/** A box by its ends, of which float32 may make a neighbour without the box. */
-export function box(low: readonly number[], high: readonly number[]): ActionSpace {
-  const least = low.map((each) => neighbour(lowEnd(each), -1));
-  const most = high.map((each) => neighbour(highEnd(each), 1));
-  return (value, j) =>
-    value >= least[j]! && value <= most[j]!
-      ? undefined
-      : `holds ${value} as number ${j}: the box is ${low[j]} to ${high[j]}. Scale the actions, or give the learner their box`;
 }
 
 /** The same of ends that are one number for all, or a number for each of an action's `size`. */

@@ -2,6 +2,7 @@
 import { type ArrayOf, arrayOf, type DType, elementCount } from '../dtype.ts';
 import { rangeError, stateError } from '../errors.ts';
 import type { NamedTensors, TensorData } from '../formats/tensors.ts';
+import { noteActions } from '../loaded-actions.ts';
 import { actionCheck } from './action-check.ts';
 import {
   type Column,
@@ -14,7 +15,6 @@ import {
   pieceOf,
   writeColumns,
 } from './data-set.ts';
-import { noteActions } from './loaded-actions.ts';
 import type { FieldLayout, PackLayout } from './pack-layout.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';

@@ -1,46 +1,25 @@
 /** What learners have in common: minibatches, numbers drawn or given, what is recorded, state. */
-import type { ActionSpace } from '../buffer/action-check.ts';
-import { bufferOf, loadedOutside } from '../buffer/loaded-actions.ts';
-import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys } from '../checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
-import { type Device, type DeviceEvent, type Stream, Tensor } from '../device/device.ts';
+import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
 import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
 import { DeviceGenerator } from '../graph/generator.ts';
+import { loadedActionsCheck } from '../loaded-actions.ts';
 import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
-import { checkVector } from './checks.ts';
-import { generatorPart, type LearnerState, type Part, readState, writeState } from './state.ts';
+import { generatorPart, type LearnerState, learnerWarning, type Part, readState, writeState } from './state.ts';
+import {
+  checkDraws,
+  checkRecords,
+  type Draw,
+  type EventRecord,
+  scalarsOf,
+  type UpdateOptions,
+} from './update-options.ts';
 import { look, Watch, type Watched } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
-
-/** Random numbers of one minibatch: standard normal, [rows, numbers]. */
-export interface Draw {
-  readonly name: string;
-  readonly shape: readonly [rows: number, numbers: number];
-}
-
-/** Where an event of an update is written to: each is optional, and costs nothing where it is not asked for. */
-export interface EventRecord {
-  /** float32 [1] */
-  loss?: Floats;
-  /** float32 [1]: of the gradient, before clipping */
-  norm?: Floats;
-  /** float32, the flat vector's length: the gradient before clipping */
-  gradient?: Floats;
-}
-
-export interface UpdateOptions {
-  /** float32 [rows], as the batch's field of that name */
-  weights?: Floats;
-  /** float32 [rows], written; as the batch's field of that name */
-  priorities?: Floats;
-  /** random numbers in place of the learner's own, by the names of `draws`, for all rows of the batch */
-  draws?: Readonly<Record<string, Floats>>;
-  /** by event, such as 'q' or 'actor.0'; of several minibatches the last */
-  record?: Readonly<Record<string, EventRecord>>;
-}
 
 /** What a step of one minibatch is told besides its columns. */
 export interface StepContext {
@@ -102,9 +81,7 @@ export abstract class Learner extends Owner {
   readonly #cycle: readonly number[];
   readonly #fields: ColumnWidths;
   readonly #gamma: number | undefined;
-  readonly #actionSpace: ActionSpace;
-  /** those whose loaded actions were compared with the action space */
-  readonly #compared = new WeakSet<object>();
+  readonly #wrongActions: ReturnType<typeof loadedActionsCheck>;
   #phase: number;
   #settled = false;
   #said!: () => void;
@@ -126,8 +103,8 @@ export abstract class Learner extends Owner {
     how: {
       batchSize: number;
       fields: ColumnWidths;
-      /** of the field `actions` */
-      actionSpace: ActionSpace;
+      /** what is wrong with number `j` of an action; undefined where the action space has it */
+      actionSpace: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
       /** what happens every so many steps: a captured update has to hold whole cycles */
       every?: readonly number[];
@@ -146,7 +123,7 @@ export abstract class Learner extends Owner {
     this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
     this.#fields = how.fields;
     this.#gamma = how.gamma;
-    this.#actionSpace = how.actionSpace;
+    this.#wrongActions = loadedActionsCheck(how.actionSpace);
     this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
     using making = makingOf(this);
     this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
@@ -184,10 +161,13 @@ export abstract class Learner extends Owner {
     this.#settle(stream);
     const count = rows / this.batchSize;
     this.#minibatches = count;
-    this.#checkOut(out);
-    const events = this.#checkAsked(rows, draws, record);
-    this.#compareActions((whole as { actions?: Tensor }).actions);
-    const scalars = out.view({ shape: [this.scalars.length] });
+    const scalars = scalarsOf(out, this.scalars);
+    const sizes = (name: string) => (rows * (this.#drawn.get(name)?.size ?? 0)) / this.batchSize;
+    checkDraws(draws, [...this.#drawn.keys()], sizes);
+    checkRecords(record, this.#work.events);
+    const wrong = this.#wrongActions((whole as { actions?: Tensor }).actions);
+    if (wrong !== undefined)
+      learnerWarning(`${this.kind}: ${wrong}. load() refuses such rows where it is given actionSpace`);
     if (stream.capturing)
       for (const every of this.#cycle)
         if (count % every !== 0)
@@ -200,7 +180,7 @@ export abstract class Learner extends Owner {
         phase: stream.capturing ? k : this.#phase++,
         draw: (name) => this.#draw(stream, name, draws[name], start),
         tell: (event, made) => {
-          if (events[event]) tell(stream, events[event], made());
+          if (record[event]) tell(stream, record[event], made());
           if (this.#watch) look(this.#watch, stream, event);
         },
       });
@@ -256,55 +236,12 @@ export abstract class Learner extends Owner {
     return [...this.#work.parts(), ['updates', updates], ...generator];
   }
 
-  /** Once for each buffer. */
-  #compareActions(actions: Tensor | undefined): void {
-    const buffer = actions && bufferOf(actions);
-    if (buffer === undefined || this.#compared.has(buffer)) return;
-    this.#compared.add(buffer);
-    const outside = loadedOutside(buffer, this.#actionSpace);
-    if (outside !== undefined)
-      process.emitWarning(
-        `${this.kind}: ${outside}. load() refuses such rows where it is given actionSpace`,
-        'LearnerWarning',
-      );
-  }
-
   #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {
     const own = this.#drawn.get(name);
     if (!own) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
     if (given) return given.view({ shape: own.shape, offset: (start * own.size) / this.batchSize });
     this.#generator?.normal(stream, own);
     return own;
-  }
-
-  #checkOut(out: Floats): void {
-    const { scalars } = this;
-    if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
-    if (out.size < scalars.length)
-      throw rangeError(`out needs at least ${scalars.length} floats for ${scalars.join(', ')}, got ${out.size}`);
-    checkVector('out', out.view({ shape: [scalars.length] }), scalars.length);
-  }
-
-  /** Before anything is enqueued. */
-  #checkAsked(
-    rows: number,
-    draws: UpdateOptions['draws'] & object,
-    record: UpdateOptions['record'] & object,
-  ): Readonly<Record<string, EventRecord>> {
-    checkKeys('update: draws', draws, [...this.#drawn.keys()]);
-    for (const [name, numbers] of Object.entries(draws))
-      checkVector(`draws.${name}`, numbers, (rows * (this.#drawn.get(name)?.size ?? 0)) / this.batchSize);
-    const { events } = this.#work;
-    checkKeys('update: record', record, Object.keys(events));
-    for (const [event, wanted] of Object.entries(record)) {
-      checkKeys(`update: record of '${event}'`, wanted, ['loss', 'norm', 'gradient']);
-      const sizes = { loss: 1, norm: 1, gradient: events[event] as number };
-      for (const [key, size] of Object.entries(sizes)) {
-        const into = wanted[key as keyof EventRecord];
-        if (into) checkVector(`record.${event}.${key}`, into, size);
-      }
-    }
-    return record;
   }
 
   /** Orders the first updates behind the first values, whatever stream wrote them. A capture cannot ask or wait. */

@@ -120,11 +120,12 @@ export function writeState(
   // An optimiser's parts are in order: its tensors, then its options.
   const differing = writes.flatMap((write) => write());
   if (differing.length > 0)
-    process.emitWarning(
+    learnerWarning(
       `${what}: this learner's own options apply from here on, not those of the loaded state: ${differing.join(', ')}`,
-      'LearnerWarning',
     );
 }
+
+export const learnerWarning = (text: string): void => process.emitWarning(text, 'LearnerWarning');
 
 /** Where a generator is in its numbers. */
 export const generatorPart = (generator: DeviceGenerator): Part => ({

@@ -3,7 +3,6 @@
  * thread only.
  */
 import type { DTypeIn, Fields } from '../buffer/fields.ts';
-import { drawnFrom } from '../buffer/loaded-actions.ts';
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type Device, type DeviceEvent, type Storage, Tensor } from '../device/device.ts';
 import { type Owner, own } from '../device/owner.ts';
@@ -13,6 +12,7 @@ import { DeviceSteps } from '../device-rows/device-steps.ts';
 import type { CheckedRing } from '../device-rows/options.ts';
 import type { KeptOnDevice } from '../device-rows/statistics.ts';
 import { typeError } from '../errors.ts';
+import { drawnFrom } from '../loaded-actions.ts';
 import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
 import { type BatchColumn, type BatchSource, stridedColumns } from './source.ts';
 

@@ -2,10 +2,10 @@
 import { actionCheck } from '../buffer/action-check.ts';
 import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../buffer/data-set.ts';
 import type { NonFiniteNumbers } from '../buffer/field-roles.ts';
-import { noteActions } from '../buffer/loaded-actions.ts';
 import type { RateLimiter } from '../buffer/rate-limiter.ts';
 import type { ArrayOf, DType } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
+import { noteActions } from '../loaded-actions.ts';
 import { finalKey, nextKey, type StepField, type StepLayout, type Steps } from './schema.ts';
 import type { TrajectoryWriter } from './trajectory-writer.ts';
 

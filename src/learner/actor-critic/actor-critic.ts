@@ -1,14 +1,15 @@
 /** What learners with an actor and critics have in common: inputs, targets, critics' steps, the order of it all. */
-import { box } from '../../buffer/action-check.ts';
+import { box } from '../../action-space.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
 import { type Columns, discountsOf, type Rows } from '../batch.ts';
-import { begin, type Draw, Learner, type LearnerSettings, type StepContext, type UpdateOptions } from '../learner.ts';
+import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { Normaliser } from '../normaliser.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
+import type { Draw, UpdateOptions } from '../update-options.ts';
 import type { Watched } from '../watch.ts';
 import { type ActorValue, Critics } from './critics.ts';
 import { headOf } from './heads.ts';

@@ -1,5 +1,5 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
-import { indices } from '../../buffer/action-check.ts';
+import { indices } from '../../action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
@@ -8,10 +8,11 @@ import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
-import { begin, Learner, type LearnerSettings, type StepContext, type UpdateOptions } from '../learner.ts';
+import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
+import type { UpdateOptions } from '../update-options.ts';
 import { headOf, type Q } from './heads.ts';
 import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 

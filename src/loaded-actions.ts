@@ -2,8 +2,7 @@
  * Actions that load() took without being told the learner's action space. A buffer remembers the extremes of each number, with their rows.
  * A learner compares them with its own space at the first update whose batch comes from that buffer.
  */
-import type { Tensor } from '../device/device.ts';
-import type { ActionCheck, ActionSpace } from './action-check.ts';
+import type { ActionSpace } from './action-space.ts';
 
 interface Extreme {
   readonly value: number;
@@ -17,7 +16,7 @@ class Extremes {
   readonly #most: (Extreme | undefined)[] = [];
   readonly #fraction: (Extreme | undefined)[] = [];
 
-  readonly note: ActionCheck = (values, size, name) => {
+  readonly note = (values: ArrayLike<number | bigint>, size: number, name: (row: number) => string): void => {
     for (let at = 0; at < values.length; at++) {
       const value = Number(values[at]);
       const j = at % size;
@@ -46,23 +45,28 @@ class Extremes {
 }
 
 const extremes = new WeakMap<object, Extremes>();
-const buffers = new WeakMap<Tensor, object>();
+/** by a batch's tensor of actions */
+const buffers = new WeakMap<object, object>();
 
 /** Remembers what the buffer is loaded with. */
-export function noteActions(buffer: object): ActionCheck {
+export function noteActions(buffer: object): Extremes['note'] {
   const known = extremes.get(buffer) ?? new Extremes();
   extremes.set(buffer, known);
   return known.note;
 }
 
 /** The actions of a pipeline's batch are drawn from this buffer. */
-export function drawnFrom(actions: Tensor, buffer: object): void {
+export function drawnFrom(actions: object, buffer: object): void {
   buffers.set(actions, buffer);
 }
 
-/** The buffer that a batch's actions were drawn from; undefined where no pipeline drew them. */
-export const bufferOf = (actions: Tensor): object | undefined => buffers.get(actions);
-
-/** The first that the buffer was loaded with and the space does not have, in words. */
-export const loadedOutside = (buffer: object, space: ActionSpace): string | undefined =>
-  extremes.get(buffer)?.outside(space);
+/** A learner's comparison of its batches' actions with its action space: gives what is wrong, in words, once for each buffer. */
+export function loadedActionsCheck(space: ActionSpace): (actions: object | undefined) => string | undefined {
+  const compared = new WeakSet<object>();
+  return (actions) => {
+    const buffer = actions && buffers.get(actions);
+    if (buffer === undefined || compared.has(buffer)) return undefined;
+    compared.add(buffer);
+    return extremes.get(buffer)?.outside(space);
+  };
+}
