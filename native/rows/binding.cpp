@@ -85,14 +85,14 @@ Napi::Value ptr(Info info) {
   return Napi::Number::New(info.Env(), static_cast<double>(snapshot(held<Buffer>(info, 0).source).ptr));
 }
 
-// Lines up what add() was given: `sources` holds a view per field; `terminals`, given with a mask, its terminal rows or
-// undefined.
-void line_up(Info info, Buffer& buffer, uint64_t rows, const Bytes& mask) {
+// Lines up what add() was given: a view of each field from argument `first` on, for an argument costs less than an
+// element of an array; `terminals`, given with a mask, holds each field's terminal rows or undefined.
+void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask, napi_value terminals) {
   const napi_env env = info.Env();
   for (size_t i = 0; i < buffer.fields.size(); ++i) {
     Field& field = buffer.fields[i];
-    const Bytes from = element(env, info[2], i);
-    const Bytes instead = mask.data == nullptr ? Bytes{} : element(env, info[4], i);
+    const Bytes from = bytes_if_any(env, info[first + i]);
+    const Bytes instead = mask.data == nullptr ? Bytes{} : element(env, terminals, i);
     if (from.size / field.bytes < rows || (instead.data != nullptr && instead.size / field.bytes < rows))
       throw_js(env, range("rows addon: a field is shorter than the rows to add"));
     field.from = from.data;
@@ -101,29 +101,29 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, const Bytes& mask) {
   }
 }
 
-// (buffer, rows, sources) → −1 where add() would refuse a value, else 0
+// (buffer, rows, ...sources) → −1 where add() would refuse a value, else 0
 Napi::Value look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
-  line_up(info, buffer, rows, {});
+  line_up(info, buffer, rows, 2, {}, nullptr);
   Odd odd;
   if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(info, buffer, odd);
   return Napi::Number::New(info.Env(), 0);
 }
 
-// (buffer, rows, sources, mask?, terminals?, limiter?) → rows committed, 0 when the limiter says not yet, −1 where a
+// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter says not yet, −1 where a
 // value is refused
 Napi::Value add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
-  const Bytes mask = bytes_if_any(env, info[3]);
+  const Bytes mask = info[2].IsUndefined() ? Bytes{} : bytes_if_any(env, info[2]);
   if (mask.data != nullptr && mask.size < rows) throw_js(env, range("rows addon: mask too short"));
-  line_up(info, buffer, rows, mask);
+  line_up(info, buffer, rows, 5, mask, info[3]);
   Odd odd;
   if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(info, buffer, odd);
   // One call from admission to commit: a terminated thread cannot leave a counted insert without its rows.
-  Limiter* limiter = info[5].IsExternal() ? held<Limiter*>(info, 5) : nullptr;
+  Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
   if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);

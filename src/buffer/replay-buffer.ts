@@ -193,7 +193,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   add(rows: R): number {
     const handle = this.#open();
     const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
-    const added = rowsAddon().addRows(handle, count, sources, mask, terminals, this.#limiting?.handle);
+    const added = rowsAddon().addRows(handle, count, mask, terminals, this.#limiting?.handle, ...sources);
     if (added > 0) this.#bells.ringAll();
     else if (added < 0) throw this.#input.refused(this.#result, rows);
     else this.#limiting?.checkAdd(count);
@@ -266,7 +266,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   /** Throws what add() would throw of a number that is not finite. */
   #look = (rows: object, name: (row: number) => string): void => {
     const { rows: count, sources } = this.#input.lineUp(rows);
-    if (rowsAddon().lookAtRows(this.#open(), count, sources) < 0) throw this.#input.refused(this.#result, rows, name);
+    if (rowsAddon().lookAtRows(this.#open(), count, ...sources) < 0)
+      throw this.#input.refused(this.#result, rows, name);
   };
 
   /**

@@ -15,13 +15,13 @@ interface RowsAddon {
   addRows(
     buffer: BufferHandle,
     rows: number,
-    sources: readonly TypedArray[],
     mask: ArrayBufferView | undefined,
     terminals: readonly (TypedArray | undefined)[] | undefined,
     limiter: LimiterHandle | undefined,
+    ...sources: readonly TypedArray[]
   ): number;
   /** −1 where addRows() would refuse a number, else 0 */
-  lookAtRows(buffer: BufferHandle, rows: number, sources: readonly TypedArray[]): number;
+  lookAtRows(buffer: BufferHandle, rows: number, ...sources: readonly TypedArray[]): number;
   /** `words[index]` becomes `value` behind the commit; 0 and −1 as above */
   addPackedRows(
     buffer: BufferHandle,
