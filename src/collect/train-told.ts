@@ -53,6 +53,7 @@ export interface TrainResult {
   readonly seconds: number;
   /** ended by the caller's signal */
   readonly interrupted: boolean;
+  /** by steps: a later look at as many steps replaces the one before */
   readonly curve: readonly CurvePoint[];
   /** the learner's published vector that was looked at last */
   readonly weights: Float32Array;

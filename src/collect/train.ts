@@ -236,7 +236,10 @@ class Training {
     return null;
   }
 
-  /** A look becomes a point of the curve; null without weights, or when it was ended. `again`: at the same weights as that one. */
+  /**
+   * A look becomes a point of the curve; null without weights, or when it was ended. `again`: at the same weights as that one. A later
+   * look at as many steps replaces the one before: collectors may have waited for the learner in between.
+   */
   async #look(
     looks: Looks,
     episodes: number,
@@ -248,7 +251,7 @@ class Training {
     if (seen === null) return null;
     const at = again ?? { steps, updates, seconds };
     const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
-    if (again) this.#curve.pop();
+    if (this.#curve.at(-1)?.steps === point.steps) this.#curve.pop();
     this.#curve.push(point);
     this.plan.onPoint(point);
     return point;
