@@ -35,7 +35,6 @@ typedef uint4 gk_u32x4;
 #define GK_MEMBER ((gk_i32)get_local_id(0))
 #define GK_MEMBERS ((gk_i32)get_local_size(0))
 #define GK_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
-#define GK_BARRIER_ALL barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 #elif defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 typedef signed char gk_i8;
@@ -139,7 +138,6 @@ typedef uint64_t gk_u64;
 #define gk_copy_words(to, from) __builtin_memcpy((to), (from), 16)
 #endif
 #ifndef GK_OPENCL
-#define GK_BARRIER_ALL GK_BARRIER
 // A float's bits, and the float of some bits.
 #if defined(__CUDACC__) && !defined(__clang__)
 #define gk_bits(x) __float_as_uint(x)
@@ -174,7 +172,7 @@ typedef float gk_real;
 
 // What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that they share; GK_L marks pointers
 // to it. All threads of a block must come to each GK_BARRIER, and go on when all have come. It orders what they share.
-// GK_BARRIER_ALL orders tensors too: it stands between reads of an element by some threads and its write by another.
+// In OpenCL it orders nothing else: an element of a tensor that is written is read by the same thread alone.
 // GK_EACH_TILE deals tiles of `size` below n out to the blocks, GK_EACH_PLACE places below n to the threads of a block: a
 // place goes to the same thread in every loop. So such a kernel is right for any number of blocks and of threads in them; its
 // entry in registry.cpp says how many outputs a block makes. On the host one thread is the block.

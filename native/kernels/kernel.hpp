@@ -55,6 +55,9 @@ struct Reach {
   bool same_rows(const Reach& other) const { return bytes == other.bytes && gap_step() == other.gap_step(); }
 };
 
+// Threads of a block that work on one row, and rows of a block, as rows.gk has them.
+constexpr uint64_t row_threads = 32, most_rows_of_block = 8;
+
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
@@ -80,13 +83,18 @@ struct Kernel {
   uint16_t shares = 0;
   // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes one.
   uint16_t block_makes = 0;
+  // Whether a block makes whole rows of pointer 0, 32 threads each, as rows.gk does; the first whole number says how
+  // many there are.
+  bool by_rows = false;
   // Of kernels that a program brought: whose this is, and which of them. Null: the core's own.
   const KernelModule* module = nullptr;
   uint16_t index = 0;
   // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
-  uint64_t blocks(const Reach& output, uint64_t threads, uint64_t most) const {
-    const uint64_t each = block_makes ? block_makes : threads, elements = output.bytes / 4;
-    return std::clamp<uint64_t>(elements / each + (elements % each > 0), 1, most);
+  uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads, uint64_t most) const {
+    const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, most_rows_of_block);
+    const uint64_t each = by_rows ? rows_at_once : block_makes ? block_makes : threads;
+    const uint64_t all = by_rows ? uint64_t(wholes[0]) : output.bytes / 4;
+    return std::clamp<uint64_t>(all / each + (all % each > 0), 1, most);
   }
   // The address of pointer i must be a multiple of this number.
   uint64_t alignment(size_t i, const Reach& reach) const {

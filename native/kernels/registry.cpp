@@ -198,6 +198,12 @@ Kernel by_block(int outputs, Kernel kernel) {
   return kernel;
 }
 
+// One whose blocks make whole rows.
+Kernel by_rows(Kernel kernel) {
+  kernel.by_rows = true;
+  return kernel;
+}
+
 // One that may write its output over these inputs.
 Kernel in_place(std::initializer_list<int> inputs, Kernel kernel) {
   for (const int i : inputs) kernel.in_place |= uint16_t(1 << i);
@@ -216,19 +222,19 @@ const std::vector<Kernel>& all_kernels() {
         in_place({1, 2}, HOTSLOT_KERNEL(binary)),
         in_place({1, 2, 3}, HOTSLOT_KERNEL(where)),
         in_place({1}, HOTSLOT_KERNEL(clip)),
-        by_block(1, HOTSLOT_KERNEL(reduce_rows)),
-        by_block(GK_LANES, in_place({1}, HOTSLOT_KERNEL(softmax_rows))),
-        by_block(GK_LANES, in_place({2}, HOTSLOT_KERNEL(layer_norm))),
-        by_block(GK_LANES, in_place({2}, HOTSLOT_KERNEL(layer_norm_backward))),
-        by_block(GK_LANES, HOTSLOT_KERNEL(norm_act)),
-        by_block(GK_LANES, in_place({3}, HOTSLOT_KERNEL(norm_act_backward))),
+        by_rows(HOTSLOT_KERNEL(reduce_rows)),
+        by_rows(in_place({1}, HOTSLOT_KERNEL(softmax_rows))),
+        by_rows(in_place({2}, HOTSLOT_KERNEL(layer_norm))),
+        by_rows(in_place({2}, HOTSLOT_KERNEL(layer_norm_backward))),
+        by_rows(HOTSLOT_KERNEL(norm_act)),
+        by_rows(in_place({3}, HOTSLOT_KERNEL(norm_act_backward))),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(squashed_gaussian),
         HOTSLOT_KERNEL(squashed_gaussian_backward),
-        HOTSLOT_KERNEL(categorical_project),
-        by_block(GK_LANES, HOTSLOT_KERNEL(categorical_loss)),
-        by_block(1, HOTSLOT_KERNEL(categorical_mean)),
-        by_block(GK_LANES, HOTSLOT_KERNEL(categorical_mean_backward)),
+        by_rows(HOTSLOT_KERNEL(categorical_project)),
+        by_rows(HOTSLOT_KERNEL(categorical_loss)),
+        by_rows(HOTSLOT_KERNEL(categorical_mean)),
+        by_rows(HOTSLOT_KERNEL(categorical_mean_backward)),
         by_block(2, HOTSLOT_KERNEL(count_odd)),
         HOTSLOT_KERNEL(moments),
         HOTSLOT_KERNEL(moments_advance),
@@ -239,7 +245,7 @@ const std::vector<Kernel>& all_kernels() {
         in_place({1}, HOTSLOT_KERNEL(bias_act)),
         in_place({1, 2}, HOTSLOT_KERNEL(act_backward)),
         by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),
-        HOTSLOT_KERNEL(argmax_rows),
+        by_rows(HOTSLOT_KERNEL(argmax_rows)),
         in_place({2}, HOTSLOT_KERNEL(gather_columns)),
         HOTSLOT_KERNEL(gather),
         in_place({1}, HOTSLOT_KERNEL(copy2d)),

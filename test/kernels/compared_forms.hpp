@@ -19,8 +19,7 @@ std::vector<Grid> grids();
 std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes, const std::vector<double>& reals,
                     size_t same, const Grid& grid);
 
-// Fewer grids, and no case of many elements; and the only kernel that is run, empty: all.
-inline bool brief = false;
+// The only kernel that is run; empty: all.
 inline std::string only;
 inline std::set<std::string> covered;
 

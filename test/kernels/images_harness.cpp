@@ -3,6 +3,7 @@
 // it ends or comes to a barrier, where the next one goes on. In their order, and in drawn ones.
 //   g++ … -rdynamic images_harness.cpp native/kernels/*.cpp kernels.o -ldl
 //   images_harness short|all [kernel]
+//   images_harness count         instructions of a module that counts them
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <sys/wait.h>
@@ -34,6 +35,8 @@ struct Fiber {
   bool ended;
 };
 std::vector<Fiber> fibers(256);
+// Instructions of each thread.
+unsigned long long counts[256];
 jmp_buf between;
 std::function<void()> body;
 
@@ -64,6 +67,11 @@ void begin_fibers() {
 }
 
 }  // namespace
+
+// Of the thread that runs.
+extern "C" {
+unsigned long long* executed = counts;
+}
 
 // What the kernels call.
 extern "C" size_t get_global_id(unsigned) __asm__("_Z13get_global_idj");
@@ -132,6 +140,7 @@ void run_block(const char* name, bool drawn) {
       thread = t;
       if (fibers[thread].ended) continue;
       races.resume(thread);
+      executed = &counts[thread];
       go_on();
       going |= !fibers[thread].ended;
     }
@@ -234,12 +243,53 @@ void test_the_test_kernels() {
         "spin is busy at least as long as asked");
 }
 
+// A line per kernel that works on rows or columns: instructions of the slowest thread of one block of 256, for an
+// element of its 8 × 512.
+constexpr int64_t rows = 8, s = 512;
+void count_instructions() {
+  const auto count = [&](const char* name, const Words& wholes, const std::vector<double>& reals,
+                         int64_t elements = rows * s) {
+    const Kernel* kernel = find_kernel(name);
+    KernelArgs args{};
+    std::copy(wholes.begin(), wholes.end(), args.whole);
+    std::copy(reals.begin(), reals.end(), args.real);
+    Reach reach[max_pointers];
+    check(kernel->need(args, reach) == nullptr, std::string(name) + " takes these arguments");
+    Buffers buffers;
+    for (int i = 0; i < kernel->pointers; i++) {
+      buffers.emplace_back((reach[i].bytes + 3) / 4);
+      for (uint32_t& word : buffers.back()) word = as_word(float(generator() % 2000) / 1000);
+    }
+    if (std::strcmp(name, "count_odd") == 0) buffers[2] = {uint32_t(elements)}, buffers[3] = {0};
+    std::fill(std::begin(counts), std::end(counts), 0);
+    check(execute(*kernel, buffers, wholes, reals, 0, {1, 256, false}).empty(), std::string(name) + " does not race");
+    const auto most = *std::max_element(std::begin(counts), std::end(counts));
+    std::printf("%s %.4f\n", name, double(most) / double(elements));
+  };
+  // As unary.gk numbers them.
+  constexpr int64_t relu = 12;
+  count("norm_act", {rows, s, s, s, relu}, {1e-5});
+  count("norm_act_backward", {rows, s, s, s, s, s, relu}, {});
+  count("layer_norm", {rows, s, s, s}, {1e-5});
+  count("layer_norm_backward", {rows, s, s, s, s, s}, {});
+  count("softmax_rows", {rows, s, s, s, 0}, {});
+  count("reduce_rows", {rows, s, 1, s, 0}, {1});
+  count("categorical_loss", {rows, s, s, 1, s, 1}, {-30, 1, -10, 10});
+  count("categorical_mean", {rows, s, 1, s}, {-10, 10});
+  count("categorical_mean_backward", {rows, s, s, 1, s, 1}, {-10, 10});
+  count("categorical_project", {rows, s, 1, 1, 1}, {-10, 10});
+  count("argmax_rows", {rows, s, s}, {});
+  count("count_odd", {rows * s, 1, 1}, {});
+  count("column_sums", {2048, s, s}, {1, 0}, 2048 * s);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   brief = argc > 1 && std::strcmp(argv[1], "short") == 0;
   only = argc > 2 ? argv[2] : "";
   begin_fibers();
+  if (argc > 1 && std::strcmp(argv[1], "count") == 0) return count_instructions(), failures > 0;
   check_races(), compare_all();
   if (only.empty()) check_covered(), test_moves_that_meet(), test_the_test_kernels();
   std::printf("%zu kernels and outputs over inputs compared: %d failures\n", covered.size(), failures.load());

@@ -59,6 +59,9 @@ inline void compare_halo(const char* name) {
                 [&](Buffers& b) { std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove)); });
 }
 
+// Fewer grids and shapes, and no case of many elements.
+inline bool brief = false;
+
 // Any bits of every element type; of doubles mostly those that a float has room for, and ties.
 inline void compare_convert() {
   const auto any = [](Buffers& b) {
@@ -169,6 +172,63 @@ inline void compare_learners() {
   compare_forms("moments_advance", {32}, {}, [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
 }
 
+// Rows that do not fill a block, rows of a lane, of a lane more and less, as wide as threads keep, and wider.
+inline void compare_rows() {
+  const auto odd = [](Buffers& b) {
+    for (size_t k = 1; k < b.size(); k++)
+      for (size_t i = 0; i < b[k].size(); i++)
+        if (generator() % 97 == 0)
+          b[k][i] = as_word(generator() % 3 == 0 ? NAN : generator() % 2 == 0 ? INFINITY : -INFINITY);
+        else
+          b[k][i] = as_word(3 * as_float(b[k][i]));
+  };
+  const auto finite = [](Buffers& b) {
+    for (size_t k = 1; k < b.size(); k++)
+      for (uint32_t& word : b[k]) word = as_word(3 * as_float(word));
+  };
+  const auto ties = [](Buffers& b) {
+    for (size_t i = 0; i < b[2].size(); i++)
+      b[2][i] = as_word(generator() % 5 == 0 ? NAN : float(int(generator() % 4)) - 2.0f);
+  };
+  std::vector<std::pair<int64_t, int64_t>> shapes = {{9, 33}, {1, 513}};
+  if (!brief) shapes.insert(shapes.end(), {{1, 1}, {9, 31}, {17, 32}, {3, 512}, {2, 1025}});
+  for (int i = 0; !brief && i < 5; i++) shapes.push_back({1 + generator() % 20, 1 + generator() % 1200});
+  std::vector<std::function<void(Buffers&)>> inputs = {odd};
+  if (!brief) inputs.push_back(finite);
+  for (const auto& [rows, columns] : shapes)
+    for (const auto& values : inputs) {
+      for (int64_t op = 0; op <= 4; op++)
+        compare_forms("reduce_rows", {rows, columns, 2, columns + 3, op}, {0.5}, values);
+      for (int64_t logarithm : {0, 1})
+        compare_forms("softmax_rows", {rows, columns, columns + 1, columns + 3, logarithm}, {}, values);
+      compare_forms("layer_norm", {rows, columns, columns + 2, columns + 3}, {1e-5}, values);
+      compare_forms("layer_norm_backward", {rows, columns, columns + 2, columns, columns + 1, columns + 3}, {}, values);
+      const auto op = int64_t(generator() % 18) - 1;
+      compare_forms("norm_act", {rows, columns, columns + 2, columns + 3, op}, {1e-5}, values);
+      compare_forms("norm_act_backward", {rows, columns, columns + 1, columns, columns + 2, columns + 3, op}, {},
+                    values);
+      if (columns > 1) {
+        compare_forms("categorical_loss", {rows, columns, columns + 1, 2, columns + 3, 1}, {-30, 0.1, -10, 10}, values);
+        compare_forms("categorical_mean", {rows, columns, 2, columns + 1}, {-1, 2}, values);
+        compare_forms("categorical_mean_backward", {rows, columns, columns + 2, 2, columns + 1, 3}, {-1, 2}, values);
+      }
+      compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, values);
+      compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, ties);
+    }
+  // Discounts and rewards of every kind, to atoms of which some are further than a block shares.
+  for (int64_t atoms : brief ? Words{5, 51, 129} : Words{2, 5, 51, 101, 128, 129})
+    compare_forms("categorical_project", {20, atoms, 1, 1, 1}, {-10, 10}, [&](Buffers& b) {
+      const float discounts[] = {0.97f, 0, NAN, INFINITY, -0.9f, 1e-3f, 2.5f, 1, -0.0f, -INFINITY};
+      const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
+      for (size_t i = 0; i < 20; i++) {
+        b[4][i] = as_word(discounts[i % 10]);
+        b[3][i] = as_word(i < 10 ? 5 * as_float(b[3][i]) : i % 5 == 4 ? rewards[i / 5] : 0.25f * float(i));
+        if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
+      }
+      b[2][size_t(atoms) + 1] = as_word(NAN), b[2][size_t(5 * atoms)] = as_word(NAN);
+    });
+}
+
 inline void compare_all() {
   compare_convert();
   for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
@@ -200,6 +260,7 @@ inline void compare_all() {
   }
   compare_ops();
   compare_learners();
+  compare_rows();
   compare_forms("argmax_rows", {33, 6, 7}, {},
                 [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
   for (int64_t apart : {1, 2})

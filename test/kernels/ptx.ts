@@ -68,6 +68,7 @@ template <class T> static T whole(f32 a) {
   const double least = double(std::is_signed_v<T> ? -std::ldexp(1.0, 8 * sizeof(T) - 1) : 0), end = std::ldexp(1.0, 8 * sizeof(T) - std::is_signed_v<T>);
   return std::isnan(a) ? T(0) : double(a) <= least ? T(least) : double(a) >= end ? T(T(~std::make_unsigned_t<T>(0)) >> 0) : T(a);
 }
+extern "C" unsigned long long* executed;
 static u64 nanoseconds() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return u64(t.tv_sec) * 1000000000u + u64(t.tv_nsec); }
 `;
 
@@ -86,8 +87,11 @@ const size = (type: string) => (type === 'pred' ? 0 : Number(/\d+/.exec(type)?.[
 
 export class UnknownPtx extends Error {}
 
-/** C++ of the module: a function `extern "C"` per kernel, with its parameters in their order. Throws UnknownPtx for what it does not know. */
-export function cppOf(ptx: string): string {
+/**
+ * C++ of the module: a function `extern "C"` per kernel, with its parameters in their order. `counted`: each instruction adds 1 to what
+ * the harness' `executed` points to. Throws UnknownPtx for what it does not know.
+ */
+export function cppOf(ptx: string, counted = false): string {
   const text = ptx.replaceAll(/\/\/.*$/gm, '');
   const functions: string[] = [];
   const known = new Set<string>();
@@ -100,7 +104,8 @@ export function cppOf(ptx: string): string {
       const type = kind === 'entry' ? 'extern "C" void' : `static ${BITS[result] ?? unknown('a result', result)}`;
       const head = `${type} ${name}(${parameters.join(', ')})`;
       if (body === undefined) functions.push(`${head};`);
-      else functions.push(`${head} {\n${bodyOf(body, kind === 'entry' ? null : `${BITS[result]} ${returned}`)}}`);
+      else
+        functions.push(`${head} {\n${bodyOf(body, kind === 'entry' ? null : `${BITS[result]} ${returned}`, counted)}}`);
       known.add(name);
       return '';
     },
@@ -114,7 +119,7 @@ function unknown(what: string, text: string): never {
   throw new UnknownPtx(`${what} that is not translated: '${text.trim().split('\n')[0]}'`);
 }
 
-function bodyOf(body: string, result: string | null): string {
+function bodyOf(body: string, result: string | null, counted: boolean): string {
   const lines: string[] = result === null ? [] : [`  ${result};`];
   const returned = result?.split(' ')[1];
   // A label, and the braces of a call, are lines of their own.
@@ -122,10 +127,14 @@ function bodyOf(body: string, result: string | null): string {
     const statement = raw.trim().replaceAll(/\s+/g, ' ');
     if (statement === '') continue;
     if (statement === '{' || statement === '}') lines.push(statement);
-    else lines.push(`  ${statementOf(statement, returned)}`);
+    else
+      lines.push(`  ${counted && isInstruction(statement) ? '++*executed; ' : ''}${statementOf(statement, returned)}`);
   }
   return `${lines.join('\n')}\n`;
 }
+
+/** Neither a label nor a declaration. */
+const isInstruction = (statement: string) => !/^(LBB\w+:$|\.)/.test(statement);
 
 function statementOf(statement: string, returned: string | undefined): string {
   if (/^LBB\w+:$/.test(statement)) return `${statement};`;

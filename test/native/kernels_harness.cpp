@@ -362,15 +362,19 @@ void test_order_of_sums() {
 
 // Grids: a block makes what its kernel says, else what its threads do; never no block, never more than a device wants.
 void test_grids() {
-  const auto blocks = [](const char* name, uint64_t elements, uint64_t threads) {
-    return find_kernel(name)->blocks(Reach{elements * 4}, threads, 1000);
+  const auto blocks = [](const char* name, uint64_t elements, uint64_t threads, int64_t rows = 0) {
+    return find_kernel(name)->blocks(Reach{elements * 4}, &rows, threads, 1000);
   };
   check(blocks("axpby", 0, 256) == 1 && blocks("axpby", 256, 256) == 1 && blocks("axpby", 257, 256) == 2 &&
             blocks("axpby", 257, 64) == 5 && blocks("axpby", 1 << 20, 256) == 1000,
         "a thread for each element");
-  check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 5, 256) == 2 && blocks("column_sums", 5, 32) == 2 &&
+  check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 9, 256) == 2 && blocks("column_sums", 9, 32) == 2 &&
             blocks("grad_norm", 256, 256) == 256 && blocks("clip_scale", 4, 32) == 1,
         "a block for some elements");
+  const auto of_rows = [&](int64_t rows, uint64_t threads) { return blocks("norm_act", 512 * rows, threads, rows); };
+  check(of_rows(1, 256) == 1 && of_rows(8, 256) == 1 && of_rows(9, 256) == 2 && of_rows(17, 1024) == 3 &&
+            of_rows(9, 64) == 5 && of_rows(9, 7) == 9 && of_rows(10000, 256) == 1000,
+        "a block for eight rows, or for as many as its threads have room for");
 }
 
 void test_flat() {

@@ -218,7 +218,7 @@ void CudaStream::issue_kernel(const Work& work) {
 // Arguments in the kernel's order: pointers, whole numbers, reals as floats.
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers,
                      const Reach& output) {
-  const auto blocks = unsigned(kernel.blocks(output, block_threads, device_.most_blocks()));
+  const auto blocks = unsigned(kernel.blocks(output, args.whole, block_threads, device_.most_blocks()));
   float reals[max_floats];
   void* values[max_pointers + max_wholes + max_floats];
   int n = 0;

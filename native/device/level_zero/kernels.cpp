@@ -130,7 +130,8 @@ void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& a
     HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof pointer, &pointer);
   for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
   for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
-  const GroupCount size{uint32_t(kernel.blocks(arguments.output, loaded.group, most_groups_)), 1, 1};
+  const GroupCount size{uint32_t(kernel.blocks(arguments.output, arguments.wholes.data(), loaded.group, most_groups_)),
+                        1, 1};
   HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, loaded.handle, &size, signal, count, waits);
 }
 
