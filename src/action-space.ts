@@ -1,19 +1,19 @@
-/** What a learner's action space has, for data that comes from elsewhere. */
+/** Tests whether an action lies in a learner's action space. Used for actions that the learner's policy did not choose. */
 import { highEnd, lowEnd, neighbour } from './float32.ts';
 
-/** What is wrong with number `j` of an action, in words; undefined where the space has it. */
-export type ActionSpace = (value: number, j: number) => string | undefined;
+/** Explains why number `j` of an action lies outside of the action space; undefined if it lies within. */
+export type ExplainOutside = (value: number, j: number) => string | undefined;
 
-/** The indices from 0 to n − 1. */
-export const indices =
-  (n: number): ActionSpace =>
+/** For the indices from 0 to n − 1. */
+export const outsideIndices =
+  (n: number): ExplainOutside =>
   (value) =>
     Number.isInteger(value) && value >= 0 && value < n
       ? undefined
       : `is ${value}: an action is an index from 0 to ${n - 1}`;
 
-/** A box by its ends, of which float32 may make a neighbour without the box. */
-export function box(low: readonly number[], high: readonly number[]): ActionSpace {
+/** For a box. The float32 next to an end lies within: the end itself may round to it. */
+export function outsideBox(low: readonly number[], high: readonly number[]): ExplainOutside {
   const least = low.map((each) => neighbour(lowEnd(each), -1));
   const most = high.map((each) => neighbour(highEnd(each), 1));
   return (value, j) =>

@@ -2,7 +2,7 @@
  * Actions that load() took without being told the learner's action space. A buffer remembers the extremes of each number, with their rows.
  * A learner compares them with its own space at the first update whose batch comes from that buffer.
  */
-import type { ActionSpace } from './action-space.ts';
+import type { ExplainOutside } from './action-space.ts';
 
 interface Extreme {
   readonly value: number;
@@ -10,7 +10,7 @@ interface Extreme {
   readonly row: string;
 }
 
-/** Of one buffer: each number's least and greatest, and its first that is not whole. */
+/** The least and the greatest value of each number of one buffer's actions, and the first value that is no whole number. */
 class Extremes {
   readonly #least: (Extreme | undefined)[] = [];
   readonly #most: (Extreme | undefined)[] = [];
@@ -33,11 +33,11 @@ class Extremes {
     }
   };
 
-  outside(space: ActionSpace): string | undefined {
+  outside(explain: ExplainOutside): string | undefined {
     for (const extreme of [...this.#least, ...this.#most, ...this.#fraction]) {
       if (extreme === undefined) continue;
       const { value, j, row } = extreme;
-      const why = space(value, j);
+      const why = explain(value, j);
       if (why !== undefined) return `actions of ${row} ${why}`;
     }
     return undefined;
@@ -48,25 +48,25 @@ const extremes = new WeakMap<object, Extremes>();
 /** by a batch's tensor of actions */
 const buffers = new WeakMap<object, object>();
 
-/** Remembers what the buffer is loaded with. */
+/** Records the actions that load() adds to the buffer. */
 export function noteActions(buffer: object): Extremes['note'] {
   const known = extremes.get(buffer) ?? new Extremes();
   extremes.set(buffer, known);
   return known.note;
 }
 
-/** The actions of a pipeline's batch are drawn from this buffer. */
+/** Records the buffer from which a pipeline draws a batch's tensor of actions. */
 export function drawnFrom(actions: object, buffer: object): void {
   buffers.set(actions, buffer);
 }
 
-/** A learner's comparison of its batches' actions with its action space: gives what is wrong, in words, once for each buffer. */
-export function loadedActionsCheck(space: ActionSpace): (actions: object | undefined) => string | undefined {
+/** For one learner. Explains, once for each buffer, which loaded action lies outside of the learner's action space. */
+export function loadedActionsCheck(explain: ExplainOutside): (actions: object | undefined) => string | undefined {
   const compared = new WeakSet<object>();
   return (actions) => {
     const buffer = actions && buffers.get(actions);
     if (buffer === undefined || compared.has(buffer)) return undefined;
     compared.add(buffer);
-    return extremes.get(buffer)?.outside(space);
+    return extremes.get(buffer)?.outside(explain);
   };
 }

@@ -129,7 +129,7 @@ typedef uint64_t gk_u64;
 #define GK_G
 #define GK_R __restrict__
 #define GK_L
-#define GK_SHARED
+#define GK_SHARED [[maybe_unused]]
 #define gk_sqrt(x) sqrtf(x)
 #define GK_THREAD 0
 #define GK_BARRIER (void)0

@@ -1,5 +1,5 @@
 /** Compares the actions of a data set with the learner's action space. A learner does not notice an action outside of it. */
-import { box, indices } from '../action-space.ts';
+import { outsideBox, outsideIndices } from '../action-space.ts';
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, typeError } from '../errors.ts';
 
@@ -25,7 +25,7 @@ export function actionCheck(
   if (!fields.some(({ key }) => key === 'actions'))
     throw typeError("load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out");
   checkKeys('load: actionSpace', space, 'n' in space ? ['n'] : ['low', 'high']);
-  const of = 'n' in space ? () => indices(checkCount('load: actionSpace.n', space.n)) : sized(space);
+  const of = 'n' in space ? () => outsideIndices(checkCount('load: actionSpace.n', space.n)) : sized(space);
   return (values, size, name) => {
     const wrong = of(size);
     for (let at = 0; at < values.length; at++) {
@@ -35,7 +35,7 @@ export function actionCheck(
   };
 }
 
-/** The same of ends that are one number for all, or a number for each of an action's `size`. */
+/** For a box whose ends are one number for all, or a number for each of an action's `size`. */
 function sized(ends: { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> }) {
   const side = (key: 'low' | 'high', size: number): number[] => {
     const given = ends[key];
@@ -48,5 +48,5 @@ function sized(ends: { readonly low: number | ArrayLike<number>; readonly high: 
       return value;
     });
   };
-  return (size: number) => box(side('low', size), side('high', size));
+  return (size: number) => outsideBox(side('low', size), side('high', size));
 }

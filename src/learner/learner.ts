@@ -103,8 +103,8 @@ export abstract class Learner extends Owner {
     how: {
       batchSize: number;
       fields: ColumnWidths;
-      /** what is wrong with number `j` of an action; undefined where the action space has it */
-      actionSpace: (value: number, j: number) => string | undefined;
+      /** explains why number `j` of an action lies outside of the learner's action space; undefined if it lies within */
+      explainOutside: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
       /** what happens every so many steps: a captured update has to hold whole cycles */
       every?: readonly number[];
@@ -123,7 +123,7 @@ export abstract class Learner extends Owner {
     this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
     this.#fields = how.fields;
     this.#gamma = how.gamma;
-    this.#wrongActions = loadedActionsCheck(how.actionSpace);
+    this.#wrongActions = loadedActionsCheck(how.explainOutside);
     this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
     using making = makingOf(this);
     this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;

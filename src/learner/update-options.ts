@@ -1,4 +1,4 @@
-/** What an update may be given besides its batch, and its checks: nothing is enqueued before them. */
+/** Options of an update, and their checks. update() runs them before it enqueues anything. */
 import { checkKeys, shown } from '../checks.ts';
 import { Tensor } from '../device/device.ts';
 import { rangeError, typeError } from '../errors.ts';

@@ -215,18 +215,22 @@ inline void compare_rows() {
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, values);
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, ties);
     }
-  // Discounts and rewards of every kind, to atoms of which some are further than a block shares.
-  for (int64_t atoms : brief ? Words{5, 51, 129} : Words{2, 5, 51, 101, 128, 129})
-    compare_forms("categorical_project", {20, atoms, 1, 1, 1}, {-10, 10}, [&](Buffers& b) {
+  // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, and for no row of more than
+  // 1,024.
+  for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513, 1025}) {
+    const auto rows = size_t(atoms > 1024 ? 2 : 20);
+    compare_forms("categorical_project", {int64_t(rows), atoms, 1, 1, 1}, {-10, 10}, [&](Buffers& b) {
       const float discounts[] = {0.97f, 0, NAN, INFINITY, -0.9f, 1e-3f, 2.5f, 1, -0.0f, -INFINITY};
       const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
-      for (size_t i = 0; i < 20; i++) {
+      for (size_t i = 0; i < rows; i++) {
         b[4][i] = as_word(discounts[i % 10]);
         b[3][i] = as_word(i < 10 ? 5 * as_float(b[3][i]) : i % 5 == 4 ? rewards[i / 5] : 0.25f * float(i));
         if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
       }
-      b[2][size_t(atoms) + 1] = as_word(NAN), b[2][size_t(5 * atoms)] = as_word(NAN);
+      for (size_t at : {size_t(atoms) + 1, size_t(5 * atoms)})
+        if (at < b[2].size()) b[2][at] = as_word(NAN);
     });
+  }
 }
 
 inline void compare_all() {

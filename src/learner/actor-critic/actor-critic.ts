@@ -1,5 +1,5 @@
 /** What learners with an actor and critics have in common: inputs, targets, critics' steps, the order of it all. */
-import { box } from '../../action-space.ts';
+import { outsideBox } from '../../action-space.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
@@ -153,7 +153,7 @@ export abstract class ActorCritic extends Learner {
     const actor = how.actor(options);
     const { low, high } = boxOf(actionDim, options);
     super(what, device, {
-      ...{ batchSize, fields, actionSpace: box(low, high), draws: how.draws, every: cycle },
+      ...{ batchSize, fields, explainOutside: outsideBox(low, high), draws: how.draws, every: cycle },
       ...{ firstUpdate, gamma, seed, settings },
     });
     this.#options = options;

@@ -1,5 +1,5 @@
 /** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
-import { indices } from '../../action-space.ts';
+import { outsideIndices } from '../../action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
@@ -91,8 +91,15 @@ export class DqnLearner extends Learner {
     checkFlag('double', double);
     const { network, values } = qNetwork(options);
     const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
-    const actionSpace = indices(actions);
-    super('DqnLearner', device, { batchSize: rows, fields, actionSpace, gamma, seed, settings: settingsOf(options) });
+    const explainOutside = outsideIndices(actions);
+    super('DqnLearner', device, {
+      batchSize: rows,
+      fields,
+      explainOutside,
+      gamma,
+      seed,
+      settings: settingsOf(options),
+    });
     this.#options = options;
     using making = makingOf(this);
     this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
