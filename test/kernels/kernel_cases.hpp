@@ -216,9 +216,9 @@ inline void compare_rows() {
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, ties);
     }
   // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, and for no row of more than
-  // 1,024.
-  for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513, 1025}) {
-    const auto rows = size_t(atoms > 1024 ? 2 : 20);
+  // 1,024: there each atom looks at all others, and one row in a few grids is enough.
+  for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513}) {
+    const auto rows = size_t(atoms > 1024 ? 1 : atoms > 512 ? 2 : 20);
     compare_forms("categorical_project", {int64_t(rows), atoms, 1, 1, 1}, {-10, 10}, [&](Buffers& b) {
       const float discounts[] = {0.97f, 0, NAN, INFINITY, -0.9f, 1e-3f, 2.5f, 1, -0.0f, -INFINITY};
       const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
