@@ -34,7 +34,9 @@ export const run: Benchmark = async (report, { quick }) => {
   const headers = [
     'native/kernels/gemm.hpp',
     'native/kernels/gemm_micro.hpp',
+    'native/wait/core_pool.hpp',
     'native/wait/idle_cores.hpp',
+    'native/wait/process_cores.hpp',
     'native/kernels/kernel.hpp',
   ];
   const program = buildProgram('gemm', sources, headers, '-O2');

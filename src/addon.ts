@@ -1,16 +1,19 @@
 /**
- * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here;
- * `device` holds the one native core, and every other addon is linked to it when it loads.
+ * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here.
+ * `rows` holds the process's one pool of threads for large jobs, `device` the one native core; every other addon is
+ * linked to both when it loads.
  */
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { type DeviceErrorDetail, type ErrorCode, nativeError, unavailableError } from './errors.ts';
+import { nativeError, rangeError, unavailableError } from './errors.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
+/** Of these a process has one file. */
+const lenders: ReadonlySet<string> = new Set(['rows', 'device']);
 
 /** Thrown where a native call did not answer: the thread is being ended, and nothing it does now may count. */
 export class ThreadEnding extends Error {
@@ -31,9 +34,26 @@ export function answered<T>(answer: T | undefined): T {
 }
 
 interface Linkable {
-  /** Lends the addon a maker of errors and the core's table of functions. */
-  link?(makeError: (code: ErrorCode, text: string, detail: DeviceErrorDetail) => Error, table?: unknown): void;
+  /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
+  link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
+  /** Of `rows`: the pool uses no more cores than this. The first call in a process counts. */
+  boundCores?(most: number): void;
 }
+
+/**
+ * How many cores Hotslot may use: HOTSLOT_CORES, or all of them. More than there are means all. Throws a RangeError
+ * where the variable is anything but a whole number from 1 on, in digits.
+ */
+function allowedCores(): number {
+  const asked = process.env.HOTSLOT_CORES ?? '';
+  if (asked !== '' && !/^0*[1-9]\d*$/.test(asked))
+    throw rangeError(
+      `HOTSLOT_CORES is the number of cores that Hotslot may use: give a whole number from 1 on, such as 4, or leave it unset for all of them; it is '${asked}'`,
+    );
+  return asked === '' ? Infinity : Number(asked);
+}
+// A wrong setting is said when the library is loaded, before anything runs with another number of threads.
+allowedCores();
 
 /** Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can. */
 export function cannotRunHere(): string | null {
@@ -62,15 +82,23 @@ function isMapped(path: string): boolean {
   }
 }
 
+/** What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of who is linked to it. */
+function lentTo(name: string): unknown[] {
+  if (name === 'rows') return [];
+  const { cores } = loadAddon<{ cores: unknown }>('rows');
+  return name === 'device' ? [cores] : [cores, loadAddon<{ table: unknown }>('device').table];
+}
+
 /**
- * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or names the one core that the process
- * has and this thread could not begin with: no other takes its place, for a second one would know none of the first one's handles.
+ * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or names the addon that the process has
+ * and this thread could not begin with: no other file takes its place, for a second core would know none of the first one's handles,
+ * and a second pool would have threads of its own.
  */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);
   if (known !== undefined) return known as T;
-  // What it throws says all: of the core, and not of who is linked to it.
-  const core = name === 'device' || name === 'rows' ? null : loadAddon<{ table: unknown }>('device');
+  const cores = allowedCores();
+  const lent = lentTo(name);
   const tried: string[] = [];
   for (const path of places(name)) {
     if (!existsSync(path)) {
@@ -79,13 +107,13 @@ export function loadAddon<T>(name: string): T {
     }
     try {
       const addon = require(path) as T & Linkable;
-      if (core === null) addon.link?.(nativeError);
-      else addon.link?.(nativeError, core.table);
+      addon.link?.(nativeError, ...lent);
+      addon.boundCores?.(Math.min(cores, 2 ** 31 - 1));
       loaded.set(name, addon);
       return addon;
     } catch (error) {
       const { message } = error as Error;
-      if (name === 'device' && isMapped(path)) {
+      if (lenders.has(name) && isMapped(path)) {
         const text = `Hotslot's native addon '${name}', which this process has from ${path}, could not begin in this thread: ${message}`;
         throw unavailableError(text, 'ERR_HOTSLOT_ADDON', error);
       }

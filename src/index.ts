@@ -48,6 +48,7 @@ export { CollectorPool } from './collectors/collector-pool.ts';
 export type { RunningCollectors } from './collectors/pool-hold.ts';
 export type { CollectorPoolOptions } from './collectors/pool-options.ts';
 export type { CollectorStatistics, Episode } from './collectors/statistics.ts';
+export type { CoresNow } from './cores.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';
 export type {
   Device,
@@ -90,7 +91,7 @@ export type { AveragingOptions } from './pipeline/averaging.ts';
 export type { Batch, Extras } from './pipeline/batches.ts';
 export type { CaptureContext, CaptureFunction, CaptureOptions } from './pipeline/capture.ts';
 export type { PipelineEvents, Tick } from './pipeline/history.ts';
-export type { SlotNow } from './pipeline/inspect.ts';
+export type { PipelineNow, SlotNow } from './pipeline/inspect.ts';
 export type { TransferManifest } from './pipeline/manifest.ts';
 export type { PipelineOptions, Placement, TraceOptions, TrajectoryPipelineOptions } from './pipeline/options.ts';
 export { ReplayPipeline } from './pipeline/replay-pipeline.ts';

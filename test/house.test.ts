@@ -44,6 +44,7 @@ const foundation = [
   'src/addon.ts',
   'src/checks.ts',
   'src/clock.ts',
+  'src/cores.ts',
   'src/dtype.ts',
   'src/errors.ts',
   'src/float16.ts',

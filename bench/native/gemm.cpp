@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/gemm.hpp"
+#include "wait/core_pool.hpp"
 
 using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 
@@ -27,6 +28,7 @@ void print(const char* name, const std::vector<double>& times, const char* behin
 }
 
 int main(int count, char** arguments) {
+  hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW);
   const auto sgemm = library ? reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm")) : nullptr;
   const auto threads = library ? reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads")) : nullptr;

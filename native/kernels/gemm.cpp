@@ -3,13 +3,12 @@
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
-#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 namespace {
 
 // Where two cores are 1.3 times as fast as one: npm run bench -- gemm.
-int64_t share_from() { return IdleCores::count() == 1 ? INT64_MAX : int64_t(3) << 23; }
+constexpr int64_t share_from = int64_t(3) << 23;
 
 // Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,
@@ -18,7 +17,7 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
   if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
   const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
   const MatrixView right = trans_b ? MatrixView{b, 1, ldb} : MatrixView{b, ldb, 1};
-  gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from());
+  gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from);
 }
 
 const char* need(const KernelArgs& args, Reach* reach) {

@@ -191,17 +191,18 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   }
 }
 
-// The same in pieces of rows or columns, of which idle cores take some. An element is one piece's, and
-// its sum has one order wherever tiles begin: the bits are the same.
+// The same in pieces of rows or columns. An element is one piece's, and its sum has one order: the bits are the same.
 void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                         float beta, Out c) {
+  const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
+  if (helpers == 0) return multiply(set, m, n, k, alpha, a, b, beta, c);
   // Each piece packs for itself: pieces are few, and cut what is packed with more trouble.
-  static const int64_t most_pieces = 2 * IdleCores::count();
+  const int64_t most_pieces = 2 * (helpers + 1);
   const bool by_rows = b.row == 1 && b.column != 1 ? m >= 4 * n : a.row == 1 && a.column != 1 ? n < 4 * m : m >= n;
   const int64_t all = by_rows ? m : n, tile = by_rows ? set.rows : 2 * set.lanes;
   const int64_t each = ((all + most_pieces - 1) / most_pieces + tile - 1) / tile * tile;
   std::atomic<bool> no_memory{false};
-  IdleCores::run(int((all + each - 1) / each), [&](int piece) {
+  IdleCores::run(int((all + each - 1) / each), helpers, [&](int piece) {
     const int64_t from = piece * each, some = std::min(each, all - from);
     try {
       scratch();

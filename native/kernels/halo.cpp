@@ -208,10 +208,11 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   }
   // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later move is the one
   // that stays.
+  const int helpers = IdleCores::helpers(uint64_t(bytes));
   const bool in_order = std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & unpacks; });
   for (size_t from = 0, to; from < pieces.size(); from = to) {
     to = in_order ? from + size_t(pieces[from].parts) : pieces.size();
-    IdleCores::run(int(to - from), [&](int at) { run(from + size_t(at)); });
+    IdleCores::run(int(to - from), helpers, [&](int at) { run(from + size_t(at)); });
   }
   return nullptr;
 }

@@ -175,7 +175,7 @@ void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fres
                           int64_t width, int64_t offset, int64_t stride, int64_t ring_rows, int64_t fresh_rows,
                           int64_t unit, int64_t shift) {
   const int64_t each = std::max<int64_t>(1, (int64_t{1} << 19) / width);
-  IdleCores::run(int((rows + each - 1) / each), [&](int piece) {
+  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * width)), [&](int piece) {
     const int64_t from = piece * each;
     host::gather_fields(out + from * width, ring, fresh, places + from, std::min(each, rows - from), width, offset,
                         stride, ring_rows, fresh_rows, unit, shift);
@@ -184,7 +184,7 @@ void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fres
 void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* places, int64_t rows, int64_t words,
                           int64_t ring_rows, int64_t shift) {
   const int64_t each = std::max<int64_t>(1, (int64_t{1} << 17) / words);
-  IdleCores::run(int((rows + each - 1) / each), [&](int piece) {
+  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * words * 4)), [&](int piece) {
     const int64_t from = piece * each;
     host::gather_places(out + from * words, ring, places + from, std::min(each, rows - from), words, ring_rows, shift);
   });

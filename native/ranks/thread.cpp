@@ -6,6 +6,8 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "wait/idle_cores.hpp"
+
 namespace hotslot::ranks {
 
 namespace {
@@ -220,6 +222,7 @@ Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell) : state_(s
   state_->tell = std::move(tell);
   std::thread([state = state_] {
     sleep_exactly();
+    const IdleCores::Thread counted;
     state->run();
   }).detach();
 }

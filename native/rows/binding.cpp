@@ -237,7 +237,7 @@ Napi::Value find_not_finite(Info info) {
 }
 
 void init(Napi::Env env, Napi::Object exports) {
-  make_linkable(env, exports);
+  export_cores(env, exports);
   static constexpr Exported all[] = {
       {"misalignment", misalignment},
       {"mean", mean_of},

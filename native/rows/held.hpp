@@ -56,6 +56,7 @@ inline FieldKind kind_of(napi_env env, const uint32_t* table) {
 }
 
 // Functions of limiters and mailboxes.
+void export_cores(Napi::Env env, Napi::Object exports);
 void export_words(Napi::Env env, Napi::Object exports);
 // Of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);

@@ -196,7 +196,7 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   return task.end;
 }
 
-// Blocks of each thread between two looks at the clock: enough that the wake of a helper pays.
+// Blocks of each thread between two looks at the clock: enough that waking a helper pays.
 constexpr uint64_t blocks_each = 4;
 
 void lower(std::atomic<uint64_t>& least, uint64_t value) {
@@ -257,14 +257,14 @@ void add(const Source& source, const Field* fields, size_t field_count, const ui
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
                     uint64_t deadline_ns, bool stream_stores, Hands hands) {
   const CopyRows copy = stream_stores ? copy_rows_streaming() : copy_rows_plain();
-  const uint64_t block = rows_per_block(source.row_bytes);
-  const bool shared = hands == Hands::all && count * source.row_bytes >= shared_from;
-  const uint64_t at_once = shared ? block * blocks_each * IdleCores::count() : block;
+  const uint64_t block = rows_per_block(source.row_bytes), bytes = count * source.row_bytes;
+  const int helpers = hands == Hands::all && bytes >= shared_from ? IdleCores::helpers(bytes) : 0;
+  const uint64_t at_once = helpers > 0 ? block * blocks_each * uint64_t(helpers + 1) : block;
   while (job.next_row < count) {
     const uint64_t from = job.next_row, to = std::min(count, from + at_once);
     // The first row between them that is not whole: the time was over before it was.
     std::atomic<uint64_t> torn{to};
-    IdleCores::run(int((to - from + block - 1) / block), [&](int piece) {
+    IdleCores::run(int((to - from + block - 1) / block), helpers, [&](int piece) {
       const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
       uint8_t* const at = out + begin * source.row_bytes;
       const CopyTask task{source.rows, source.stride, source.row_bytes, indices, begin, end, count, at};

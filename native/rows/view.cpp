@@ -188,12 +188,13 @@ View::Result View::gather(uint64_t deadline_ns) {
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
   // What a device does not hold is looked up in turn.
   const bool stream = mirror_ == nullptr && bytes * count >= shared_from;
-  const uint64_t at_once = stream ? view_blocks_each * uint64_t(IdleCores::count()) : 1;
+  const int helpers = stream ? IdleCores::helpers(bytes * count) : 0;
+  const uint64_t at_once = stream ? view_blocks_each * uint64_t(helpers + 1) : 1;
   make_room(std::min(at_once, (count + each - 1) / each));
   while (next_row_ < count) {
     const uint64_t from = next_row_, to = std::min(count, from + each * at_once);
     const int pieces = int((to - from + each - 1) / each);
-    IdleCores::run(pieces, [&](int piece) {
+    IdleCores::run(pieces, helpers, [&](int piece) {
       const uint64_t begin = from + piece * each;
       make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
     });

@@ -1,132 +1,74 @@
-// Idle cores for one large job at a time: products, halos, batches. Helpers only ever make it faster: the calling
-// thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
-//
-//   C1  One addition to `next` gives a piece to one thread.
-//   C2  What the pieces work on is the caller's: run() returns when all that were begun are counted. A helper that
-//       comes later touches the job alone, which lives as long as somebody holds it.
-//   C3  What pieces read is there before the job is offered, under the lock; what a piece wrote is released as it is
-//       counted, behind the piece, and run() acquires every count.
-//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it before helpers are
-//       woken.
-//
-// `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
+// Large jobs of the calling thread, shared with the threads of the process's one pool: products, halos, batches. The
+// pool (wait/core_pool.hpp) belongs to rows.node, which lends it to every other addon when that is loaded.
 #pragma once
-#include <sched.h>
-
-#include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <cstdlib>
-#include <deque>
-#include <exception>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <thread>
+#include <cstdint>
 #include <type_traits>
 
 namespace hotslot {
 
+constexpr uint32_t cores_version = 1;
+
+// What rows.node lends. No C++ type crosses it.
+struct CoresTable {
+  uint32_t version, bytes;
+  // Cores that the process may use.
+  int (*cores)();
+  // How many threads of the pool may help the caller with a job that reads or writes so many bytes.
+  int (*helpers)(uint64_t bytes);
+  // Calls piece(data, 0) to piece(data, pieces - 1), each once, in any order and at once, by the caller and at most so
+  // many helpers. Returns when all of them have returned. No piece may throw.
+  void (*run)(int pieces, int helpers, void* data, void (*piece)(void*, int));
+  // A thread that the library runs begins (1) or ends (-1).
+  void (*count_thread)(int by);
+};
+
 class IdleCores {
  public:
-  // Threads that take part, the caller among them: HOTSLOT_CORES, else every core up to four, which is where memory has
-  // no more to give.
-  static int count() {
-    static const int cores = [] {
-      const int all = std::max(int(std::thread::hardware_concurrency()), 1);
-      const char* const asked = std::getenv("HOTSLOT_CORES");
-      return asked && *asked ? std::clamp(std::atoi(asked), 1, all) : std::min(all, 4);
-    }();
-    return cores;
+  // By any thread, once its addon is loaded; all threads are lent the same table.
+  static void use(const CoresTable* table) { lent().store(table, std::memory_order_release); }
+
+  static int cores() {
+    return with([](auto& table) { return table.cores(); }, 1);
   }
-  // Calls do_piece(0) to do_piece(pieces - 1), each once, in any order and at once; returns when all of them have
-  // returned.
-  template <class F>
-  static void run(int pieces, F&& do_piece) {
-    if (pieces == 1 || count() == 1) {
-      for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
-      return;
-    }
-    std::shared_ptr<Job> job;
-    try {
-      job = std::make_shared<Job>();
-      job->pieces = pieces;
-      job->data = &do_piece;
-      job->call = [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); };
-      instance().offer(job);
-    } catch (const std::bad_alloc&) {
-      // Nobody else knows of it.
-      for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
-      return;
-    }
-    job->work();
-    instance().withdraw(job);
-    // Only what helpers have begun is left: `data` is theirs until they are done with it.
-    while (job->done.load(std::memory_order_acquire) < pieces) sched_yield();
+  static int helpers(uint64_t bytes) {
+    return with([bytes](auto& table) { return table.helpers(bytes); }, 0);
   }
 
- private:
-  struct Job {
-    int pieces = 0;
-    void* data = nullptr;
-    void (*call)(void*, int) = nullptr;
-    // Which piece is whose: an addition gives each to one thread, and what the pieces read was there before the job was
-    // offered, under the lock. So `next` orders nothing; `done` releases what a piece wrote, and run() acquires all of
-    // it.
-    std::atomic<int> next{0}, done{0};
-    bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
-    void work() {
-      for (int piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
-        call(data, piece);
-        done.fetch_add(1, std::memory_order_release);
-      }
+  template <class F>
+  static void run(int pieces, int helpers, F&& do_piece) {
+    const CoresTable* const table = helpers > 0 && pieces > 1 ? lent().load(std::memory_order_acquire) : nullptr;
+    if (table == nullptr) {
+      for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
+      return;
+    }
+    table->run(pieces, helpers, &do_piece,
+               [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); });
+  }
+
+  // For as long as a thread that is not JavaScript's runs the library's work.
+  class Thread {
+   public:
+    Thread() { count(1); }
+    ~Thread() { count(-1); }
+    Thread(const Thread&) = delete;
+
+   private:
+    static void count(int by) {
+      with([by](auto& table) { return table.count_thread(by), 0; }, 0);
     }
   };
 
-  // Never destroyed: helpers may outlive every static.
-  static IdleCores& instance() {
-    static IdleCores* cores = new IdleCores;
-    return *cores;
+ private:
+  static std::atomic<const CoresTable*>& lent() {
+    static std::atomic<const CoresTable*> table{nullptr};
+    return table;
   }
-
-  void offer(const std::shared_ptr<Job>& job) {
-    std::lock_guard lock(mutex_);
-    if (helpers_ == 0) recruit();
-    jobs_.push_back(job);
-    woken_.notify_all();
+  template <class F>
+  static int with(F&& ask, int otherwise) {
+    const CoresTable* const table = lent().load(std::memory_order_acquire);
+    return table == nullptr ? otherwise : ask(*table);
   }
-  void withdraw(const std::shared_ptr<Job>& job) {
-    std::lock_guard lock(mutex_);
-    jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
-  }
-
-  void recruit() {
-    try {
-      for (; helpers_ < count() - 1; ++helpers_) std::thread([this] { help(); }).detach();
-    } catch (const std::exception&) {
-      // As many as the system has room for.
-    }
-  }
-
-  void help() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      while (!jobs_.empty() && jobs_.front()->taken()) jobs_.pop_front();
-      if (jobs_.empty()) {
-        woken_.wait(lock);
-        continue;
-      }
-      const std::shared_ptr<Job> job = jobs_.front();
-      lock.unlock();
-      job->work();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable woken_;
-  std::deque<std::shared_ptr<Job>> jobs_;
-  int helpers_ = 0;
 };
 
 }  // namespace hotslot

@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { loadAddon } from '../addon.ts';
+import { coresNow } from '../cores.ts';
 import { native } from '../device/native.ts';
 import { listDevices } from '../device/open.ts';
 import { placementOf } from '../pipeline/options.ts';
@@ -27,7 +28,7 @@ export async function doctor({ version, json, print }: CommandContext): Promise<
   let hostOk = false;
   const available: string[] = [];
   if (built) {
-    for (const finding of [blas(), placement()]) tell(finding);
+    for (const finding of [cores(), blas(), placement()]) tell(finding);
     for (const { name, family, available: there, reason, description } of listDevices()) {
       const text = there ? (description ?? 'available') : `not available: ${reason ?? 'no reason was given'}`;
       tell({ check: name, ok: there, text, facts: { family, available: there, reason, description } });
@@ -80,6 +81,14 @@ function addon(name: string): Finding {
     const advice = more.pop();
     return { check, ok: false, text: [text, ...more].join('\n'), ...(advice ? { advice } : {}) };
   }
+}
+
+function cores(): Finding {
+  const { cores, threads, helpers } = coresNow();
+  const allowed = process.env.HOTSLOT_CORES ? ` (HOTSLOT_CORES=${process.env.HOTSLOT_CORES})` : '';
+  const own = cores === 1 ? 'the process may use 1 core' : `the process may use ${cores} cores`;
+  const more = helpers === 0 ? 'one thread does a large job' : `up to ${helpers + 1} threads share a large job`;
+  return { check: 'cores', ok: true, text: `${own}${allowed}: ${more}`, facts: { cores, threads, helpers } };
 }
 
 function blas(): Finding {

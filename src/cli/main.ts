@@ -3,14 +3,6 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { checkRun } from '../remote/keys.ts';
-import { acl } from './acl.ts';
-import { build } from './build.ts';
-import { collect } from './collect.ts';
-import { doctor } from './doctor.ts';
-import { hosts } from './hosts.ts';
-import { inspect } from './inspect.ts';
-import { kernels } from './kernels.ts';
-import { doctorOfServer } from './server.ts';
 
 const help = `hotslot: the replay data path for RL learners in Node.js
 
@@ -69,20 +61,21 @@ interface Asked {
   json: boolean;
   insecure: boolean;
 }
+/** Each loads what it runs: what a command does not need does not keep it from starting. */
 const commands = {
-  doctor: ({ text: { url, ca }, insecure, json }: Asked) =>
+  doctor: async ({ text: { url, ca }, insecure, json }: Asked) =>
     url === ''
-      ? doctor({ version: version(), json, print })
-      : orSentence(doctorOfServer({ url, insecure, ca, json, print })),
-  build: () => build({ print }),
-  kernels: ({ word, text: { out, arch } }: Asked) =>
-    kernels({ file: word, out: out || undefined, arch: arch || undefined, print }),
-  inspect: ({ word, json }: Asked) => inspect({ folder: word, json, print }),
-  acl: ({ text: { run }, json }: Asked) => acl({ run, json, print }),
-  hosts: ({ text: { url, run, ca }, insecure, json }: Asked) =>
-    orSentence(hosts({ url, run, insecure, ca, json, print })),
-  collect: ({ text: { url, run, ca, entry, name }, count, insecure, json }: Asked) =>
-    orSentence(collect({ url, run, entry, name, insecure, ca, json, print, ...count })),
+      ? (await import('./doctor.ts')).doctor({ version: version(), json, print })
+      : (await import('./server.ts')).doctorOfServer({ url, insecure, ca, json, print }),
+  build: async () => (await import('./build.ts')).build({ print }),
+  kernels: async ({ word, text: { out, arch } }: Asked) =>
+    (await import('./kernels.ts')).kernels({ file: word, out: out || undefined, arch: arch || undefined, print }),
+  inspect: async ({ word, json }: Asked) => (await import('./inspect.ts')).inspect({ folder: word, json, print }),
+  acl: async ({ text: { run }, json }: Asked) => (await import('./acl.ts')).acl({ run, json, print }),
+  hosts: async ({ text: { url, run, ca }, insecure, json }: Asked) =>
+    (await import('./hosts.ts')).hosts({ url, run, insecure, ca, json, print }),
+  collect: async ({ text: { url, run, ca, entry, name }, count, insecure, json }: Asked) =>
+    (await import('./collect.ts')).collect({ url, run, entry, name, insecure, ca, json, print, ...count }),
 };
 type Command = keyof typeof commands;
 /** Commands that take a word, and what it is. */
@@ -168,7 +161,11 @@ async function main(args: readonly string[]): Promise<number> {
   } catch (error) {
     return misuse(`--${(error as Error).message}`);
   }
-  return commands[command]({ word: file ?? '', text, count, json, insecure });
+  try {
+    return await commands[command]({ word: file ?? '', text, count, json, insecure });
+  } catch (error) {
+    return refused(error as Error, given.has('url'));
+  }
 }
 
 function print(text: string): 0 {
@@ -176,19 +173,19 @@ function print(text: string): 0 {
   return 0;
 }
 
-/** What a server is not, or does not let us do, is no fault of this program: it needs no stack. */
-async function orSentence<T extends number>(work: Promise<T>): Promise<T | 1> {
-  try {
-    return await work;
-  } catch (error) {
-    // The library says how to call it.
-    const said = (error as Error).message
-      .replace('insecure: true', '--insecure')
-      .replace('; ca takes', '; --ca takes')
-      .replace('pass password, or set', 'set');
-    process.stderr.write(`hotslot: ${said}\n`);
-    return 1;
-  }
+/**
+ * A refusal of the library's, and whatever comes from a server, is no fault of this program: it is said in a sentence. Anything else
+ * is, and shows its stack.
+ */
+function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
+  if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;
+  // The library says how to call it.
+  const said = error.message
+    .replace('insecure: true', '--insecure')
+    .replace('; ca takes', '; --ca takes')
+    .replace('pass password, or set', 'set');
+  process.stderr.write(`hotslot: ${said}\n`);
+  return 1;
 }
 
 function misuse(sentence: string): typeof USAGE {

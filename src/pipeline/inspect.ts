@@ -1,6 +1,7 @@
 /** A pipeline's state in words, for a person to read. */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { fedBy } from '../collectors/feeders.ts';
+import { type CoresNow, coresNow } from '../cores.ts';
 import type { DeviceRows } from '../device-rows/device-rows.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
@@ -34,6 +35,23 @@ export interface SlotNow {
   tick: number;
   sequence: number;
 }
+
+/** What inspect() says. */
+export interface PipelineNow {
+  slots: SlotNow[];
+  /** what the next batch waits for, in words */
+  waitingFor: string;
+  /** ticks whose slots are free again */
+  finished: number;
+  cores: CoresNow;
+}
+
+export const pipelineNow = (ring: Ring, waitingFor: string): PipelineNow => ({
+  slots: slotsNow(ring),
+  waitingFor,
+  finished: ring.finished,
+  cores: coresNow(),
+});
 
 export function slotsNow(ring: Ring): SlotNow[] {
   return Array.from({ length: ring.depth }, (_, slot) => ({

@@ -20,7 +20,7 @@ import type { Batch } from './batches.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
-import { type Inside, type SlotNow, slotsNow, standsFor, waitingFor } from './inspect.ts';
+import { type Inside, type PipelineNow, pipelineNow, standsFor, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { ManualCalls } from './manual-calls.ts';
@@ -248,9 +248,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return kept && { stats: () => kept.statistics };
   }
 
-  /** The slots as they are, for a person to read. */
-  inspect(): { slots: SlotNow[]; waitingFor: string; finished: number } {
-    return { slots: slotsNow(this.#parts.ring), waitingFor: this.waitingFor(), finished: this.#parts.ring.finished };
+  /** The slots as they are, and the cores that large batches are gathered with, for a person to read. */
+  inspect(): PipelineNow {
+    return pipelineNow(this.#parts.ring, this.waitingFor());
   }
 
   /**

@@ -43,6 +43,7 @@ describe('cli/hotslot', () => {
       'node',
       'cpu',
       'memory',
+      'cores',
       'addon device',
       'blas',
       'placement',
@@ -61,7 +62,7 @@ describe('cli/hotslot', () => {
     try {
       const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
       expect(code).to.equal(1);
-      expect(stdout).to.include(`${empty}/device.node: not there`);
+      expect(stdout).to.include(`${empty}/rows.node: not there`);
       expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
       expect(stdout).to.include('does not work here yet');
     } finally {

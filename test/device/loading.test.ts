@@ -1,4 +1,7 @@
-/** An addon that cannot begin in one thread is not taken from another place there: handles of the first core mean nothing to a second. */
+/**
+ * An addon that cannot begin in one thread is not taken from another place there: handles of the first core mean nothing to a second, and
+ * a second pool would have threads of its own.
+ */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
@@ -9,11 +12,12 @@ import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
 
-/** The first library that the thread asks for is refused, as where there is no memory for it; then it asks again. */
-const program = `
+/** The library is refused to the thread that asks for it, as where there is no memory for it; then the thread asks again. */
+const programFor = (library: string) => `
   const { parentPort } = require('node:worker_threads');
   const real = process.dlopen;
-  process.dlopen = () => {
+  process.dlopen = (module, path, ...rest) => {
+    if (!path.endsWith('/${library}')) return real.call(process, module, path, ...rest);
     process.dlopen = real;
     throw Object.assign(new Error('cannot allocate memory'), { code: 'ERR_DLOPEN_FAILED' });
   };
@@ -30,32 +34,33 @@ const program = `
 `;
 
 describe('device/loading', () => {
-  it('is refused in a thread that could not have the binary of the others, which gets it when it asks again', async function () {
-    if (process.versions.bun) this.skip(); // it asks the system by itself
-    expect(openDevice('host:0').name).to.equal('host:0');
-    const thread = new Worker(program, { eval: true });
-    const [[refused, then]] = (await once(thread, 'message')) as [[{ code: string; message: string }, string]];
-    expect(refused.code).to.equal('ERR_HOTSLOT_ADDON');
-    expect(refused.message).to.match(
-      /^Hotslot's native addon 'device', which this process has from .*device\.node, could not begin in this thread: cannot allocate memory$/,
-    );
-    expect(then).to.equal('host:0');
-    await thread.terminate();
-  });
+  for (const name of ['rows', 'device'])
+    it(`${name} is refused in a thread that could not have the binary of the others, which gets it when it asks again`, async function () {
+      if (process.versions.bun) this.skip(); // it asks the system by itself
+      expect(openDevice('host:0').name).to.equal('host:0');
+      const thread = new Worker(programFor(`${name}.node`), { eval: true });
+      const [[refused, then]] = (await once(thread, 'message')) as [[{ code: string; message: string }, string]];
+      expect(refused.code).to.equal('ERR_HOTSLOT_ADDON');
+      expect(refused.message).to.match(
+        new RegExp(
+          `^Hotslot's native addon '${name}', which this process has from .*${name}\\.node, could not begin in this thread: cannot allocate memory$`,
+        ),
+      );
+      expect(then).to.equal('host:0');
+      await thread.terminate();
+    });
 
   it('is so as well where the path of the binary is not of ASCII alone', function () {
     if (process.versions.bun) this.skip(); // as above
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
     try {
-      copyFileSync(
-        fileURLToPath(new URL('../../../build/Release/device.node', import.meta.url)),
-        `${folder}/device.node`,
-      );
+      for (const name of ['rows.node', 'device.node'])
+        copyFileSync(fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)), `${folder}/${name}`);
       const source = `
         import { Worker } from 'node:worker_threads';
         import { openDevice } from ${JSON.stringify(new URL('../../src/index.js', import.meta.url).href)};
         openDevice('host:0');
-        const thread = new Worker(${JSON.stringify(program)}, { eval: true, execArgv: [] });
+        const thread = new Worker(${JSON.stringify(programFor('device.node'))}, { eval: true, execArgv: [] });
         thread.on('message', ([refused]) => console.log(refused.message));`;
       const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], {
         env: { ...process.env, HOTSLOT_ADDONS: folder },

@@ -12,6 +12,7 @@
 #include "rows/row_check.hpp"
 #include "rows/rows.hpp"
 #include "rows/sampler.hpp"
+#include "wait/core_pool.hpp"
 
 using namespace hotslot;
 using lanes_stress::Memory;
@@ -130,6 +131,7 @@ void prioritized() {
 }  // namespace
 
 int main() {
+  IdleCores::use(CorePool::table_of_process());
   gathers("gather-256-of-172-bytes", 172, 256);
   gathers("gather-1024-of-1720-bytes", 1720, 1024);
   adds();

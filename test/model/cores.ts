@@ -1,6 +1,6 @@
 /**
- * Idle cores as a model: a caller that does jobs in pieces, one after the other, and helpers that take pieces of them, on a memory that
- * shows stores late and out of order. The rules C1 to C4 are those of native/wait/idle_cores.hpp.
+ * The pool of cores as a model: a caller that does jobs in pieces, one after the other, and helpers that take pieces of them, on a memory
+ * that shows stores late and out of order. The rules C1 to C5 are those of native/wait/core_pool.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { WeakMemory } from './weak-memory.ts';
@@ -8,6 +8,8 @@ import { WeakMemory } from './weak-memory.ts';
 export interface CoresSetup {
   pieces: 1 | 2;
   helpers: 1 | 2;
+  /** how many of them may help with a job */
+  places: 1 | 2;
   /** jobs of the caller, one after the other, with the same data */
   jobs: 1 | 2;
   broken?: CoresMutation;
@@ -21,22 +23,26 @@ export type CoresMutation =
   | 'returned when every piece is taken'
   | 'a job that ends with its call'
   | 'offered before the input is there'
-  | 'the list looked at outside the lock';
+  | 'the list looked at outside the lock'
+  | 'a place looked at and taken in two steps';
 
-/** Of the caller: step, job; jobs on the list and jobs that were given up, a bit each; by job the pieces that were done. */
-const [AT, JOB, LISTED, OVER, MADE] = [0, 1, 2, 3, 4];
+/**
+ * Of the caller: step, job; jobs on the list and jobs that were given up, a bit each; by job the pieces that were done, and the helpers
+ * that joined, a bit each.
+ */
+const [AT, JOB, LISTED, OVER, MADE, JOINED] = [0, 1, 2, 3, 4, 6];
 /** of each thread, the caller first: its piece + 1, and the step, job and look of helpers */
 const THREAD = 8;
 const [PIECE, STEP, HAS, ASLEEP] = [0, 1, 2, 3];
 const At = { input: 0, offers: 1, takes: 2, does: 3, counts: 4, withdraws: 5, waits: 6, looks: 7, ends: 9 };
-const Step = { looks: 0, takes: 1, does: 2, counts: 3, sleeps: 4 };
+const Step = { looks: 0, takes: 1, does: 2, counts: 3, sleeps: 4, joins: 5 };
 /** Words: the input, two results, then `next` and `done` of each job. */
 const [INPUT, RESULT, JOBS] = [0, 1, 3];
 /** Threads of the memory: the caller, two helpers, and what the lock knows. */
 const LOCK = 3;
 const memory = new WeakMemory(THREAD + 12, [2, 4, 4, 5, 3, 5, 3], 4);
 
-export function coresProtocol({ pieces, helpers, jobs, broken }: CoresSetup): Model {
+export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSetup): Model {
   const is = (how: CoresMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const own = (thread: number, what: number) => THREAD + 4 * thread + what;
@@ -104,7 +110,11 @@ export function coresProtocol({ pieces, helpers, jobs, broken }: CoresSetup): Mo
     const offer = () =>
       locked(state, 0, () => {
         state[LISTED] = at(state, LISTED) | (1 << job);
-        for (let i = 1; i <= helpers; i++) state[own(i, ASLEEP)] = 0;
+        let wanted = places as number;
+        for (let i = 1; i <= helpers && wanted > 0; i++) {
+          if (at(state, own(i, ASLEEP))) wanted--;
+          state[own(i, ASLEEP)] = 0;
+        }
       });
     switch (at(state, AT)) {
       case At.input:
@@ -155,7 +165,13 @@ export function coresProtocol({ pieces, helpers, jobs, broken }: CoresSetup): Mo
       return true;
     };
     const early = is('done counted before the piece');
-    const found = () => [0, 1].find((each) => at(state, LISTED) & (1 << each) && !taken(state, each));
+    const joined = (each: number) => [0, 1].filter((bit) => at(state, JOINED + each) & (1 << bit)).length;
+    const found = () =>
+      [0, 1].find((each) => at(state, LISTED) & (1 << each) && joined(each) < places && !taken(state, each));
+    const join = (each: number) => {
+      state[JOINED + each] = at(state, JOINED + each) | (1 << (thread - 1));
+      if (joined(each) > places) throw new Violation('C5', `${joined(each)} helpers join job ${each}`);
+    };
     switch (at(state, own(thread, STEP))) {
       case Step.looks: {
         if (choice > 0) return false;
@@ -165,11 +181,17 @@ export function coresProtocol({ pieces, helpers, jobs, broken }: CoresSetup): Mo
           state[own(thread, ASLEEP)] = 1;
           return go(Step.sleeps);
         }
+        const apart = is('a place looked at and taken in two steps');
         locked(state, thread, () => {
           state[own(thread, HAS)] = there;
+          if (!apart) join(there);
         });
-        return go(Step.takes);
+        return go(apart ? Step.joins : Step.takes);
       }
+      case Step.joins:
+        if (choice > 0) return false;
+        join(job);
+        return go(Step.takes);
       case Step.takes: {
         const got = take(state, thread, job, choice);
         if (got === null) return false;
@@ -219,4 +241,4 @@ const CALLS = [
   ...['writes its input', 'offers the job', 'asks for a piece', 'does a piece', 'counts it', 'withdraws the job'],
   ...['waits for what helpers began', 'looks at piece 0', 'looks at piece 1', 'has ended'],
 ];
-const HELPS = ['looks at the list', 'asks for a piece', 'does a piece', 'counts it', 'sleeps'];
+const HELPS = ['looks at the list', 'asks for a piece', 'does a piece', 'counts it', 'sleeps', 'takes a place'];

@@ -9,6 +9,7 @@
 
 #include "device/core/handles.hpp"
 #include "stress.hpp"
+#include "wait/core_pool.hpp"
 
 namespace hotslot::stress {
 namespace {
@@ -351,6 +352,7 @@ int run(int count, char** words) {
 }  // namespace hotslot::stress
 
 int main(int count, char** words) {
+  hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
   std::atexit(hotslot::stress::finish_work);  // before anything else, so it comes when all that was made later is gone
   try {
     return hotslot::stress::run(count, words);

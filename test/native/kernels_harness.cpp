@@ -19,7 +19,7 @@
 #include "kernels/gk.hpp"
 #include "kernels/halo.hpp"
 #include "kernels_rig.hpp"
-#include "wait/idle_cores.hpp"
+#include "wait/core_pool.hpp"
 
 // Kernels of devices in their host form; the registry has other ones.
 namespace device_form {
@@ -34,6 +34,13 @@ constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
 #endif
+
+// As the process's pool does, whatever a job is worth: small products are cut into pieces too.
+const CoresTable shares_all = [] {
+  CoresTable table = *CorePool::table_of_process();
+  table.helpers = [](uint64_t) { return 3; };
+  return table;
+}();
 
 void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha, double beta) {
   const int64_t lda = (ta ? m : k) + extra, ldb = (tb ? k : n) + 2 * extra, ldc = n + extra;
@@ -69,7 +76,9 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
           check(plain[i] == before[i], "the device form of " + name + " leaves what lies between its rows");
     }
     auto shared = std::make_unique<Floats>(before);
+    IdleCores::use(&shares_all);
     gemm_builtin(m, n, k, float(alpha), left, right, float(beta), shared->at.get(), ldc, lanes, 1);
+    IdleCores::use(CorePool::table_of_process());
     check(std::memcmp(own->at.get(), shared->at.get(), uint64_t(own->n) * 4) == 0,
           name + ": shared with idle cores it gives the same bits");
     if (lanes == 8)
@@ -594,12 +603,13 @@ void test_idle_cores() {
   check(threads_now() == before, "a small move needs nobody");
   move(int64_t(from.size()));
   check(to == from, "a large move is whole");
-  const int helpers = std::clamp(int(std::thread::hardware_concurrency()) - 1, 0, 3);
+  const int helpers = IdleCores::helpers(from.size() * 8);
+  check(helpers == CorePool::of_process().spare(), "a large move has every helper there is");
   check(threads_now() >= before + size_t(helpers), "a large move recruits the other cores");
   if (helpers == 0) return;
   std::atomic<int> begun{0};
   std::atomic<bool> together{true};
-  IdleCores::run(2, [&](int) {
+  IdleCores::run(2, 1, [&](int) {
     begun.fetch_add(1);
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (begun.load() < 2 && together.load()) {
@@ -793,6 +803,7 @@ void test_test_kernels() {
 int main() {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
+  IdleCores::use(CorePool::table_of_process());
   test_idle_cores();  // while nothing else has called them
   test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
       test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(), test_refusals(),

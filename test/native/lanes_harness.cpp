@@ -8,6 +8,7 @@
 #include "lanes_packed.hpp"
 #include "lanes_ranges.hpp"
 #include "lanes_stress.hpp"
+#include "wait/core_pool.hpp"
 
 using namespace lanes_stress;
 
@@ -254,6 +255,7 @@ void uncounted() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
   const int ms = argc > 1 ? std::atoi(argv[1]) : 250;
   death();
   uncounted();

@@ -8,6 +8,7 @@
 #include "rows/mailbox.hpp"
 #include "rows/row_check.hpp"
 #include "rows_stress.hpp"
+#include "wait/core_pool.hpp"
 
 using namespace rows_stress;
 
@@ -307,6 +308,7 @@ void zeroed_rows() {
 }
 
 int main() {
+  hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
   finite_numbers();
   zeroed_rows();
   copies();

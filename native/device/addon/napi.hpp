@@ -15,6 +15,7 @@
 
 #include "device/core/api.h"
 #include "device/core/error.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 
@@ -206,17 +207,23 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
     });                                                                         \
   }
 
-// `link(factory, table?)`: called once per thread by src/addon.ts, right after the addon was loaded.
+// What another addon lends; refused where the two were built apart.
+template <class Table>
+const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
+  const auto* table = info[i].As<Napi::External<Table>>().Data();
+  if (table->version != version || table->bytes != sizeof(Table))
+    throw_js(info.Env(), wrong_addon("this addon and ", lender,
+                                     " are of different builds: build both again (npm run build:native)"));
+  return table;
+}
+
+// `link(factory, cores?, core?)`: called once per thread by src/addon.ts, right after the addon was loaded. `cores` is
+// lent by rows.node, `core` by device.node.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
-  if (info.Length() < 2) return;
-  const auto* table = info[1].As<Napi::External<hotslot_api>>().Data();
-  if (table->version != HOTSLOT_API_VERSION || table->bytes != sizeof(hotslot_api))
-    throw_js(
-        info.Env(),
-        wrong_addon("this addon and device.node are of different builds: build both again (npm run build:native)"));
-  here.api = table;
+  if (info.Length() > 1) IdleCores::use(lent<CoresTable>(info, 1, cores_version, "rows.node"));
+  if (info.Length() > 2) here.api = lent<hotslot_api>(info, 2, HOTSLOT_API_VERSION, "device.node");
 }
 
 // The environment that the addon has in this thread, and its `link`.

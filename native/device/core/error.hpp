@@ -88,7 +88,10 @@ Error unknown_device(const Parts&... parts) {
 inline Error closed(const char* what) { return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")}; }
 
 // Parts of different builds.
-inline Error wrong_addon(const char* why) { return {"ERR_HOTSLOT_ADDON", why}; }
+template <class... Parts>
+Error wrong_addon(const Parts&... parts) {
+  return {"ERR_HOTSLOT_ADDON", sentence(parts...)};
+}
 
 // A handle of what was closed.
 inline Error stale(const char* what) {

@@ -3,9 +3,8 @@
 #pragma once
 #include <time.h>
 
-#include <thread>
-
 #include "device/gpu/retired.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot {
 
@@ -33,7 +32,7 @@ class GpuDevice : public Device {
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
     // Where the process has cores beside its two busiest threads, one may look without pause for longer.
-    static const uint64_t spin_ns = std::thread::hardware_concurrency() > 2 ? 200'000 : 20'000;
+    static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();
     for (;;) {

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include "device/core/block_cache.hpp"
 #include "device/host/executor.hpp"
 #include "device/host/managed.hpp"
 #include "device/host/stream.hpp"
+#include "wait/idle_cores.hpp"
 
 namespace hotslot::host {
 namespace {
@@ -54,7 +54,8 @@ class OwnMemory final : public Memory {
 }  // namespace
 
 std::string describe() {
-  return std::to_string(std::thread::hardware_concurrency()) + " cores, matrix products by " + gemm_provider();
+  const int cores = IdleCores::cores();
+  return std::to_string(cores) + (cores == 1 ? " core" : " cores") + ", matrix products by " + gemm_provider();
 }
 
 class HostDevice final : public Device {

@@ -8,6 +8,8 @@
 #include <limits>
 #include <thread>
 
+#include "wait/idle_cores.hpp"
+
 namespace hotslot::host {
 namespace {
 // The bell of this thread while it attends: its own enqueueing need not ring it.
@@ -73,6 +75,7 @@ void Executor::wake_pool() {
 }
 
 void Executor::pool_main() {
+  const IdleCores::Thread counted;
   pool_thread = true;
   for (;;) {
     // Read before looking: a push after the look has moved the word, and the wait returns at once.

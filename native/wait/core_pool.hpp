@@ -1,0 +1,167 @@
+// The process's pool of threads for large jobs. Helpers only ever make a job faster: the calling thread takes every
+// piece that no other has begun, so a helper that never wakes delays nothing.
+//
+//   C1  One addition to `next` gives a piece to one thread.
+//   C2  What the pieces work on is the caller's: run() returns when all that were begun are counted. A helper that
+//       comes later touches the job alone, which lives as long as somebody holds it.
+//   C3  What pieces read is there before the job is offered, under the lock; what a piece wrote is released as it
+//       is counted, behind the piece, and run() acquires every count.
+//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it before helpers are
+//       woken.
+//   C5  A helper joins a job by taking one of its places, under the lock. A job has as many places as helpers were
+//       asked for, so no more of them work on it.
+//
+// `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
+#pragma once
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "wait/idle_cores.hpp"
+#include "wait/process_cores.hpp"
+
+namespace hotslot {
+
+class CorePool {
+ public:
+  static constexpr int max_helpers = 16;
+  // As `top -H` shows them.
+  static constexpr const char* thread_name = "hotslot-cores";
+  // A helper for fewer bytes costs more than it takes over.
+  static constexpr uint64_t bytes_each = uint64_t{1} << 18;
+
+  explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
+
+  // Helpers that a machine of so many cores has to spare while the library runs so many threads, the caller's among
+  // them. Most of those threads sleep most of the time: on few cores, where counting them would leave nobody, up to
+  // three helpers stay.
+  static constexpr int spare(int cores, int threads) {
+    const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
+    return std::clamp(std::max(beside, least), 0, max_helpers);
+  }
+
+  int cores() const { return cores_.load(std::memory_order_relaxed); }
+  int threads() const { return threads_.load(std::memory_order_relaxed); }
+  int spare() const { return spare(cores(), threads()); }
+  int helpers(uint64_t bytes) const { return int(std::min(uint64_t(spare()), bytes / bytes_each)); }
+  void count_thread(int by) { threads_.fetch_add(by, std::memory_order_relaxed); }
+  // No more cores than this are used. Before any job is offered.
+  void bound(int cores) { cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed); }
+
+  void run(int pieces, int helpers, void* data, void (*piece)(void*, int)) {
+    std::shared_ptr<Job> job;
+    helpers = std::min(helpers, pieces - 1);
+    if (helpers > 0) try {
+        job = std::make_shared<Job>();
+        job->pieces = pieces;
+        job->places = helpers;
+        job->data = data;
+        job->call = piece;
+        offer(job);
+      } catch (const std::bad_alloc&) {
+        job.reset();  // nobody else knows of it
+      }
+    if (!job) {
+      for (int each = 0; each < pieces; ++each) piece(data, each);
+      return;
+    }
+    job->work();
+    withdraw(job);
+    // Only what helpers have begun is left: `data` is theirs until they are done with it.
+    while (job->done.load(std::memory_order_acquire) < pieces) sched_yield();
+  }
+
+  // Never destroyed: helpers may outlive every static.
+  static CorePool& of_process() {
+    static CorePool* const pool = new CorePool(process_cores());
+    return *pool;
+  }
+  static const CoresTable* table_of_process() {
+    static constexpr CoresTable table{
+        cores_version,
+        sizeof(CoresTable),
+        [] { return of_process().cores(); },
+        [](uint64_t bytes) { return of_process().helpers(bytes); },
+        [](int pieces, int helpers, void* data, void (*piece)(void*, int)) {
+          of_process().run(pieces, helpers, data, piece);
+        },
+        [](int by) { of_process().count_thread(by); },
+    };
+    return &table;
+  }
+
+ private:
+  struct Job {
+    int pieces = 0;
+    int places = 0;  // under the pool's lock
+    void* data = nullptr;
+    void (*call)(void*, int) = nullptr;
+    // Which piece is whose: an addition gives each to one thread, and what the pieces read was there before the job was
+    // offered, under the lock. So `next` orders nothing; `done` releases what a piece wrote, and run() acquires all of
+    // it.
+    std::atomic<int> next{0}, done{0};
+    bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
+    void work() {
+      for (int piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+        call(data, piece);
+        done.fetch_add(1, std::memory_order_release);
+      }
+    }
+  };
+
+  // Wakes as many helpers as the job has places, fewer where others already work for other callers.
+  void offer(const std::shared_ptr<Job>& job) {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back(job);
+    int wanted = std::min(job->places, spare() - (helpers_ - asleep_));
+    for (; wanted > 0 && asleep_ > 0; --wanted, --asleep_, ++wakes_) woken_.notify_one();
+    try {
+      for (; wanted > 0 && helpers_ < max_helpers; --wanted, ++helpers_) std::thread([this] { help(); }).detach();
+    } catch (const std::exception&) {
+      // As many as the system has room for.
+    }
+  }
+  void withdraw(const std::shared_ptr<Job>& job) {
+    std::lock_guard lock(mutex_);
+    jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
+  }
+
+  void help() {
+    pthread_setname_np(pthread_self(), thread_name);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      while (!jobs_.empty() && jobs_.front()->taken()) jobs_.pop_front();
+      const auto found =
+          std::find_if(jobs_.begin(), jobs_.end(), [](auto& job) { return job->places > 0 && !job->taken(); });
+      if (found == jobs_.end()) {
+        ++asleep_;
+        woken_.wait(lock, [this] { return wakes_ > 0; });
+        --wakes_;
+        continue;
+      }
+      const std::shared_ptr<Job> job = *found;
+      --job->places;
+      lock.unlock();
+      job->work();
+      lock.lock();
+    }
+  }
+
+  std::atomic<int> cores_, threads_{0};
+  // Under the lock: helpers there are, those that sleep and were not woken, and wakes that no helper has taken yet.
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  int helpers_ = 0, asleep_ = 0, wakes_ = 0;
+};
+
+}  // namespace hotslot

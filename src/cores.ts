@@ -1,0 +1,17 @@
+/** How many cores there are for large jobs: gathers of large batches, the host device's own products, halos. */
+import { answered, loadAddon } from './addon.ts';
+
+export interface CoresNow {
+  /** cores that the process may use: those of its affinity, of its control group's limit, and HOTSLOT_CORES, whichever are fewest */
+  cores: number;
+  /** threads of this process that run Hotslot's code, this one among them */
+  threads: number;
+  /** how many more threads take part in a job of at least 256 KiB for each of them */
+  helpers: number;
+}
+
+export function coresNow(): CoresNow {
+  const { coresNow } = loadAddon<{ coresNow(): [number, number, number] | undefined }>('rows');
+  const [cores, threads, helpers] = answered(coresNow());
+  return { cores, threads, helpers };
+}

@@ -1,0 +1,6 @@
+/** A thread that runs Hotslot's code until it is ended: it says how many there are. */
+import { coresNow } from '../../src/cores.ts';
+import { say } from '../rig/test-thread.ts';
+
+say(coresNow().threads);
+setInterval(() => {}, 1000);
