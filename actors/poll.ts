@@ -52,6 +52,8 @@ export class PollActor implements Actor {
   /** copied events first, then spent ones, then those of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
+  /** of each of the three, which one is passed on next */
+  readonly #oldest = new Int32Array(3);
   /** rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied` event */
   readonly #uncopied: boolean;
   readonly #passOn: boolean;
@@ -65,7 +67,8 @@ export class PollActor implements Actor {
     const { ring, slots } = setup;
     this.#setup = setup;
     this.#ring = ring;
-    const events = [...slots.backend.copied, ...slots.spent, ...(setup.rows?.shared.events ?? [])];
+    const all = [slots.backend.copied, slots.spent, setup.rows?.shared.events ?? []];
+    const events = all.flat();
     this.#watch = new Int32Array(events.length);
     this.#times = new Float64Array(events.length);
     this.#poller = newPoller({
@@ -73,6 +76,8 @@ export class PollActor implements Actor {
       events,
       watch: this.#watch,
       times: this.#times,
+      counts: all.map((each) => each.length),
+      oldest: this.#oldest,
       sleepNs: setup.sleepNs,
       spinNs: setup.spinNs,
       ...(setup.bell ? { bell: setup.bell.words } : {}),
@@ -131,6 +136,11 @@ export class PollActor implements Actor {
     }
     const words = this.#setup.rows?.words;
     if (words && words.underWay > 0) this.#watchSpans(words.done, words.underWay);
+    // What is watched from here on is asked for in the order in which it is passed on. A rewind moves the seat: it is looked at first.
+    void this.#ready.waits;
+    this.#oldest[0] = this.#ready.slot;
+    this.#oldest[1] = this.#free;
+    this.#oldest[2] = words ? eventOf(words.done) : 0;
   }
 
   #watchSpans(first: number, many: number): void {

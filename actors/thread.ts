@@ -41,6 +41,7 @@ export class ActorThread {
     // However this thread ends, its word says so: the opener may be blocked when it happens.
     const before = Atomics.load(threads, setup.thread);
     answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
+    native().ownThread();
     this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
   }
 

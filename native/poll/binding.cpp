@@ -23,9 +23,10 @@ class Poller final {
  public:
   static constexpr const char* name = "Poller";
   static constexpr const char* called = "this poller";
-  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), bell?: Int32Array,
-  // sleepNs, spinNs}) With a bell the calling thread may attend, from back() until away(): completions ring it, and it
-  // promises to come and help.
+  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), counts?: [number…],
+  // oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}) `counts` divides the events into rings, which
+  // JavaScript takes in order from `oldest` on. With a bell the calling thread may attend, from back() until away():
+  // completions ring it, and it promises to come and help.
   explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
@@ -35,6 +36,21 @@ class Poller final {
       throw_js(info.Env(), argument("watch and times need one element per event"));
     watch_ = reinterpret_cast<int32_t*>(watch.data);
     times_ = reinterpret_cast<double*>(times.data);
+    if (options.Has("counts")) {
+      const auto counts = options.Get("counts").As<Napi::Array>();
+      const Bytes oldest = bytes_of(options.Get("oldest"), "oldest");
+      uint64_t all = 0;
+      for (uint32_t i = 0; i < counts.Length(); ++i) {
+        counts_.push_back(whole(counts.Get(i)));
+        all += counts_.back();
+      }
+      if (all != events_.size() || oldest.size < counts_.size() * 4)
+        throw_js(info.Env(), argument("rings need as many events as there are, and where each one's oldest is"));
+      oldest_ = reinterpret_cast<int32_t*>(oldest.data);
+      views_.push_back(Napi::Persistent(options.Get("oldest").As<Napi::TypedArray>()));
+    } else {
+      counts_.assign(events_.size(), 1);
+    }
     sleep_ns_ = whole(options.Get("sleepNs"));
     spin_ns_ = whole(options.Get("spinNs"));
     views_.push_back(Napi::Persistent(options.Get("watch").As<Napi::TypedArray>()));
@@ -89,13 +105,21 @@ class Poller final {
     }
   }
 
+  // A question costs a driver more than a microsecond. Of a ring the first event that is not done ends the look: what
+  // comes behind it is not taken before it.
   int look(Napi::Env env) {
     int found = 0;
-    for (size_t i = 0; i < events_.size(); ++i) {
-      if (watch_[i] != pending || !checked(env, pins_.api().query(events_[i]))) continue;
-      watch_[i] = done;
-      times_[i] = double(now_ns()) / 1e6;
-      ++found;
+    size_t begin = 0;
+    for (size_t ring = 0; ring < counts_.size(); begin += counts_[ring++]) {
+      const size_t count = counts_[ring], oldest = oldest_ ? uint32_t(oldest_[ring]) : 0;
+      for (size_t k = 0; k < count; ++k) {
+        const size_t i = begin + (oldest + k) % count;
+        if (watch_[i] != pending) continue;
+        if (!checked(env, pins_.api().query(events_[i]))) break;
+        watch_[i] = done;
+        times_[i] = double(now_ns()) / 1e6;
+        ++found;
+      }
     }
     return found;
   }
@@ -117,7 +141,8 @@ class Poller final {
   Pins pins_;
   void* device_ = nullptr;
   std::vector<void*> events_;
-  int32_t* watch_ = nullptr;
+  std::vector<uint64_t> counts_;
+  int32_t *watch_ = nullptr, *oldest_ = nullptr;
   double* times_ = nullptr;
   uint64_t sleep_ns_ = 0, spin_ns_ = 0;
   Bell* bell_ = nullptr;

@@ -57,6 +57,12 @@ interface PollerOptions {
   watch: Int32Array;
   /** when each event was seen done, ms */
   times: Float64Array;
+  /**
+   * Divides the events into rings, one count each. Of a ring the events are asked for in its order, from the one that `oldest` says on,
+   * up to the first that is not done. Without it every event is asked for.
+   */
+  counts?: readonly number[];
+  oldest?: Int32Array;
   bell?: Int32Array;
   /** longest single sleep: short where completions cannot ring */
   sleepNs: number;

@@ -11,13 +11,14 @@ import { compiled, countInstructions, missingCallgrind } from './instructions.ts
 import { type Costs, changes, known, RENEW, renew, renewing } from './table.ts';
 
 const probe = fileURLToPath(new URL('./probe.js', import.meta.url));
+const threads = fileURLToPath(new URL('./threads.js', import.meta.url));
 
 /** What the probe tells, in a process of its own; without a mode on the processor. */
-function probed(args: readonly string[], mode: Mode | null = null): Costs {
+function probed(args: readonly string[], mode: Mode | null = null, program = probe): Costs {
   // Nothing is collected between two looks: all that is taken still counts.
   const young = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
   const env = mode ? environmentOf(mode) : { ...process.env, HOTSLOT_TEST_DEVICE: 'host:0' };
-  const done = spawnSync(process.execPath, [...young, probe, ...args], { encoding: 'utf8', env, timeout: 120_000 });
+  const done = spawnSync(process.execPath, [...young, program, ...args], { encoding: 'utf8', env, timeout: 120_000 });
   if (done.status !== 0) throw new Error(`the probe ended with ${done.status ?? done.signal}:\n${done.stderr}`);
   return JSON.parse(done.stdout) as Costs;
 }
@@ -67,6 +68,12 @@ describe('what a tick costs', function () {
     itAll(`driver calls: ${mode.name}`, function () {
       leave(this, missing(mode));
       compare(`calls of a tick, ${mode.name}`, probed(['calls', 'rows'], mode), 0);
+    });
+
+  for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
+    itAll(`driver calls of actors in threads: ${mode.name}`, function () {
+      leave(this, missing(mode));
+      compare(`calls of a tick in threads, ${mode.name}`, probed([], mode, threads), 0);
     });
 
   for (const kind of ['rows', 'prioritized'])

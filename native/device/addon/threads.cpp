@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/addon/arguments.hpp"
+#include "device/core/own_thread.hpp"
 
 namespace hotslot {
 namespace {
@@ -77,6 +78,9 @@ Napi::Value watch_thread(Info info) {
   return Napi::Number::New(info.Env(), was);
 }
 
+// This thread runs nothing but the library's code from here on.
+void own_thread(Info) { runs_ours_alone = true; }
+
 // unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
 // watched.
 Napi::Value unwatch_thread(Info info) {
@@ -130,15 +134,11 @@ Napi::Value probe_outcome(Info info) {
 
 void add_thread_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"wakeNative", wake_native},
-      {"lookNative", look_native},
-      {"sleepNative", sleep_native},
-      {"watchThread", watch_thread},
-      {"unwatchThread", unwatch_thread},
-      {"endWithParent", end_with_parent},
-      {"nowMs", now_ms},
-      {"claimProbe", claim_probe},
-      {"publishProbe", publish_probe},
+      {"wakeNative", wake_native},        {"lookNative", look_native},
+      {"sleepNative", sleep_native},      {"watchThread", watch_thread},
+      {"ownThread", own_thread},          {"unwatchThread", unwatch_thread},
+      {"endWithParent", end_with_parent}, {"nowMs", now_ms},
+      {"claimProbe", claim_probe},        {"publishProbe", publish_probe},
       {"probeOutcome", probe_outcome},
   };
   add_functions(env, exports, all);

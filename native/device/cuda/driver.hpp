@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/core/library.hpp"
+#include "device/core/own_thread.hpp"
 #include "device/cuda/abi.hpp"
 #include "device/gpu/give_back.hpp"
 #include "device/gpu/retired.hpp"
@@ -88,11 +89,29 @@ struct Driver {
   DeviceId id_of(int where) const;
 };
 
+// What a thread that runs this library's code alone was left with: nobody else changes it, so it is not asked for.
+struct LeftIn {
+  const Driver* driver = nullptr;
+  Context context = nullptr;
+  bool relaxed = false;
+};
+// Null in threads that run other code too.
+inline LeftIn* left_in() {
+  static thread_local LeftIn left;
+  return runs_ours_alone ? &left : nullptr;
+}
+
 // Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps
 // ours.
 class Enter {
  public:
   Enter(const Driver& driver, Context context) : driver_(driver) {
+    if (LeftIn* const left = left_in()) {
+      if (left->driver == &driver && left->context == context) return;
+      driver.check(driver.call.context_set_current, context);
+      *left = {&driver, context, left->driver == &driver && left->relaxed};
+      return;
+    }
     if (driver.call.context_get_current(&before_) == status::success && before_ == context) return;
     driver.check(driver.call.context_set_current, context);
     changed_ = before_ != nullptr;
@@ -110,11 +129,18 @@ class Enter {
 
 // While another library captures in CUDA's global mode, a thread in any other than relaxed mode may neither ask nor
 // allocate, and would break that capture by trying. Our own rules come first, so relaxing is safe; the thread's mode is
-// put back.
+// put back, but where it runs our code alone.
 class RelaxedCaptureMode {
  public:
-  explicit RelaxedCaptureMode(const Driver& driver)
-      : driver_(driver), changed_(driver.call.exchange_capture_mode(&mode_) == status::success) {}
+  explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {
+    LeftIn* const left = left_in();
+    if (left && left->driver == &driver && left->relaxed) return;
+    const bool changed = driver.call.exchange_capture_mode(&mode_) == status::success;
+    if (left && left->driver == &driver)
+      left->relaxed = changed;
+    else
+      changed_ = changed;
+  }
   ~RelaxedCaptureMode() {
     if (changed_) driver_.call.exchange_capture_mode(&mode_);
   }
@@ -123,7 +149,7 @@ class RelaxedCaptureMode {
  private:
   const Driver& driver_;
   CaptureMode mode_ = capture_relaxed;
-  const bool changed_;
+  bool changed_ = false;
 };
 
 }  // namespace hotslot::cuda

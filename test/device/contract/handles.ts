@@ -4,6 +4,7 @@ import { HandleKind, native } from '../../../src/device/native.ts';
 import type { Device, DeviceEvent } from '../../../src/index.ts';
 import { newPoller, newReplayer, newSubmitter, TransferMode, Watch } from '../../../src/transfer/native.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
+import { Latch } from '../../rig/latch.ts';
 import { refusal } from '../../rig/refusal.ts';
 import { captured } from './graphs.ts';
 
@@ -72,6 +73,31 @@ export function handleContract(device: () => Device): void {
     expect([poller.check(0), watch[0]]).to.deep.equal([1, Watch.done]);
     poller.close();
     expect(native().handleCount(HandleKind.event)).to.deep.equal({ open, pinned: 0 });
+  });
+
+  it('of events in rings, are asked for in order, up to the first that is not done', async () => {
+    using stream = device().createStream();
+    using latch = new Latch(device());
+    // Events that were never recorded are done.
+    const events = Array.from({ length: 5 }, () => device().createEvent());
+    const watch = new Int32Array(5).fill(Watch.pending);
+    const [times, oldest] = [new Float64Array(5), new Int32Array([1, 0])];
+    const options = { device: device().handle, events: events.map(({ handle }) => handle), watch, times };
+    const rings = { ...options, counts: [3, 2], oldest, sleepNs: 1000, spinNs: 0 };
+    expect(refusal(() => newPoller({ ...rings, counts: [3, 3] })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => newPoller({ ...rings, oldest: new Int32Array(1) })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    const poller = newPoller(rings);
+    latch.hold(stream);
+    stream.record(events[1]!);
+    // Of the first ring, 1 is not done: 2 and 0 come behind it. The second ring is another one's.
+    expect([poller.check(0), ...watch]).to.deep.equal([2, 1, 1, 1, 2, 2]);
+    oldest[0] = 2;
+    expect([poller.check(0), ...watch]).to.deep.equal([2, 2, 1, 2, 2, 2]);
+    latch.open();
+    await stream.synchronize();
+    expect([poller.check(0), ...watch]).to.deep.equal([1, 2, 2, 2, 2, 2]);
+    poller.close();
+    for (const event of events) event.close();
   });
 
   it('pinned by an actor, stay open when a thread that may sleep gives up closing them', () => {
