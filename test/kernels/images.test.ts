@@ -228,6 +228,12 @@ describe('kernels/images', () => {
         (body) => body.replaceAll(/(ld\.shared\.f32 \t%f\d+, \[%rd\d+)\+64\]/g, '$1+32]'),
         /pointer 0\[\d+\] is|which thread/,
       ],
+      [
+        'with a row too many in the last block',
+        'reduce_rows',
+        (body) => body.replace(/setp\.lt\.s64 (\t%p\d+, %rd\d+, %rd\d+;\n\tselp\.b64)/, 'setp.le.s64 $1'),
+        /pointer 0\[\d+\] is/,
+      ],
       ['with another sum', 'axpby', (body) => body.replace('add.rn.f32', 'sub.rn.f32'), /pointer 0\[\d+\] is/],
       [
         'with a barrier for one thread',

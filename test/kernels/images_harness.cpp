@@ -289,6 +289,7 @@ int main(int argc, char** argv) {
   brief = argc > 1 && std::strcmp(argv[1], "short") == 0;
   only = argc > 2 ? argv[2] : "";
   begin_fibers();
+  guard_words = 64;
   if (argc > 1 && std::strcmp(argv[1], "count") == 0) return count_instructions(), failures > 0;
   check_races(), compare_all();
   if (only.empty()) check_covered(), test_moves_that_meet(), test_the_test_kernels();
