@@ -125,6 +125,7 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   tell('autonomous', null, 'turn', best('turn'), chosen);
   tell('copied', null, 'pipeline', best('pipeline'), 'its best');
   tell('manual', goals[2], 'pipeline', threads, 'its default');
+  tell('manual', null, 'turn', best('turn'), chosen);
 }
 
 /** One call that draws and gathers, as a learner without a pipeline makes it. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { checkRun } from '../remote/keys.ts';
 
-const help = `hotslot: the replay data path for RL learners in Node.js
+const help = `hotslot: trains reinforcement-learning agents from replay in Node.js
 
 usage: hotslot <command> [options]
 

@@ -19,7 +19,7 @@ import { needServer, startServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
 
 /** Snippets that name it need a server, whose URL it is. */
 const SERVER = 'HOTSLOT_REDIS_URL';
@@ -125,6 +125,19 @@ describe('pages', () => {
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
       .replaceAll(' ', '-');
+
+  it('npm commands of pages name scripts of the package', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
+    for (const page of pages) {
+      const named = readFileSync(join(root, page), 'utf8').matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g);
+      for (const [command, script, short] of named)
+        expect(scripts, `${page}: ${command}`).to.have.property(script ?? short!);
+    }
+  });
+
+  it('the README is read in two minutes: 160 lines at most', () => {
+    expect(readFileSync(join(root, 'README.md'), 'utf8').trim().split('\n').length).to.be.at.most(160);
+  });
 
   it('links between pages lead to a file and a heading', () => {
     for (const page of pages) {

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { describeAll, itLong, setting } from '../rig/setting.ts';
@@ -11,11 +11,12 @@ import { leaveUnlessHad, run } from './tools.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** What a stranger pastes first. */
-function programOfReadme(): string {
-  const [, program = ''] = /```js\n(import .*?)```/s.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
-  expect(program).to.include("from 'hotslot'");
-  return program;
+/** What a stranger pastes first: the files of the README's quick start. */
+function writeQuickStart(folder: string): void {
+  const text = readFileSync(join(root, 'README.md'), 'utf8');
+  const files = [...text.matchAll(/^```js\n\/\/ (\S+\.mjs)\n(.*?)^```$/gms)];
+  expect(files.map(([, name]) => name)).to.deep.equal(['corridor.mjs', 'train.mjs']);
+  for (const [, name = '', code = ''] of files) writeFileSync(join(folder, name), code);
 }
 
 describeAll('package/installed', function () {
@@ -66,6 +67,7 @@ describeAll('package/installed', function () {
       'NOTICE',
       'README.md',
       'CHANGELOG.md',
+      'CONTRIBUTING.md',
       'SECURITY.md',
       'docs/pipeline.md',
       'prebuilds/binding.gyp',
@@ -77,9 +79,9 @@ describeAll('package/installed', function () {
         expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(7);
     // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against `gypfile: false`.
     expect(listed).to.not.include('binding.gyp');
-    expect(listed.filter((path) => /\.map$|^test|^bench|^examples|node_modules|\/build\//.test(path))).to.deep.equal(
-      [],
-    );
+    expect(
+      listed.filter((path) => /\.map$|^test|^bench(?!\/results\/)|node_modules|\/build\//.test(path)),
+    ).to.deep.equal([]);
     for (const path of listed.filter((each) => /\.d\.ts$/.test(each)))
       expect(readFileSync(join(root, path), 'utf8'), path).to.not.match(/sourceMappingURL/);
     const { stdout } = spawnSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
@@ -89,6 +91,19 @@ describeAll('package/installed', function () {
       expect(scripts).to.not.have.property(script);
     const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;
     expect([os, (keywords as string[]).length > 5]).to.deep.equal([undefined, true]);
+  });
+
+  it('has no link in its pages to a file that is not in it', () => {
+    const held = new Set(listed.flatMap((path) => [path, dirname(path)]));
+    const dead = listed
+      .filter((path) => path.endsWith('.md'))
+      .flatMap((page) =>
+        [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)]
+          .map(([, file = '']) => join(dirname(page), file))
+          .filter((file) => !held.has(file))
+          .map((file) => `${page}: ${file}`),
+      );
+    expect(dead).to.deep.equal([]);
   });
 
   const matrix = setting<[string, string[]][]>({
@@ -117,8 +132,8 @@ describeAll('package/installed', function () {
       const doctor = await step('npx', 'hotslot', 'doctor');
       expect(doctor).to.match(/Hotslot works here on .*host:0/);
       expect(doctor).to.match(/addon device .*prebuilds\/linux-/);
-      writeFileSync(join(folder, 'program.mjs'), programOfReadme());
-      await step('node', 'program.mjs');
+      writeQuickStart(folder);
+      expect(await step('node', 'train.mjs')).to.match(/^true\n1$/m);
     });
   }
 
@@ -133,7 +148,7 @@ describeAll('package/installed', function () {
         [
           ['pnpm', 'add', 'TARBALL'],
           ['pnpm', 'exec', 'hotslot', 'doctor'],
-          ['node', 'program.mjs'],
+          ['node', 'train.mjs'],
         ],
       ],
       [
@@ -142,7 +157,7 @@ describeAll('package/installed', function () {
         [
           ['bun', 'add', 'TARBALL'],
           ['bunx', '--bun', 'hotslot', 'doctor'],
-          ['bun', 'program.mjs'],
+          ['bun', 'train.mjs'],
         ],
       ],
       [
@@ -151,7 +166,7 @@ describeAll('package/installed', function () {
         [
           ['npm', 'install', '--ignore-scripts', 'TARBALL'],
           ['deno', 'run', '-A', 'npm:hotslot', 'doctor'],
-          ['deno', 'run', '-A', 'program.mjs'],
+          ['deno', 'run', '-A', 'train.mjs'],
         ],
       ],
     ],
@@ -159,7 +174,7 @@ describeAll('package/installed', function () {
   for (const [title, tool, commands] of others)
     it(`installs and runs: ${title}`, async function () {
       const { folder, env } = await project(this, tool, [tool]);
-      writeFileSync(join(folder, 'program.mjs'), programOfReadme());
+      writeQuickStart(folder);
       const texts: string[] = [];
       for (const [command, ...args] of commands) {
         const given = args.map((each) => (each === 'TARBALL' ? tarball : each));
@@ -169,7 +184,7 @@ describeAll('package/installed', function () {
         texts.push(text);
       }
       expect(texts[1]).to.match(/Hotslot works here on .*host:0/);
-      expect(texts[2]).to.match(/ticks a second/);
+      expect(texts[2]).to.match(/^true\n1$/m);
     });
 
   itLong('says what is missing where no prebuilt addon fits, and builds its own', async function () {
