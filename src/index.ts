@@ -1,6 +1,6 @@
 /**
  * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Each other subject has a door of its own:
- * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
+ * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
  */
 
 export type { LoadedActions } from './buffer/action-check.ts';
