@@ -41,7 +41,8 @@ export class ActorThread {
     // However this thread ends, its word says so: the opener may be blocked when it happens.
     const before = Atomics.load(threads, setup.thread);
     answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
-    native().ownThread();
+    // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.
+    if (setup.averaging === null) native().ownThread();
     this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
   }
 

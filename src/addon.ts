@@ -36,7 +36,7 @@ export function answered<T>(answer: T | undefined): T {
 interface Linkable {
   /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
-  /** Of `rows`: the pool uses no more cores than this. The first call in a process counts. */
+  /** Of `rows`: the pool uses no more cores than this. Of several threads' calls the least counts. */
   boundCores?(most: number): void;
 }
 

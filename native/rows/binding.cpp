@@ -237,7 +237,6 @@ Napi::Value find_not_finite(Info info) {
 }
 
 void init(Napi::Env env, Napi::Object exports) {
-  export_cores(env, exports);
   static constexpr Exported all[] = {
       {"misalignment", misalignment},
       {"mean", mean_of},
@@ -258,6 +257,7 @@ void init(Napi::Env env, Napi::Object exports) {
   export_lanes(env, exports);
   export_views(env, exports);
   export_kept(env, exports);
+  export_cores(env, exports);  // last: from here on the thread is counted
 }
 
 }  // namespace

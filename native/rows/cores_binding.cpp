@@ -11,11 +11,8 @@ struct CountedEnvironment : Environment {
   IdleCores::Thread counted;
 };
 
-// boundCores(most): no more cores are used. The first call counts.
-void bound_cores(Info info) {
-  static const bool bound = (CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX))), true);
-  static_cast<void>(bound);
-}
+// boundCores(most): no more cores are used. Of several threads' bounds the least counts.
+void bound_cores(Info info) { CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX))); }
 
 // [cores of the process, threads that the library runs, helpers that a large job has now]
 Napi::Value cores_now(Info info) {
@@ -30,10 +27,10 @@ Napi::Value cores_now(Info info) {
 
 void export_cores(Napi::Env env, Napi::Object exports) {
   IdleCores::use(CorePool::table_of_process());
-  make_linkable<CountedEnvironment>(env, exports);
   static constexpr Exported all[] = {{"boundCores", bound_cores}, {"coresNow", cores_now}};
   add_functions(env, exports, all);
   exports.Set("cores", Napi::External<CoresTable>::New(env, const_cast<CoresTable*>(CorePool::table_of_process())));
+  make_linkable<CountedEnvironment>(env, exports);
 }
 
 }  // namespace hotslot::rows

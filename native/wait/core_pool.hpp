@@ -54,7 +54,7 @@ class CorePool {
   int spare() const { return spare(cores(), threads()); }
   int helpers(uint64_t bytes) const { return int(std::min(uint64_t(spare()), bytes / bytes_each)); }
   void count_thread(int by) { threads_.fetch_add(by, std::memory_order_relaxed); }
-  // No more cores than this are used. Before any job is offered.
+  // No more cores than this are used from now on.
   void bound(int cores) { cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed); }
 
   void run(int pieces, int helpers, void* data, void (*piece)(void*, int)) {
@@ -125,7 +125,11 @@ class CorePool {
     int wanted = std::min(job->places, spare() - (helpers_ - asleep_));
     for (; wanted > 0 && asleep_ > 0; --wanted, --asleep_, ++wakes_) woken_.notify_one();
     try {
-      for (; wanted > 0 && helpers_ < max_helpers; --wanted, ++helpers_) std::thread([this] { help(); }).detach();
+      for (; wanted > 0 && helpers_ < max_helpers; --wanted, ++helpers_) {
+        std::thread helper([this] { help(); });
+        pthread_setname_np(helper.native_handle(), thread_name);
+        helper.detach();
+      }
     } catch (const std::exception&) {
       // As many as the system has room for.
     }
@@ -136,7 +140,8 @@ class CorePool {
   }
 
   void help() {
-    pthread_setname_np(pthread_self(), thread_name);
+    // The caller that made this thread may have been bound to fewer cores than the process has.
+    use_cores_of_process();
     std::unique_lock lock(mutex_);
     for (;;) {
       while (!jobs_.empty() && jobs_.front()->taken()) jobs_.pop_front();

@@ -49,14 +49,15 @@ class IdleCores {
   // For as long as a thread that is not JavaScript's runs the library's work.
   class Thread {
    public:
-    Thread() { count(1); }
+    Thread() : table_(lent().load(std::memory_order_acquire)) { count(1); }
     ~Thread() { count(-1); }
     Thread(const Thread&) = delete;
 
    private:
-    static void count(int by) {
-      with([by](auto& table) { return table.count_thread(by), 0; }, 0);
+    void count(int by) const {
+      if (table_ != nullptr) table_->count_thread(by);
     }
+    const CoresTable* const table_;
   };
 
  private:

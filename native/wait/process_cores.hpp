@@ -13,15 +13,30 @@
 
 namespace hotslot {
 
-// Of the process's main thread; a thread may have been bound to fewer.
-inline int cores_by_affinity() {
+// Calls use(bytes, mask) with the affinity of the process's main thread: another thread may have been bound to fewer
+// cores. False: the system does not tell.
+template <class F>
+bool with_affinity(F&& use) {
   for (size_t words = 16; words <= 1024; words *= 2) {
     std::vector<unsigned long> mask(words);
     const size_t bytes = words * sizeof mask[0];
-    if (sched_getaffinity(getpid(), bytes, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) continue;
-    return std::max(CPU_COUNT_S(bytes, reinterpret_cast<cpu_set_t*>(mask.data())), 1);
+    auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
+    if (sched_getaffinity(getpid(), bytes, set) != 0) continue;
+    use(bytes, set);
+    return true;
   }
-  return std::max(int(std::thread::hardware_concurrency()), 1);
+  return false;
+}
+
+inline int cores_by_affinity() {
+  int cores = int(std::thread::hardware_concurrency());
+  with_affinity([&cores](size_t bytes, cpu_set_t* set) { cores = CPU_COUNT_S(bytes, set); });
+  return std::max(cores, 1);
+}
+
+// The calling thread may run on all of them.
+inline void use_cores_of_process() {
+  with_affinity([](size_t bytes, cpu_set_t* set) { sched_setaffinity(0, bytes, set); });
 }
 
 // The whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup) names and of those above it;
@@ -39,15 +54,23 @@ inline int cores_by_group(const std::string& listed, const std::string& mounted)
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
-      const std::string group = mounted + (controllers.empty() ? "" : "/" + controllers) + path;
       double quota = 0, period = 0;
-      if (std::ifstream(group + "/cpu.max") >> quota >> period) limit(quota, period);  // "max": there is none
-      if (std::ifstream(group + "/cpu.cfs_quota_us") >> quota && std::ifstream(group + "/cpu.cfs_period_us") >> period)
-        limit(quota, period);
+      if (controllers.empty()) {
+        if (std::ifstream(mounted + path + "/cpu.max") >> quota >> period)
+          limit(quota, period);  // "max": there is none
+      } else {
+        // The folder has the names of its controllers in any order, and a link by the name of each.
+        for (const std::string& name : {controllers, std::string("cpu")}) {
+          const std::string group = mounted + "/" + name + path;
+          if (std::ifstream(group + "/cpu.cfs_quota_us") >> quota &&
+              std::ifstream(group + "/cpu.cfs_period_us") >> period)
+            limit(quota, period);
+        }
+      }
       if (path.rfind('/') == std::string::npos) break;
     }
   }
-  return least == 0 ? 0 : std::max(int(least), 1);
+  return least == 0 ? 0 : int(std::clamp(least, 1.0, 1e6));
 }
 
 inline int process_cores() {

@@ -592,7 +592,8 @@ size_t threads_now() {
 
 // Large moves recruit idle cores, small ones do not; and helpers take pieces: two of a job are under way at once.
 void test_idle_cores() {
-  std::vector<uint64_t> from(1 << 20, 3), to(from.size());
+  // In 64 parts: more than there can be helpers.
+  std::vector<uint64_t> from(1 << 22, 3), to(from.size());
   const auto move = [&](int64_t count) {
     const HaloMove run{0, 0, 0, count, 0, 1, {{count, 1}}};
     const HaloArray array{from.data(), int64_t(from.size())};

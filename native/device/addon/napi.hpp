@@ -210,8 +210,8 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
 // What another addon lends; refused where the two were built apart.
 template <class Table>
 const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
-  const auto* table = info[i].As<Napi::External<Table>>().Data();
-  if (table->version != version || table->bytes != sizeof(Table))
+  const auto* table = info[i].IsExternal() ? info[i].As<Napi::External<Table>>().Data() : nullptr;
+  if (table == nullptr || table->version != version || table->bytes != sizeof(Table))
     throw_js(info.Env(), wrong_addon("this addon and ", lender,
                                      " are of different builds: build both again (npm run build:native)"));
   return table;

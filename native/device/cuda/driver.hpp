@@ -93,7 +93,10 @@ struct Driver {
 struct LeftIn {
   const Driver* driver = nullptr;
   Context context = nullptr;
-  bool relaxed = false;
+  // How many scopes of Enter the thread is in.
+  int depth = 0;
+  // The driver whose capture mode is relaxed in this thread, for good.
+  const Driver* relaxed = nullptr;
 };
 // Null in threads that run other code too.
 inline LeftIn* left_in() {
@@ -101,15 +104,20 @@ inline LeftIn* left_in() {
   return runs_ours_alone ? &left : nullptr;
 }
 
-// Makes the device's context current for a scope. Another library's context is put back; a thread without one keeps
-// ours.
+// Makes the device's context current for a scope. Another library's context is put back, and that of a scope around
+// this one; a thread without one keeps ours.
 class Enter {
  public:
-  Enter(const Driver& driver, Context context) : driver_(driver) {
-    if (LeftIn* const left = left_in()) {
-      if (left->driver == &driver && left->context == context) return;
-      driver.check(driver.call.context_set_current, context);
-      *left = {&driver, context, left->driver == &driver && left->relaxed};
+  Enter(const Driver& driver, Context context) : driver_(&driver), left_(left_in()) {
+    if (left_ != nullptr) {
+      const LeftIn outer = *left_;
+      if (outer.driver != &driver || outer.context != context) {
+        driver.check(driver.call.context_set_current, context);
+        left_->driver = &driver;
+        left_->context = context;
+        if (outer.depth > 0) driver_ = outer.driver, before_ = outer.context, changed_ = true;
+      }
+      ++left_->depth;
       return;
     }
     if (driver.call.context_get_current(&before_) == status::success && before_ == context) return;
@@ -117,12 +125,16 @@ class Enter {
     changed_ = before_ != nullptr;
   }
   ~Enter() {
-    if (changed_) driver_.call.context_set_current(before_);
+    if (left_ != nullptr) --left_->depth;
+    if (!changed_) return;
+    driver_->call.context_set_current(before_);
+    if (left_ != nullptr) left_->driver = driver_, left_->context = before_;
   }
   Enter(const Enter&) = delete;
 
  private:
-  const Driver& driver_;
+  const Driver* driver_;
+  LeftIn* const left_;
   Context before_ = nullptr;
   bool changed_ = false;
 };
@@ -134,12 +146,12 @@ class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {
     LeftIn* const left = left_in();
-    if (left && left->driver == &driver && left->relaxed) return;
-    const bool changed = driver.call.exchange_capture_mode(&mode_) == status::success;
-    if (left && left->driver == &driver)
-      left->relaxed = changed;
-    else
-      changed_ = changed;
+    if (left != nullptr && left->relaxed == &driver) return;
+    const bool relaxed = driver.call.exchange_capture_mode(&mode_) == status::success;
+    if (left == nullptr)
+      changed_ = relaxed;
+    else if (relaxed)
+      left->relaxed = &driver;
   }
   ~RelaxedCaptureMode() {
     if (changed_) driver_.call.exchange_capture_mode(&mode_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "wait/idle_cores.hpp"
@@ -68,14 +69,14 @@ void Executor::wake_pool() {
   if (pool_threads_.load() >= most_pool_threads) return;
   pool_threads_.fetch_add(1);
   try {
-    std::thread([this] { pool_main(); }).detach();
+    // Counted before it runs: who enqueued finds it counted.
+    std::thread([this, counted = std::make_unique<IdleCores::Thread>()] { pool_main(); }).detach();
   } catch (const std::exception&) {
     pool_threads_.fetch_sub(1);  // the machine has no thread left, or no memory for one: those there are go on
   }
 }
 
 void Executor::pool_main() {
-  const IdleCores::Thread counted;
   pool_thread = true;
   for (;;) {
     // Read before looking: a push after the look has moved the word, and the wait returns at once.
