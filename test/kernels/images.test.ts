@@ -82,7 +82,9 @@ function registry(): Map<string, string> {
 
 const sorted = (map: Map<string, string>) => Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
-describe('kernels/images', () => {
+describe('kernels/images', function () {
+  // Oclgrind takes a minute by itself, and two beside other tests.
+  this.timeout(600_000);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
