@@ -52,7 +52,7 @@ export class PollActor implements Actor {
   /** copied events first, then spent ones, then those of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
-  /** of each of the three, which one is passed on next */
+  /** of copied events, spent ones and spans: the index of the one that is passed on next */
   readonly #oldest = new Int32Array(3);
   /** rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied` event */
   readonly #uncopied: boolean;
@@ -136,7 +136,7 @@ export class PollActor implements Actor {
     }
     const words = this.#setup.rows?.words;
     if (words && words.underWay > 0) this.#watchSpans(words.done, words.underWay);
-    // What is watched from here on is asked for in the order in which it is passed on. A rewind moves the seat: it is looked at first.
+    // The poller asks for events in the order in which slots are passed on. `waits` moves the seat if the client rewound the ring.
     void this.#ready.waits;
     this.#oldest[0] = this.#ready.slot;
     this.#oldest[1] = this.#free;

@@ -105,8 +105,8 @@ class Poller final {
     }
   }
 
-  // A question costs a driver more than a microsecond. Of a ring the first event that is not done ends the look: what
-  // comes behind it is not taken before it.
+  // A query takes a driver more than a microsecond. JavaScript takes the events of a ring in order, so the look ends at
+  // the first one that is not done.
   int look(Napi::Env env) {
     int found = 0;
     size_t begin = 0;

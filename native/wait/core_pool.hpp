@@ -2,10 +2,10 @@
 // piece that no other has begun, so a helper that never wakes delays nothing.
 //
 //   C1  One addition to `next` gives a piece to one thread.
-//   C2  What the pieces work on is the caller's: run() returns when all that were begun are counted. A helper that
-//       comes later touches the job alone, which lives as long as somebody holds it.
-//   C3  What pieces read is there before the job is offered, under the lock; what a piece wrote is released as it
-//       is counted, behind the piece, and run() acquires every count.
+//   C2  Pieces work on memory of the caller, so run() returns when all pieces that were begun are counted. A helper
+//       that comes later touches the job alone, which lives as long as somebody holds it.
+//   C3  The caller writes the input before it offers the job, under the lock. A thread counts a piece after it with
+//       release, and run() acquires every count.
 //   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it before helpers are
 //       woken.
 //   C5  A helper joins a job by taking one of its places, under the lock. A job has as many places as helpers were
@@ -41,9 +41,8 @@ class CorePool {
 
   explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
 
-  // Helpers that a machine of so many cores has to spare while the library runs so many threads, the caller's among
-  // them. Most of those threads sleep most of the time: on few cores, where counting them would leave nobody, up to
-  // three helpers stay.
+  // Helpers of a job on `cores` cores while the library runs `threads` threads, the caller's among them. Most of those
+  // threads sleep most of the time, so up to three helpers stay on few cores, where counting threads would leave none.
   static constexpr int spare(int cores, int threads) {
     const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
     return std::clamp(std::max(beside, least), 0, max_helpers);

@@ -14,10 +14,10 @@ struct CoresTable {
   uint32_t version, bytes;
   // Cores that the process may use.
   int (*cores)();
-  // How many threads of the pool may help the caller with a job that reads or writes so many bytes.
+  // How many threads of the pool may help the caller with a job that reads or writes `bytes` bytes.
   int (*helpers)(uint64_t bytes);
-  // Calls piece(data, 0) to piece(data, pieces - 1), each once, in any order and at once, by the caller and at most so
-  // many helpers. Returns when all of them have returned. No piece may throw.
+  // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order, in the caller's thread and in at most
+  // `helpers` others at once. Returns when all calls have returned. No piece may throw.
   void (*run)(int pieces, int helpers, void* data, void (*piece)(void*, int));
   // A thread that the library runs begins (1) or ends (-1).
   void (*count_thread)(int by);
@@ -46,7 +46,7 @@ class IdleCores {
                [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); });
   }
 
-  // For as long as a thread that is not JavaScript's runs the library's work.
+  // Counts a native thread of the library while the object exists.
   class Thread {
    public:
     Thread() : table_(lent().load(std::memory_order_acquire)) { count(1); }

@@ -110,7 +110,7 @@ interface NativeDevice {
    * Answers what it was, see `answered`: nothing is done when it was not `before`.
    */
   watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number;
-  /** The calling thread runs nothing but this library's code from here on: its context and its capture mode stay as we left them. */
+  /** Declares that the calling thread runs this library's code alone until it ends: the driver is not asked for its context and mode. */
   ownThread(): void;
   nowMs(): number;
   /** As allocate, with whatever is in it; allowed in a capture. */

@@ -78,8 +78,8 @@ Napi::Value watch_thread(Info info) {
   return Napi::Number::New(info.Env(), was);
 }
 
-// This thread runs nothing but the library's code from here on.
-void own_thread(Info) { runs_ours_alone = true; }
+// ownThread(): the calling thread runs the library's code alone, until it ends.
+void own_thread(Info) { is_own_thread = true; }
 
 // unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
 // watched.

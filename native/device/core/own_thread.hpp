@@ -1,8 +1,8 @@
-// Threads that run this library's code and nothing else: what a driver keeps for a thread stays as the library left it.
+// Whether the calling thread runs this library's code alone. Nobody else changes the driver's state of such a thread.
 #pragma once
 
 namespace hotslot {
 
-inline thread_local bool runs_ours_alone = false;
+inline thread_local bool is_own_thread = false;
 
 }  // namespace hotslot

@@ -89,8 +89,8 @@ struct Driver {
   DeviceId id_of(int where) const;
 };
 
-// What a thread that runs this library's code alone was left with: nobody else changes it, so it is not asked for.
-struct LeftIn {
+// The driver's state of the calling thread, known in threads that run this library's code alone: no call asks for it.
+struct OwnThreadState {
   const Driver* driver = nullptr;
   Context context = nullptr;
   // How many scopes of Enter the thread is in.
@@ -98,26 +98,26 @@ struct LeftIn {
   // The driver whose capture mode is relaxed in this thread, for good.
   const Driver* relaxed = nullptr;
 };
-// Null in threads that run other code too.
-inline LeftIn* left_in() {
-  static thread_local LeftIn left;
-  return runs_ours_alone ? &left : nullptr;
+// Null in other threads.
+inline OwnThreadState* own_thread_state() {
+  static thread_local OwnThreadState state;
+  return is_own_thread ? &state : nullptr;
 }
 
 // Makes the device's context current for a scope. Another library's context is put back, and that of a scope around
 // this one; a thread without one keeps ours.
 class Enter {
  public:
-  Enter(const Driver& driver, Context context) : driver_(&driver), left_(left_in()) {
-    if (left_ != nullptr) {
-      const LeftIn outer = *left_;
+  Enter(const Driver& driver, Context context) : driver_(&driver), own_(own_thread_state()) {
+    if (own_ != nullptr) {
+      const OwnThreadState outer = *own_;
       if (outer.driver != &driver || outer.context != context) {
         driver.check(driver.call.context_set_current, context);
-        left_->driver = &driver;
-        left_->context = context;
+        own_->driver = &driver;
+        own_->context = context;
         if (outer.depth > 0) driver_ = outer.driver, before_ = outer.context, changed_ = true;
       }
-      ++left_->depth;
+      ++own_->depth;
       return;
     }
     if (driver.call.context_get_current(&before_) == status::success && before_ == context) return;
@@ -125,16 +125,16 @@ class Enter {
     changed_ = before_ != nullptr;
   }
   ~Enter() {
-    if (left_ != nullptr) --left_->depth;
+    if (own_ != nullptr) --own_->depth;
     if (!changed_) return;
     driver_->call.context_set_current(before_);
-    if (left_ != nullptr) left_->driver = driver_, left_->context = before_;
+    if (own_ != nullptr) own_->driver = driver_, own_->context = before_;
   }
   Enter(const Enter&) = delete;
 
  private:
   const Driver* driver_;
-  LeftIn* const left_;
+  OwnThreadState* const own_;
   Context before_ = nullptr;
   bool changed_ = false;
 };
@@ -145,13 +145,13 @@ class Enter {
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {
-    LeftIn* const left = left_in();
-    if (left != nullptr && left->relaxed == &driver) return;
+    OwnThreadState* const own = own_thread_state();
+    if (own != nullptr && own->relaxed == &driver) return;
     const bool relaxed = driver.call.exchange_capture_mode(&mode_) == status::success;
-    if (left == nullptr)
+    if (own == nullptr)
       changed_ = relaxed;
     else if (relaxed)
-      left->relaxed = &driver;
+      own->relaxed = &driver;
   }
   ~RelaxedCaptureMode() {
     if (changed_) driver_.call.exchange_capture_mode(&mode_);
