@@ -4,6 +4,7 @@
 
 #include "device/core/core.hpp"
 #include "device/core/graph_pool.hpp"
+#include "device/cuda/driver.hpp"
 #include "kernels/halo.hpp"
 #include "stress.hpp"
 
@@ -211,10 +212,58 @@ void lent() {
   });
 }
 
+// A driver that keeps a current context and a capture mode, and counts what it is asked.
+cuda::Context current = nullptr;
+cuda::CaptureMode mode = cuda::capture_global;
+int gets = 0, sets = 0, exchanges = 0;
+
+cuda::Status get_current(cuda::Context* out) { return ++gets, *out = current, cuda::status::success; }
+cuda::Status set_current(cuda::Context to) { return ++sets, current = to, cuda::status::success; }
+cuda::Status exchange_mode(cuda::CaptureMode* with) {
+  return ++exchanges, std::swap(*with, mode), cuda::status::success;
+}
+
+// Scopes of two devices' contexts within each other, in a thread of the library's own and in one that others use too.
+void contexts() {
+  scenario = "contexts of two devices";
+  static cuda::Driver driver;  // never destroyed before what it lets go
+  driver.call.context_get_current.function = get_current;
+  driver.call.context_set_current.function = set_current;
+  driver.call.exchange_capture_mode.function = exchange_mode;
+  const auto context = [](uintptr_t number) { return reinterpret_cast<cuda::Context>(number); };
+  const auto is = [&](uintptr_t number, const char* what) {
+    if (current != context(number)) violation(what, double(reinterpret_cast<uintptr_t>(current)), double(number));
+  };
+  for (const bool own : {false, true}) {
+    current = own ? nullptr : context(9);
+    mode = cuda::capture_global, gets = sets = exchanges = 0;
+    threads(1, [&](int) {
+      is_own_thread = own;
+      for (int round = 0; round < 100; ++round) {
+        const cuda::Enter outer(driver, context(1));
+        is(1, "an outer scope's context");
+        for (uintptr_t inner : {2, 1, 2}) {
+          const cuda::Enter nested(driver, context(inner));
+          const cuda::RelaxedCaptureMode relaxed(driver);
+          is(inner, "an inner scope's context");
+          if (mode != cuda::capture_relaxed) violation("a mode that is not relaxed", double(mode));
+        }
+        is(1, "an outer scope's context behind an inner one");
+      }
+    });
+    // Another library's context and mode are put back. A thread of our own is set to what it needs, and never asked.
+    is(own ? 1 : 9, "what a thread is left with");
+    if (!own && mode != cuda::capture_global) violation("another library's mode is not put back", double(mode));
+    if (own && gets + exchanges != 1) violation("questions in a thread of our own", gets, exchanges);
+    if (own && sets != 401) violation("contexts set in a thread of our own", sets, 401);
+  }
+}
+
 }  // namespace
 
 std::vector<Scenario> shared_scenarios() {
-  return {{"turns", turns}, {"used-again", used_again}, {"managed", managed}, {"opened", opened}, {"lent", lent}};
+  return {{"contexts", contexts}, {"turns", turns},   {"used-again", used_again},
+          {"managed", managed},   {"opened", opened}, {"lent", lent}};
 }
 
 }  // namespace hotslot::stress
