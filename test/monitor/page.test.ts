@@ -145,13 +145,28 @@ describeAll('monitor/page', () => {
     expect(order[1]).to.include('id="trace"');
     expect(order[2]).to.include('href="/metrics"');
     expect(order.slice(3).every((each) => each.startsWith('<canvas tabindex="0" role="img"'))).to.equal(true);
+    const readout = () => page.textContent('[data-tag="train/count"] figcaption span');
     await page.focus('[data-tag="train/count"] canvas');
     await page.keyboard.press('Home');
-    expect(await page.textContent('[data-tag="train/count"] figcaption span')).to.match(
-      /^[\d.k]+ at step [\d,]+, [\d.]+ s$/,
-    );
+    expect(await readout()).to.match(/^[\d.k]+ at step [\d,]+, [\d.]+ s$/);
     await page.keyboard.press('Escape');
-    expect(await page.textContent('[data-tag="train/count"] figcaption span')).to.match(/^[\d.kM]+$/);
+    expect(await readout()).to.match(/^[\d.kM]+$/);
+  });
+
+  it('keeps the point that is read by keyboard while later points arrive', async () => {
+    const made = await counting();
+    running(made);
+    const { url } = await served({ pipeline: made });
+    const { page } = await opened(url);
+    await grows(page, 'train/count');
+    const readout = () => page.textContent('[data-tag="train/count"] figcaption span');
+    await page.focus('[data-tag="train/count"] canvas');
+    await page.keyboard.press('Home');
+    const read = await readout();
+    expect(read).to.match(/^[\d.k]+ at step [\d,]+, [\d.]+ s$/);
+    await grows(page, 'speed/updates_per_second');
+    await grows(page, 'speed/updates_per_second');
+    expect(await readout()).to.equal(read);
   });
 
   it('shows hosts of other machines, fifty of a thousand, whatever they call themselves', async () => {

@@ -66,13 +66,15 @@ export class Chart {
   }
 
   /**
-   * Points from number `from` on; those that were there from there on are replaced.
+   * Puts points from number `from` on in place of those that were there. A point that a user reads stays the one that
+   * is read, or the one closest to it in time where the server has thinned the curve.
    * @param {number} from @param {Point[]} points
    */
   put(from, points) {
+    const read = this.at === null ? undefined : this.points[this.at];
     this.points.length = Math.min(this.points.length, from);
     this.points.push(...points);
-    this.at = null;
+    this.at = read ? this.closest(([seconds]) => Math.abs(seconds - read[0])) : null;
     this.told();
     this.draw();
   }
@@ -169,10 +171,18 @@ export class Chart {
   /** @param {number} offset pixels from the left; the number of the point there */
   nearest(offset) {
     const { x } = this.scales();
+    return this.closest(([seconds]) => Math.abs(x(seconds) - offset));
+  }
+
+  /**
+   * The number of the point with the smallest distance, the first of equals; null where there is no point.
+   * @param {(point: Point) => number} distance
+   */
+  closest(distance) {
     let best = null;
     let least = Number.POSITIVE_INFINITY;
-    for (const [i, [seconds]] of this.points.entries()) {
-      const far = Math.abs(x(seconds) - offset);
+    for (const [i, point] of this.points.entries()) {
+      const far = distance(point);
       if (far < least) [best, least] = [i, far];
     }
     return best;
