@@ -14,11 +14,13 @@ import type { Role } from '../src/ring/slot.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import { LONGEST_PARK_MS } from '../src/wait/wait.ts';
 import type { Actor } from './actor.ts';
+import { Hosted } from './hosted.ts';
 import { type ActorSetup, makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
 
 export interface ThreadSetup extends ActorSetup {
   thread: number;
+  /** in runs */
   roles: readonly Role[];
   /** failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the pipeline */
   restartable: boolean;
@@ -28,8 +30,8 @@ export interface ThreadSetup extends ActorSetup {
 export class ActorThread {
   #setup: ThreadSetup | null = null;
   #ring: Ring | null = null;
-  #actors: Actor[] = [];
   #bell: Bell | null = null;
+  #hosted: Hosted | null = null;
 
   attach(setup: ThreadSetup): void {
     const ring = Ring.attach(setup.ring);
@@ -37,13 +39,14 @@ export class ActorThread {
     ring.bells.adoptPackBell(bellsOf(setup.source).at(setup.packBell));
     this.#setup = setup;
     this.#ring = ring;
-    this.#bell = ring.bells.of(setup.roles[0] as Role);
+    this.#bell = ring.bells.ofThread(setup.thread);
     // However this thread ends, its word says so: the opener may be blocked when it happens.
     const before = Atomics.load(threads, setup.thread);
     answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
     // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.
     if (setup.averaging === null) native().ownThread();
-    this.#actors = makeActors(setup, setup.roles, ring, this.#bell);
+    this.#hosted = new Hosted(ring, setup.thread, (hosted) => makeActors(setup, hosted, ring, this.#bell));
+    this.#hosted.follow();
   }
 
   /** Returns at once; the loop starts when the reply is on its way. */
@@ -57,8 +60,7 @@ export class ActorThread {
     // A predecessor may have died between a store and its ring: the threads that wait for that look again.
     ring.bells.ringAll();
     const last = this.#loop(ring);
-    for (const actor of this.#actors) actor.close();
-    this.#actors = [];
+    this.#hosted?.close();
     ring.header.setThreadState(thread, last);
     // Nothing left to answer: the worker ends by itself.
     // Deno's has no close(): its worker ends when it is terminated.
@@ -68,16 +70,22 @@ export class ActorThread {
   #loop(ring: Ring): ThreadState {
     const setup = this.#setup as ThreadSetup;
     const bell = this.#bell as Bell;
-    const actors = this.#actors;
-    const poll = actors.find((actor): actor is PollActor => actor.role === 'poll');
+    const hosted = this.#hosted as Hosted;
     let working: Actor | undefined;
+    let actors: readonly Actor[] = [];
+    let poll: PollActor | undefined;
     try {
-      // From here on the executor may count on this thread.
-      poll?.back();
       for (;;) {
         // The bell before the scan, stop after the bell: any other order can lose a wake.
         const seen = bell.read();
         if (ring.header.stopping || ring.failure.set) return ThreadState.stopped;
+        hosted.follow();
+        if (actors !== hosted.actors) {
+          actors = hosted.actors;
+          poll = actors.find((actor): actor is PollActor => actor.role === 'poll');
+          // From here on the executor may count on this thread.
+          poll?.back();
+        }
         let done = 0;
         for (const actor of actors) {
           working = actor;

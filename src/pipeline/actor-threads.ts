@@ -22,7 +22,7 @@ interface ThreadEvents {
 
 export class ActorThreads {
   readonly ring: Ring;
-  /** the roles of each thread */
+  /** the roles of each thread in runs */
   readonly hosted: readonly (readonly Role[])[];
   /** what each thread makes its actors of */
   readonly setup: ActorSetup;

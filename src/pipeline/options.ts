@@ -16,6 +16,7 @@ import {
 } from '../device-rows/options.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { LearnerGroup } from '../ranks/group.ts';
+import { CLIENT } from '../ring/role-bells.ts';
 import { MOST_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import type { PrioritizedSampler } from '../trajectories/prioritized.ts';
@@ -89,26 +90,23 @@ interface CommonOptions {
 }
 
 interface RolePlacement {
-  /** roles per thread; empty when inline */
+  /** roles per thread in runs; empty when inline */
   threads: readonly (readonly Role[])[];
+  /** the same threads in manual ticks; a thread may have none then */
+  manual: readonly (readonly Role[])[];
   name: string;
   reason: string;
 }
 
-/** Decides the threads. Throws unless every role has exactly one. */
-export function placementOf(placement: Placement = 'auto'): RolePlacement {
-  const cores = availableParallelism();
+/**
+ * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a `grouped` pipeline keep their roles, because
+ * those of its poll actor are known to MPI.
+ */
+export function placementOf(placement: Placement = 'auto', { grouped = false } = {}): RolePlacement {
   if (placement === 'inline') {
-    return { threads: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
+    return { threads: [], manual: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
   }
-  if (placement === 'auto') {
-    const threads = cores === 1 ? [roles] : [['pack'] as const, ['submit', 'poll', 'replay'] as const];
-    const reason =
-      cores === 1
-        ? 'one core: a thread per role would only trade wakes'
-        : `${cores} cores: packing alone, the device roles together, so that wakes do not outnumber the work`;
-    return { threads, name: print(threads), reason };
-  }
+  if (placement === 'auto') return automatic(availableParallelism(), grouped);
   if (!Array.isArray(placement))
     throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`);
   for (const hosted of placement) {
@@ -126,7 +124,24 @@ export function placementOf(placement: Placement = 'auto'): RolePlacement {
     if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
   }
   const threads = placement.filter((hosted) => hosted.length > 0);
-  return { threads, name: print(threads), reason: 'as asked' };
+  return { threads, manual: threads, name: print(threads), reason: 'as asked' };
+}
+
+/** A tick that is asked for alone gains nothing from a second thread, and pays for its wakes. */
+function automatic(cores: number, grouped: boolean): RolePlacement {
+  if (cores === 1) {
+    const reason = 'one core: a thread per role would only trade wakes';
+    return { threads: [roles], manual: [roles], name: print([roles]), reason };
+  }
+  const threads = [['pack'], ['submit', 'poll', 'replay']] as const;
+  const apart = `${cores} cores: packing alone, the device roles together, so that wakes do not outnumber the work`;
+  const reason = grouped ? apart : `${apart}; in manual ticks the first thread has all roles`;
+  return { threads, manual: grouped ? threads : [roles, []], name: print(threads), reason };
+}
+
+/** By role as `roles` lists them: the thread that hosts it, or CLIENT where no thread does. */
+export function hostsIn(threads: readonly (readonly Role[])[]): number[] {
+  return roles.map((role) => (threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role))));
 }
 
 function print(threads: readonly (readonly Role[])[]): string {
@@ -193,7 +208,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     if (typeof trace.file !== 'string')
       throw typeError(`trace.file must name the file to write, got ${shown(trace.file)}`);
   }
-  const placement = placementOf(options.placement);
+  const placement = placementOf(options.placement, { grouped: group !== null });
   const restart = checkCount('restart', options.restart ?? 0, 0);
   if (restart > 0 && placement.threads.length === 0)
     throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);

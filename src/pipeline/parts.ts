@@ -15,14 +15,13 @@ import type { PinnedHost } from '../device/storage.ts';
 import { type PipelineError, stateError, unavailableError } from '../errors.ts';
 import { ThreadState } from '../ring/header.ts';
 import { Ring } from '../ring/ring.ts';
-import { CLIENT } from '../ring/role-bells.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
 import { ActorThreads } from './actor-threads.ts';
 import { Averaging } from './averaging.ts';
 import { doneOrFailed, drained } from './drain.ts';
-import type { CheckedOptions } from './options.ts';
+import { type CheckedOptions, hostsIn } from './options.ts';
 import { Slots } from './slots.ts';
 
 /**
@@ -79,10 +78,9 @@ export class PipelineParts {
     this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
     using making = this.#owned.making();
     this.#owned.own(this.slots);
-    const hosts = roles.map((role) =>
-      inline ? CLIENT : placement.threads.findIndex((hosted) => hosted.includes(role)),
-    );
-    this.ring = Ring.create({ depth, hosts, journalCapacity: options.journal, baseSeed: options.baseSeed });
+    const { journal: journalCapacity, baseSeed } = options;
+    const [hosts, manualHosts] = [hostsIn(placement.threads), hostsIn(placement.manual)];
+    this.ring = Ring.create({ depth, hosts, manualHosts, journalCapacity, baseSeed });
     this.ring.setBeta(source.beta);
     this.mailbox = null;
     if (mailbox) {
@@ -105,9 +103,10 @@ export class PipelineParts {
     this.ring.bells.adoptPackBell(bell);
     const setup = this.#setup(bell);
     this.#inline = inline ? makeActors(setup, roles, this.ring, null).map((actor) => this.#used.own(actor)) : [];
-    const threads = { ring: this.ring, threads: placement.threads, setup, restart: options.restart };
+    const { ring } = this;
     const heard = { failed: () => this.#report(), restarted: events.restart };
-    this.threads = inline ? null : new ActorThreads({ ...threads, events: heard });
+    const started = { ring, threads: placement.threads, setup, restart: options.restart, events: heard };
+    this.threads = inline ? null : new ActorThreads(started);
     taking.done();
     making.done();
   }

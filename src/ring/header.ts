@@ -4,7 +4,7 @@
  */
 import { LINE } from '../shared-memory.ts';
 import { Ending } from '../wait/ending.ts';
-import { MOST_THREADS, type RoleBells } from './role-bells.ts';
+import { type Hosting, type Hosts, MOST_THREADS, type RoleBells } from './role-bells.ts';
 import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
 /** A line each where two threads would otherwise share it. */
@@ -40,10 +40,14 @@ const Word = {
   beta: 4 * LINE + 1,
   /** ThreadState per thread */
   threads: 5 * LINE,
-  /** which thread hosts a role; written at set-up */
+  /** which thread hosts a role, in manual ticks and then in runs; written at set-up */
   hosts: 6 * LINE,
+  /** which of these two tables holds (Hosting); written by the client, before it asks for a tick or begins a run */
+  hosting: 7 * LINE,
+  /** the Hosting that each thread last read: it has let go of what that gives to others (I10); written by that thread */
+  hostingSeen: 7 * LINE + 1,
 } as const;
-export const HEADER_WORDS = 7 * LINE;
+export const HEADER_WORDS = 8 * LINE;
 
 /** The roles that answer a pause. */
 const pausing = ['requester', 'replay'] as const;
@@ -65,10 +69,14 @@ export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 
 export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
 
 /** Which thread hosts each role, as the header's words say; `set` by the opener before any other thread sees them. */
-export function hostsOf(words: Int32Array, set?: readonly number[]): number[] {
-  const hosts = words.subarray(Word.hosts, Word.hosts + roles.length);
-  if (set) hosts.set(set);
-  return [...hosts];
+export function hostsOf(words: Int32Array, set?: Hosts): Hosts {
+  const tables = [0, 1].map((hosting) => Word.hosts + hosting * roles.length);
+  for (const [hosting, at] of tables.entries()) words.set(set?.[hosting] ?? [], at);
+  return tables.map((at) => [...words.subarray(at, at + roles.length)]);
+}
+/** The word that says which of the two tables holds. */
+export function hostingOf(words: Int32Array): Int32Array {
+  return words.subarray(Word.hosting, Word.hosting + 1);
 }
 
 export class Header {
@@ -101,6 +109,28 @@ export class Header {
   setThreadState(thread: number, state: ThreadState): void {
     Atomics.store(this.threads, thread, state);
     this.#bells.client.ring();
+  }
+
+  get hosting(): Hosting {
+    return Atomics.load(this.#words, Word.hosting) as Hosting;
+  }
+  /**
+   * Client: from here on roles belong to the threads of this table. Each thread lets go of its roles when it next looks, and takes up
+   * others when all have looked (I10); nobody waits for that.
+   */
+  host(hosting: Hosting): void {
+    if (this.hosting === hosting || !this.#bells.moves) return;
+    Atomics.store(this.#words, Word.hosting, hosting);
+    this.#bells.ringAll();
+  }
+  /** A thread that has let go of every role that `hosting` gives to another one. */
+  seeHosting(thread: number, hosting: Hosting): void {
+    const before = Atomics.exchange(this.#words, Word.hostingSeen + thread, hosting);
+    if (before !== hosting) this.#bells.ringAll();
+  }
+  /** Whether every thread has let go: none of its roles has another host. */
+  isSeen(hosting: Hosting): boolean {
+    return this.#bells.threads.every((thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting);
   }
 
   get mode(): Mode {

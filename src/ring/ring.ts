@@ -6,9 +6,9 @@
 
 import { allocateShared, LINE, type Place } from '../shared-memory.ts';
 import { type Failure, FailureNote } from './failure.ts';
-import { HEADER_WORDS, Header, hostsOf } from './header.ts';
+import { HEADER_WORDS, Header, hostingOf, hostsOf } from './header.ts';
 import { Journal, type JournalShare } from './journal.ts';
-import { BELLS_WORDS, RoleBells } from './role-bells.ts';
+import { BELLS_WORDS, Hosting, type Hosts, RoleBells } from './role-bells.ts';
 import { RunFields, type RunRequest, type TickRequest } from './run-fields.ts';
 import {
   Field,
@@ -46,7 +46,7 @@ export class Ring {
   readonly #share: RingShare;
 
   /** `hosts` by the opener alone, see create(). */
-  private constructor(share: RingShare, hosts?: readonly number[]) {
+  private constructor(share: RingShare, hosts?: Hosts) {
     const { place, depth } = share;
     let at = place.offset;
     const words = (count: number) => {
@@ -62,7 +62,7 @@ export class Ring {
     this.#share = share;
     this.depth = depth;
     const header = words(HEADER_WORDS);
-    this.bells = new RoleBells(words(BELLS_WORDS), hostsOf(header, hosts));
+    this.bells = new RoleBells(words(BELLS_WORDS), hostsOf(header, hosts), hostingOf(header));
     this.header = new Header(header, this.bells);
     this.failure = new FailureNote(words(FailureNote.words));
     this.thrown = new FailureNote(words(FailureNote.words));
@@ -73,21 +73,23 @@ export class Ring {
   }
 
   /**
-   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i]. Sequences start at
+   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i] in runs; `manualHosts[i]` hosts it in manual
+   * ticks, the same one by default, and the same one for pack. Sequences start at
    * `firstSequence`, which tests set near the wrap of the state word.
    */
   static create(options: {
     depth: number;
     hosts: readonly number[];
+    manualHosts?: readonly number[];
     journalCapacity: number;
     baseSeed?: number;
     firstSequence?: number;
   }): Ring {
-    const { depth, hosts, baseSeed = 0, firstSequence = 0 } = options;
+    const { depth, hosts, manualHosts = hosts, baseSeed = 0, firstSequence = 0 } = options;
     const lines = HEADER_WORDS + BELLS_WORDS + 2 * FailureNote.words + depth * LINE;
     const bytes = lines * 4 + (RunFields.count + depth * RECORD_FIELDS) * 8;
     const place = allocateShared(`a ring of ${depth} slots`, bytes, 64);
-    const ring = new Ring({ place, depth, journal: Journal.allocate(options.journalCapacity) }, hosts);
+    const ring = new Ring({ place, depth, journal: Journal.allocate(options.journalCapacity) }, [manualHosts, hosts]);
     for (let i = 0; i < depth; i++) {
       // Slot = sequence mod depth at the start; from then on a slot's next sequence is its last plus depth.
       const sequence = firstSequence + i;
@@ -226,6 +228,7 @@ export class Ring {
 
   /** One manual tick, and with it every sequence up to this one. */
   askTick(request: TickRequest, sequence: number): void {
+    this.header.host(Hosting.manual);
     this.run.setTick(request);
     this.header.ask(sequence + 1);
     this.bells.of('pack').ring();
@@ -243,6 +246,7 @@ export class Ring {
   }
 
   startRun(run: RunRequest): void {
+    this.header.host(Hosting.run);
     this.run.setRun(run);
     this.header.setAveraged(run.firstSequence);
     this.aimAt(run.firstSequence + run.ticks);

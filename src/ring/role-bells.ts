@@ -1,4 +1,4 @@
-/** Which bell each role's thread waits on, and the client's. Every thread that attaches the ring has one of these. */
+/** Which thread hosts each role, which bell that thread waits on, and the client's. Every thread that attaches the ring has one of these. */
 import { BELL_WORDS, type Bell, BellBoard } from '../wait/bell.ts';
 import { type Role, roles } from './slot.ts';
 
@@ -9,22 +9,47 @@ export const CLIENT = MOST_THREADS;
 /** Int32 words that the bells take */
 export const BELLS_WORDS = (MOST_THREADS + 1) * BELL_WORDS;
 
-export class RoleBells {
-  readonly board: BellBoard;
-  readonly client: Bell;
-  readonly #hosts: readonly number[];
-  readonly #bells: Bell[];
+/** Which of a pipeline's two tables says who hosts a role. */
+export const Hosting = { manual: 0, run: 1 } as const;
+export type Hosting = (typeof Hosting)[keyof typeof Hosting];
+/** By Hosting, then by role as `roles` lists them: the thread that hosts it, or CLIENT. Pack has one thread in both. */
+export type Hosts = readonly (readonly number[])[];
 
-  /** `hosts[i]` is the thread that hosts roles[i], or CLIENT. */
-  constructor(words: Int32Array, hosts: readonly number[]) {
-    this.board = new BellBoard(words, MOST_THREADS + 1);
-    this.client = this.board.at(CLIENT);
+export class RoleBells {
+  readonly client: Bell;
+  /** threads that host a role at some time, each once */
+  readonly threads: readonly number[];
+  readonly #hosts: Hosts;
+  /** by thread */
+  readonly #bells: Bell[];
+  readonly #hosting: Int32Array;
+
+  /** `hosting` is the word that says which of the two tables holds. */
+  constructor(words: Int32Array, hosts: Hosts, hosting: Int32Array) {
+    const board = new BellBoard(words, MOST_THREADS + 1);
+    this.client = board.at(CLIENT);
     this.#hosts = hosts;
-    this.#bells = hosts.map((thread) => this.board.at(thread));
+    this.threads = [...new Set(hosts.flat())].sort();
+    this.#bells = Array.from({ length: MOST_THREADS + 1 }, (_, thread) => board.at(thread));
+    this.#hosting = hosting;
   }
 
+  /** Read behind whatever its thread is rung for: where the role has moved since, its new thread looks by itself (I10). */
   of(role: Role): Bell {
-    return this.#bells[roles.indexOf(role)] as Bell;
+    const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];
+    return this.ofThread(hosts[roles.indexOf(role)] as number);
+  }
+  ofThread(thread: number): Bell {
+    return this.#bells[thread] as Bell;
+  }
+
+  /** The roles that a thread hosts under this table, in the order of a slot's life. */
+  hostedBy(thread: number, hosting: Hosting): readonly Role[] {
+    return roles.filter((_, i) => this.#hosts[hosting]?.[i] === thread);
+  }
+  /** Some role has another thread in manual ticks than in runs. */
+  get moves(): boolean {
+    return roles.some((_, i) => this.#hosts[Hosting.manual]?.[i] !== this.#hosts[Hosting.run]?.[i]);
   }
 
   /**
@@ -32,13 +57,12 @@ export class RoleBells {
    * one. A client that steps the actors itself keeps its own.
    */
   adoptPackBell(bell: Bell): void {
-    const packs = this.#hosts[roles.indexOf('pack')];
-    if (packs === CLIENT) return;
-    for (const [i, thread] of this.#hosts.entries()) if (thread === packs) this.#bells[i] = bell;
+    const packs = this.#hosts[Hosting.run]?.[roles.indexOf('pack')] as number;
+    if (packs !== CLIENT) this.#bells[packs] = bell;
   }
 
   ringAll(): void {
-    for (const bell of this.#bells) bell.ring();
+    for (const thread of this.threads) this.ofThread(thread).ring();
     this.client.ring();
   }
 }

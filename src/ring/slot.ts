@@ -16,6 +16,8 @@
  * I9  who stops something stores it (stop, pause, failure note) before it rings, and returns stopped: the requester stores a
  *     request, then reads those words, and takes the request back when one is set. So no tick is applied that had no slot at the
  *     stop's store: a request that stays came before it in the one order of all sequentially consistent accesses.
+ * I10 a role has one host. The client stores which table of hosts holds, and rings all. A thread lets go of what that table gives to
+ *     others, then stores that it has seen it; it takes up a role when every thread has, and looks for its place as in I8.
  */
 
 /** Who owns the slot now, in the order of its life. */

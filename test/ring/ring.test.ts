@@ -82,16 +82,16 @@ describe('the ring', () => {
 
   it('I4: a hand-over rings the bell of the next owner and of nobody else', () => {
     const ring = make(2);
-    const before = hosts.map((thread) => ring.bells.board.at(thread).read());
+    const before = hosts.map((thread) => ring.bells.ofThread(thread).read());
     ring.handOver(0, SlotState.Packed, 'submit');
-    expect(hosts.map((thread) => ring.bells.board.at(thread).read())).to.deep.equal(
+    expect(hosts.map((thread) => ring.bells.ofThread(thread).read())).to.deep.equal(
       before.map((n, i) => n + (i === 1 ? 1 : 0)),
     );
   });
 
   it('I6: stopping rings every bell, the client’s too', () => {
     const ring = make(2);
-    const bells = [...hosts.map((thread) => ring.bells.board.at(thread)), ring.bells.client];
+    const bells = [...hosts.map((thread) => ring.bells.ofThread(thread)), ring.bells.client];
     const before = bells.map((bell) => bell.read());
     ring.header.stop();
     expect(ring.header.stopping).to.equal(true);

@@ -1,0 +1,139 @@
+/** By `auto` one thread hosts all roles in manual ticks, and two host them in runs: between the two, whatever dies, nothing is lost. */
+import { once } from 'node:events';
+import { expect } from 'chai';
+import { Hosted } from '../../actors/hosted.ts';
+import type { ReplayPipeline, Tick } from '../../src/index.ts';
+import { hostsIn, placementOf } from '../../src/pipeline/options.ts';
+import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { Ring } from '../../src/ring/ring.ts';
+import { Hosting } from '../../src/ring/role-bells.ts';
+import { type Role, roles } from '../../src/ring/slot.ts';
+import { closeAll, counter, filled, pipeline, SAMPLE } from '../pipeline/fixture.ts';
+import { workersOf } from '../pipeline/inside.ts';
+import { setting } from '../rig/setting.ts';
+
+const threadsOf = (made: ReplayPipeline) => workersOf(made).filter((worker) => worker !== undefined).length;
+const hostOf = (made: ReplayPipeline, role: 'pack' | 'replay') => {
+  const { bells, header } = insideOf(made).parts.ring;
+  return bells.threads.find((thread) => bells.hostedBy(thread, header.hosting).includes(role));
+};
+const byHand = async (made: ReplayPipeline, tick: number) => {
+  const batch = await made.sampleLargeBatch(tick, SAMPLE);
+  const rows = (await batch?.obs?.toArray())?.slice();
+  made.afterTick();
+  return rows;
+};
+
+/** Two threads over one ring whose actors only say which role they have. */
+function twoThreads() {
+  const ring = Ring.create({ depth: 2, hosts: [0, 1, 1, 1], manualHosts: [0, 0, 0, 0], journalCapacity: 64 });
+  const open = new Map<Role, number>();
+  const threads = [0, 1].map(
+    (thread) =>
+      new Hosted(ring, thread, (hosted) =>
+        hosted.map((role) => {
+          expect(open.get(role), `${role} has another host`).to.equal(undefined);
+          open.set(role, thread);
+          return { role, slot: 0, work: () => 0, close: () => void open.delete(role) };
+        }),
+      ),
+  );
+  const looks = (thread: number) => (threads[thread] as Hosted).follow();
+  return { ring, looks, hosts: () => roles.map((role) => open.get(role)) };
+}
+
+describe('roles that move between threads', () => {
+  afterEach(closeAll);
+
+  it('have one host at each moment, in every order of 8 changes and looks, and one when both have looked', () => {
+    for (let order = 0; order < 3 ** 8; order++) {
+      const { ring, looks, hosts } = twoThreads();
+      looks(0);
+      looks(1);
+      for (let rest = order, i = 0; i < 8; i++, rest = Math.floor(rest / 3)) {
+        if (rest % 3 === 2) ring.header.host((1 - ring.header.hosting) as Hosting);
+        else looks(rest % 3);
+      }
+      for (const thread of [0, 1, 0]) looks(thread);
+      expect(hosts()).to.deep.equal(ring.header.hosting === Hosting.manual ? [0, 0, 0, 0] : [0, 1, 1, 1]);
+    }
+  });
+
+  it('are those of the placement; a learner group keeps them where they are', () => {
+    const { threads, manual } = placementOf('auto');
+    expect(hostsIn(manual)).to.deep.equal([0, 0, 0, 0]);
+    expect(manual.length).to.equal(threads.length);
+    const grouped = placementOf('auto', { grouped: true });
+    expect(grouped.manual).to.deep.equal(grouped.threads);
+    const asked = placementOf([
+      ['pack', 'poll'],
+      ['submit', 'replay'],
+    ]);
+    expect(hostsIn(asked.manual)).to.deep.equal([0, 1, 0, 1]);
+  });
+
+  it('make the batches and updates of one thread, whichever way each tick is made', async () => {
+    const told = async (placement: 'auto' | 'inline') => {
+      const made = await pipeline({ placement });
+      const update = counter(made);
+      const seen: unknown[] = [];
+      let applied = 0;
+      for (let tick = 0; tick < 40; ) {
+        for (const end = tick + 3; tick < end; tick++) seen.push(await byHand(made, tick));
+        const { ticks, scalars } = await made.run({ ticks: 1 + (tick % 5) });
+        seen.push(ticks, scalars.count);
+        tick += ticks;
+        applied += ticks;
+      }
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(applied));
+      update.close();
+      return seen;
+    };
+    expect(await told('auto')).to.deep.equal(await told('inline'));
+  });
+
+  it('are with the first thread in manual ticks and with the last in a run, and stay between equal ones', async () => {
+    const made = await pipeline({ placement: 'auto' });
+    const update = counter(made);
+    const last = threadsOf(made) - 1;
+    await byHand(made, 0);
+    expect(hostOf(made, 'replay')).to.equal(0);
+    for (let run = 0; run < 2; run++) {
+      await made.run({ ticks: 2 });
+      expect(hostOf(made, 'replay')).to.equal(last);
+      expect(hostOf(made, 'pack')).to.equal(0);
+    }
+    await byHand(made, 5);
+    expect(hostOf(made, 'replay')).to.equal(0);
+    update.close();
+  });
+
+  it('I8, I10: whichever thread is terminated when they move, every update is applied exactly once', async () => {
+    const rounds = setting({ short: 6, all: 24, long: 200 });
+    const made = await pipeline({ placement: 'auto', restart: rounds, buffer: filled(64, 64), depth: 3 });
+    const update = counter(made);
+    const told: Tick[] = [];
+    made.on('tick', (each) => told.push(each));
+    const ofRuns: number[] = [];
+    let tick = 0;
+    for (let round = 0; round < rounds; round++) {
+      const worker = workersOf(made)[round % threadsOf(made)];
+      const again = once(made as never, 'restart');
+      // Before the roles move to the run, once they may, or when they are to come back.
+      const moment = (round >> 1) % 3;
+      if (moment === 0) void worker?.terminate();
+      const running = made.run({ ticks: 7 });
+      if (moment === 1) void worker?.terminate();
+      await running;
+      for (const end = tick + 7; tick < end; tick++) ofRuns.push(tick);
+      made.startPrepare(tick, SAMPLE);
+      if (moment === 2) void worker?.terminate();
+      await byHand(made, tick++);
+      await again;
+    }
+    const counts = new Map(told.map(({ tickId, scalars }) => [tickId, scalars.count]));
+    expect(ofRuns.map((id) => counts.get(id))).to.deep.equal(ofRuns.map((_, i) => i + 1));
+    expect(await update.count.toArray()).to.deep.equal(Float32Array.of(ofRuns.length));
+    update.close();
+  });
+});

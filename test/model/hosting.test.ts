@@ -1,0 +1,25 @@
+/** Every interleaving of roles that move between two threads, and each of its rules broken in turn. */
+
+import { itAll } from '../rig/setting.ts';
+import { type HostingMutation, type HostingSetup, hostingProtocol } from './hosting.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ changes, wishes, deaths }: HostingSetup) =>
+  `${changes} changes, ${wishes} wishes of another thread, ${deaths} deaths: one host at a time, and all that is wanted is done`;
+const { holds, caught } = proofsOf<HostingMutation, HostingSetup>(hostingProtocol, inWords);
+
+const plain: HostingSetup = { changes: 2, wishes: 1, deaths: 0 };
+const dying: HostingSetup = { ...plain, deaths: 1 };
+
+describe('roles that move between threads', () => {
+  for (const changes of [1, 2, 3] as const) holds({ changes, wishes: 1, deaths: 1 });
+  holds({ changes: 3, wishes: 2, deaths: 0 });
+  holds({ changes: 2, wishes: 2, deaths: 2 }, itAll);
+
+  caught('taken up before the others have let go', 'I10', plain);
+  caught('seen before it has let go', 'I10', plain);
+  caught('let go without a ring', 'deadlock', plain);
+  caught('a change that rings nobody', 'deadlock', plain);
+  caught('the host looked up before the store', 'deadlock', plain);
+  caught('a successor that takes up at once', 'I10', dying);
+});
