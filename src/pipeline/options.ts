@@ -1,9 +1,9 @@
 /** What ReplayPipeline.open takes, checked at the door and made definite. */
-import { availableParallelism } from 'node:os';
 import type { Fields } from '../buffer/fields.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { WeightMailbox } from '../buffer/weight-mailbox.ts';
 import { checkCount, checkKeys, checkPath, shown } from '../checks.ts';
+import { coresNow } from '../cores.ts';
 import {
   type CheckedRing,
   checkRing,
@@ -106,7 +106,7 @@ export function placementOf(placement: Placement = 'auto', { grouped = false } =
   if (placement === 'inline') {
     return { threads: [], manual: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
   }
-  if (placement === 'auto') return automatic(availableParallelism(), grouped);
+  if (placement === 'auto') return automatic(coresNow().cores, grouped);
   if (!Array.isArray(placement))
     throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`);
   for (const hosted of placement) {

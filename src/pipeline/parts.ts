@@ -3,10 +3,10 @@
  * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
  */
 
-import { availableParallelism } from 'node:os';
 import type { Actor } from '../../actors/actor.ts';
 import { type ActorSetup, makeActors } from '../../actors/make.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
+import { coresNow } from '../cores.ts';
 import type { HostMemory } from '../device/device.ts';
 import { homeFor, lendHost } from '../device/lend.ts';
 import { waitEventSync } from '../device/open.ts';
@@ -127,7 +127,7 @@ export class PipelineParts {
       deviceRows: this.slots.deviceRows?.share() ?? null,
       averaging: this.averaging?.share() ?? null,
       lookMs: SOON_MS,
-      coresFree: availableParallelism() > placement.threads.length + 1,
+      coresFree: coresNow().cores > placement.threads.length + 1,
     };
   }
 

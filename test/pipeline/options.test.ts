@@ -184,8 +184,13 @@ describe('opening a pipeline', () => {
     }
   });
 
-  it('chooses threads by cores and says why', () => {
+  it('chooses threads by the cores that it may use and says why', () => {
     expect(placementOf('auto').reason).to.match(/core/);
+    const options = new URL('../../src/pipeline/options.js', import.meta.url);
+    const script = `import { placementOf } from '${options}'; console.log(placementOf('auto').name)`;
+    const env = { ...process.env, HOTSLOT_CORES: '1' };
+    const alone = execFileSync(process.execPath, ['--input-type=module', '-e', script], { env, encoding: 'utf8' });
+    expect(alone).to.equal('[pack submit poll replay]\n');
     expect(placementOf('inline')).to.deep.include({ threads: [], name: 'inline' });
   });
 
