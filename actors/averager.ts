@@ -6,7 +6,6 @@
 import { answered } from '../src/addon.ts';
 import type { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { native } from '../src/device/native.ts';
-import { LOOK_ELSEWHERE_MS } from '../src/halo/exchange-words.ts';
 import type { SharedAveraging } from '../src/pipeline/averaging.ts';
 import { GroupRank } from '../src/ranks/group-rank.ts';
 import { Purpose } from '../src/ranks/letter.ts';
@@ -15,6 +14,7 @@ import { Pause } from '../src/ring/header.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Field } from '../src/ring/slot.ts';
 import { Ending } from '../src/wait/ending.ts';
+import { LOOK_ELSEWHERE_MS } from '../src/wait/exchange-words.ts';
 
 /** How long a thread looks for what is nearly there, and how long it sleeps between two looks then: an eighth of what it has waited. */
 const LOOK_MS = 0.05;

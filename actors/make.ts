@@ -1,44 +1,20 @@
 /** Makes actors out of shared memory and handles alone, so that any thread can: a worker, a successor, the caller inline. */
-import type { SharedWeightMailbox } from '../src/buffer/weight-mailbox.ts';
 import { WeightVersions } from '../src/buffer/weight-versions.ts';
 import { openDevice } from '../src/device/open.ts';
-import { AttachedDeviceRows, type SharedDeviceRows } from '../src/device-rows/attached.ts';
-import type { SharedAveraging } from '../src/pipeline/averaging.ts';
+import { AttachedDeviceRows } from '../src/device-rows/attached.ts';
+import type { Actor, ActorSetup } from '../src/pipeline/actors.ts';
 import { attachPacker, headPacker } from '../src/pipeline/packer.ts';
-import type { SharedSlots } from '../src/pipeline/slots.ts';
-import type { SharedSource } from '../src/pipeline/source.ts';
 import { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring, RingShare } from '../src/ring/ring.ts';
+import type { Ring } from '../src/ring/ring.ts';
 import { type Role, roles } from '../src/ring/slot.ts';
 import { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import type { Bell } from '../src/wait/bell.ts';
-import type { Actor } from './actor.ts';
 import { Averager } from './averager.ts';
 import { Ingest } from './ingest.ts';
 import { PackActor } from './pack.ts';
 import { PollActor } from './poll.ts';
 import { ReplayActor } from './replay.ts';
 import { SubmitActor } from './submit.ts';
-
-/** Everything a thread needs to host its roles: shared memory and handles, no objects of the opener. */
-export interface ActorSetup {
-  ring: RingShare;
-  source: SharedSource;
-  /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
-  packBell: number;
-  mailbox: SharedWeightMailbox | null;
-  /** where the device writes its versions when the mailbox is not pinned; 0: straight there */
-  mailboxHome: number;
-  slots: SharedSlots;
-  /** null where rows travel with each batch */
-  deviceRows: SharedDeviceRows | null;
-  /** null: no learner group */
-  averaging: SharedAveraging | null;
-  /** how long a thread looks at its bell before it parks */
-  lookMs: number;
-  /** there are more cores than busy threads: one may look at the device again and again */
-  coresFree: boolean;
-}
 
 /**
  * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was asked for: little beside an

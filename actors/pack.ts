@@ -5,13 +5,13 @@
  * s − depth, whose slot this was.
  */
 import { nowMs } from '../src/clock.ts';
+import type { Actor } from '../src/pipeline/actors.ts';
 import { type Packer, Packing } from '../src/pipeline/packer.ts';
 import { Gate, Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
 import type { Ring } from '../src/ring/ring.ts';
 import { Seat } from '../src/ring/seat.ts';
 import { Field, PACKED, Param, SlotState } from '../src/ring/slot.ts';
-import type { Actor } from './actor.ts';
 import type { Ingest } from './ingest.ts';
 import { Requester } from './requester.ts';
 

@@ -9,6 +9,7 @@ import { nowMs } from '../src/clock.ts';
 import { native } from '../src/device/native.ts';
 import type { AttachedDeviceRows } from '../src/device-rows/attached.ts';
 import { eventOf, MOST_UNDER_WAY } from '../src/device-rows/words.ts';
+import type { Actor } from '../src/pipeline/actors.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import { Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
@@ -17,7 +18,6 @@ import { Seat } from '../src/ring/seat.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/transfer/native.ts';
 import type { Bell } from '../src/wait/bell.ts';
-import type { Actor } from './actor.ts';
 import type { Averager } from './averager.ts';
 
 /** Of a copy's time: it is over when the slot is Free, and measured then. */

@@ -5,6 +5,7 @@
 import { answered } from '../src/addon.ts';
 import type { VersionPlace, WeightVersions } from '../src/buffer/weight-versions.ts';
 import { native } from '../src/device/native.ts';
+import type { Actor } from '../src/pipeline/actors.ts';
 import type { SharedSlots } from '../src/pipeline/slots.ts';
 import { Mode } from '../src/ring/header.ts';
 import type { HostHalves } from '../src/ring/host-halves.ts';
@@ -12,7 +13,6 @@ import type { Ring } from '../src/ring/ring.ts';
 import { Field, SlotState } from '../src/ring/slot.ts';
 import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
 import { newReplayer, type Replayer } from '../src/transfer/native.ts';
-import type { Actor } from './actor.ts';
 
 interface ReplaySetup {
   ring: Ring;

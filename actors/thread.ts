@@ -6,6 +6,7 @@ import { parentPort } from 'node:worker_threads';
 import { answered, ThreadEnding } from '../src/addon.ts';
 import { expose } from '../src/control.ts';
 import { native } from '../src/device/native.ts';
+import type { Actor, ThreadOfActors, ThreadSetup } from '../src/pipeline/actors.ts';
 import { bellsOf } from '../src/pipeline/source.ts';
 import { GroupRank } from '../src/ranks/group-rank.ts';
 import { ThreadState } from '../src/ring/header.ts';
@@ -13,21 +14,12 @@ import { Ring } from '../src/ring/ring.ts';
 import type { Role } from '../src/ring/slot.ts';
 import type { Bell } from '../src/wait/bell.ts';
 import { LONGEST_PARK_MS } from '../src/wait/wait.ts';
-import type { Actor } from './actor.ts';
 import { Hosted } from './hosted.ts';
-import { type ActorSetup, makeActors } from './make.ts';
+import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
 
-export interface ThreadSetup extends ActorSetup {
-  thread: number;
-  /** in runs */
-  roles: readonly Role[];
-  /** failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the pipeline */
-  restartable: boolean;
-}
-
 /** One thread's roles and their loop. */
-export class ActorThread {
+export class ActorThread implements ThreadOfActors {
   #setup: ThreadSetup | null = null;
   #ring: Ring | null = null;
   #bell: Bell | null = null;
@@ -49,7 +41,6 @@ export class ActorThread {
     this.#hosted.follow();
   }
 
-  /** Returns at once; the loop starts when the reply is on its way. */
   start(): void {
     setImmediate(() => this.#run());
   }

@@ -3,6 +3,8 @@
  * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
  */
 
+import './assembly.ts';
+
 export type { LoadedActions } from './buffer/action-check.ts';
 export type { LoadOptions } from './buffer/data-set.ts';
 export type { NonFiniteNumbers } from './buffer/field-roles.ts';

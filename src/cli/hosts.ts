@@ -1,9 +1,11 @@
 /** `hotslot hosts`: which collector hosts a run has, and how they do, as its learner says it. */
+
+import type { RemoteHostStatus, RemoteSpread, RemoteStatus } from '../collectors/remote-status.ts';
 import { unavailableError } from '../errors.ts';
 import { checkAddress } from '../remote/address.ts';
 import { openDesk } from '../remote/desk.ts';
 import { keysOf } from '../remote/keys.ts';
-import { type RemoteHostStatus, type RemoteSpread, type RemoteStatus, readStatus } from '../remote/status.ts';
+import { readStatus } from '../remote/status.ts';
 
 /** Of a status of thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;

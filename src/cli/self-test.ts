@@ -1,5 +1,6 @@
 /** A small run of the real thing on one device: bytes there and back, then one tick through the actors, checked row by row. */
 
+import '../assembly.ts';
 import { ReplayBuffer } from '../buffer/replay-buffer.ts';
 import { uniformIndices } from '../buffer/sampler.ts';
 import { openDevice } from '../device/open.ts';

@@ -1,5 +1,7 @@
 /** `hotslot/collect`: your environment in a collector pool. */
 
+import '../assembly.ts';
+
 export type { LearnerChoice, TrainedPolicy } from './algorithms.ts';
 export type { AnyEnvironment, Environment, EnvironmentContext, Observation, Step } from './environment.ts';
 export type { EnvironmentSet, EnvironmentSets, EpisodeHooks, SteppedSet } from './environment-set.ts';

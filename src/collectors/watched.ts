@@ -1,5 +1,5 @@
 /** What a monitor sees of collectors that run, here or on other machines; each kind enters itself when it is opened. */
-import type { RemoteStatus } from '../remote/status.ts';
+import type { RemoteStatus } from './remote-status.ts';
 import type { WorkerStatistics } from './statistics.ts';
 
 /** Of collectors on other machines. */

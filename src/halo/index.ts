@@ -1,7 +1,7 @@
 /** `hotslot/halo`: parts of many arrays packed into one buffer and exchanged between threads. */
 export type { CacheCounts } from '../device/facts.ts';
+export type { RanksElsewhere } from '../wait/exchange-words.ts';
 export { type Edge, type EdgeSlicesOptions, edgeSlices, edges } from './edges.ts';
-export type { RanksElsewhere } from './exchange-words.ts';
 export type { HaloQuantities, HaloQuantity } from './quantity.ts';
 export type { HaloBuffer, HaloExchangeOptions, SharedHaloExchange } from './shared-exchange.ts';
 export { failHaloExchange, shareHaloExchange } from './shared-exchange.ts';

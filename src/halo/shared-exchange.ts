@@ -7,9 +7,9 @@ import { checkCount, checkKeys, shown } from '../checks.ts';
 import { type DType, dtypes, type TypedArray } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
 import { allocateShared, checkShared, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../wait/exchange-words.ts';
 import { type Components, components } from './descriptors.ts';
 import { type Edge, edgeSlices, edgeSteps } from './edges.ts';
-import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from './exchange-words.ts';
 import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './spec.ts';
 import type { HaloNeighbour, HaloTopology } from './topology.ts';
 

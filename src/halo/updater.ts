@@ -5,8 +5,8 @@
 import { checkCount, checkKeys } from '../checks.ts';
 import type { Device } from '../device/device.ts';
 import { stateError } from '../errors.ts';
+import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../wait/exchange-words.ts';
 import { checkSignal, checkTimeout, LONGEST_PARK_MS, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
-import { LOOK_ELSEWHERE_MS, lookElsewhere } from './exchange-words.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';

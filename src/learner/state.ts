@@ -3,20 +3,16 @@ import { shown } from '../checks.ts';
 import type { Stream, Tensor } from '../device/device.ts';
 import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
 import { rangeError, typeError } from '../errors.ts';
+import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import type { DeviceGenerator } from '../graph/generator.ts';
 import { type Adam, optionsOf, resumeOptions } from './adam.ts';
 import type { Network } from './network/network.ts';
 
 /** One entry of a learner's state. */
-export interface Saved {
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  /** row-major, the typed array of `dtype` */
-  readonly data: ArrayOf<DType>;
-}
+export type Saved = TensorData;
 
 /** By name. */
-export type LearnerState = Readonly<Record<string, Saved>>;
+export type LearnerState = NamedTensors;
 
 /** Device memory, or a number of the host's, that is part of the state. */
 export type Part =

@@ -1,6 +1,7 @@
 /** Collectors on other machines as the live page is told of them: as many hosts as a person reads, those in trouble first. */
+
+import type { RemoteHostState, RemoteHostStatus } from '../collectors/remote-status.ts';
 import type { RemoteWatched } from '../collectors/watched.ts';
-import type { RemoteHostState, RemoteHostStatus } from '../remote/status.ts';
 
 /** Hosts that are told one by one. */
 const MOST_HOSTS = 50;

@@ -1,14 +1,12 @@
 /** The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the opener only. */
 import { Worker } from 'node:worker_threads';
-import type { ActorSetup } from '../../actors/make.ts';
-import type { ActorThread, ThreadSetup } from '../../actors/thread.ts';
 import { Control } from '../control.ts';
 import { unavailableError } from '../errors.ts';
 import { ThreadState } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import type { Role } from '../ring/slot.ts';
+import { type ActorSetup, actorMaker, type ThreadOfActors, type ThreadSetup } from './actors.ts';
 
-const ENTRY = new URL('../../actors/thread.js', import.meta.url);
 /** A stopped thread has this long to acknowledge before it is terminated. */
 const STOP_MS = 5000;
 
@@ -27,7 +25,7 @@ export class ActorThreads {
   /** what each thread makes its actors of */
   readonly setup: ActorSetup;
   readonly #events: ThreadEvents;
-  readonly #controls: (Control<ActorThread> | null)[] = [];
+  readonly #controls: (Control<ThreadOfActors> | null)[] = [];
   #restarts: number;
   #stopping = false;
   #replacing: Promise<void>[] = [];
@@ -47,7 +45,7 @@ export class ActorThreads {
   }
 
   /** All threads attach, then all start; a failure to attach stops those that did. */
-  async start(entry: URL = ENTRY): Promise<void> {
+  async start(entry: URL = actorMaker().thread): Promise<void> {
     try {
       await Promise.all(this.hosted.map((_, thread) => this.#attach(thread, entry)));
     } catch (error) {
@@ -93,21 +91,21 @@ export class ActorThreads {
   async #attach(thread: number, entry: URL): Promise<void> {
     const hosted = this.hosted[thread] as readonly Role[];
     const worker = new Worker(entry, { name: `hotslot ${hosted.join(' ')}`, execArgv });
-    const control = new Control<ActorThread>(worker);
+    const control = new Control<ThreadOfActors>(worker);
     this.#controls[thread] = control;
     const setup: ThreadSetup = { ...this.setup, thread, roles: hosted, restartable: this.#restarts > 0 };
     await control.call('attach', setup);
   }
 
   async #run(thread: number): Promise<void> {
-    const control = this.#controls[thread] as Control<ActorThread>;
+    const control = this.#controls[thread] as Control<ThreadOfActors>;
     void control.ended.then((reason) => this.#lost(control, thread, reason));
     await control.call('start');
     control.worker.unref();
   }
 
   /** A thread ended by itself: a throw, a kill, the end of a failed pipeline. */
-  #lost(control: Control<ActorThread>, thread: number, reason: Error): void {
+  #lost(control: Control<ThreadOfActors>, thread: number, reason: Error): void {
     if (this.#stopping || this.#controls[thread] !== control) return;
     const ring = this.ring;
     this.#controls[thread] = null;
@@ -128,7 +126,7 @@ export class ActorThreads {
     for (let latest = cause; !this.#stopping; ) {
       if (this.#restarts === 0) return this.#fail(hosted, latest);
       this.#restarts--;
-      const attaching = this.#attach(thread, ENTRY);
+      const attaching = this.#attach(thread, actorMaker().thread);
       const mine = this.#controls[thread];
       try {
         await attaching;

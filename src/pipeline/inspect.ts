@@ -1,11 +1,11 @@
 /** A pipeline's state in words, for a person to read. */
 import type { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import { fedBy } from '../collectors/feeders.ts';
 import { type CoresNow, coresNow } from '../cores.ts';
 import type { DeviceRows } from '../device-rows/device-rows.ts';
 import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
+import { fedBy } from '../trace/feeders.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import type { History } from './history.ts';
 import type { CheckedOptions } from './options.ts';

@@ -3,8 +3,6 @@
  * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
  */
 
-import type { Actor } from '../../actors/actor.ts';
-import { type ActorSetup, makeActors } from '../../actors/make.ts';
 import { versionsOf } from '../buffer/weight-mailbox.ts';
 import { coresNow } from '../cores.ts';
 import type { HostMemory } from '../device/device.ts';
@@ -19,6 +17,7 @@ import { type Role, roles } from '../ring/slot.ts';
 import type { Bell } from '../wait/bell.ts';
 import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../wait/wait.ts';
 import { ActorThreads } from './actor-threads.ts';
+import { type Actor, type ActorSetup, actorMaker } from './actors.ts';
 import { Averaging } from './averaging.ts';
 import { doneOrFailed, drained } from './drain.ts';
 import { type CheckedOptions, hostsIn } from './options.ts';
@@ -102,7 +101,11 @@ export class PipelineParts {
     using taking = this.#used.making();
     this.ring.bells.adoptPackBell(bell);
     const setup = this.#setup(bell);
-    this.#inline = inline ? makeActors(setup, roles, this.ring, null).map((actor) => this.#used.own(actor)) : [];
+    this.#inline = inline
+      ? actorMaker()
+          .make(setup, roles, this.ring, null)
+          .map((actor) => this.#used.own(actor))
+      : [];
     const { ring } = this;
     const heard = { failed: () => this.#report(), restarted: events.restart };
     const started = { ring, threads: placement.threads, setup, restart: options.restart, events: heard };

@@ -1,9 +1,9 @@
 /** What some ranks of which are in other processes: its words and bytes as the MPI thread is given them, and its letters. */
 import { dtypes } from '../dtype.ts';
 import { rangeError } from '../errors.ts';
-import { type ExchangeWords, RankState, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, wordsOf } from '../halo/shared-exchange.ts';
 import type { Place } from '../shared-memory.ts';
+import { type ExchangeWords, RankState, type RanksElsewhere } from '../wait/exchange-words.ts';
 import {
   groupWords,
   LETTER_BYTES,

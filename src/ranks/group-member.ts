@@ -1,7 +1,7 @@
 /** A rank as a member of its learner group: whether it is in it still, what the group failed of, and who left before it sent its part. */
 import { ThreadEnding } from '../addon.ts';
 import { type CodedError, type ErrorCode, stateError, unavailableError } from '../errors.ts';
-import { type ExchangeWords, RankState } from '../halo/exchange-words.ts';
+import { type ExchangeWords, RankState } from '../wait/exchange-words.ts';
 import { Deadline, LONGEST_PARK_MS } from '../wait/wait.ts';
 
 export abstract class GroupMember {

@@ -1,6 +1,6 @@
 /**
  * One rank of a learner group, in whichever thread of its process works for it: it sends its vector to all others, and takes theirs
- * once they are there. It waits for nothing. H1 to H6 of src/halo/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
+ * once they are there. It waits for nothing. H1 to H6 of src/wait/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
  *
  * G1 Every rank sums the same vectors in the order of ranks, its own among them, in float64, and rounds once: all get the same bits.
  * G2 `begun` is stored before anything of an exchange is sent, `over` when the caller has put its outcome away. If they are unequal and
@@ -12,8 +12,8 @@
  */
 import { loadAddon } from '../addon.ts';
 import { stateError } from '../errors.ts';
-import { lookElsewhere, RankState } from '../halo/exchange-words.ts';
 import { Ending } from '../wait/ending.ts';
+import { lookElsewhere, RankState } from '../wait/exchange-words.ts';
 import { GroupMember } from './group-member.ts';
 import {
   type Counts,

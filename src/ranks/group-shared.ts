@@ -1,13 +1,13 @@
 /**
  * What the ranks of a learner group have in common: shared memory of words and of a vector's two halves from every rank to every
- * other. The words and their rules are a halo exchange's (src/halo/exchange-words.ts): all ranks are each other's neighbours.
+ * other. The words and their rules are a halo exchange's (src/wait/exchange-words.ts): all ranks are each other's neighbours.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../checks.ts';
 import { rangeError } from '../errors.ts';
-import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../halo/exchange-words.ts';
 import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../shared-memory.ts';
-import { Int64 } from './int64.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../wait/exchange-words.ts';
+import { Int64 } from '../wait/int64.ts';
 import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';

@@ -1,24 +1,31 @@
 /** Learners in several threads or processes whose parameters are kept equal: each trains on rows of its own, and they average. */
 import { checkCount, checkKeys, shown } from '../checks.ts';
 import { rangeError, stateError, typeError } from '../errors.ts';
-import { checkFree, RankState } from '../halo/exchange-words.ts';
-import type { LearnerState, Saved } from '../learner/state.ts';
+import type { NamedTensors, TensorData } from '../formats/tensors.ts';
 import type { Bell } from '../wait/bell.ts';
 import type { Ending } from '../wait/ending.ts';
+import { checkFree, RankState } from '../wait/exchange-words.ts';
 import { checkSignal, LONGEST_PARK_MS, waitFor } from '../wait/wait.ts';
 import { GroupRank } from './group-rank.ts';
 import { checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
 import { Purpose } from './letter.ts';
-import type { MpiProcess } from './mpi.ts';
 import { askToEnd } from './questions.ts';
 
 const LOOK_MS = 0.05;
+
+/** A process of a launcher, such as openMpi() opens. */
+export interface GroupProcess {
+  /** from 0 */
+  readonly rank: number;
+  /** A group of a rank per process; every process calls it, in the same order as whatever else they do together. */
+  shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
+}
 
 export type JoinOptions =
   /** in a thread: what shareLearnerGroup() made, and which of its ranks this is */
   | { readonly shared: SharedLearnerGroup; readonly rank: number; readonly mpi?: never; readonly parameters?: never }
   /** in a process of a launcher: one rank per process; float32 values of all averaged tensors together */
-  | { readonly mpi: MpiProcess; readonly parameters: number; readonly shared?: never; readonly rank?: never };
+  | { readonly mpi: GroupProcess; readonly parameters: number; readonly shared?: never; readonly rank?: never };
 
 /** For the pipeline, which hands it to its actors; not exported from the package. */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
@@ -103,7 +110,7 @@ export class LearnerGroup implements Disposable {
    * The values of rank 0, whatever the others give: at the start, `learner.loadState(await group.broadcast(await learner.state()))`.
    * Every rank calls it, with arrays as long. Rejects with a TypeError where they differ, and with what the group failed of.
    */
-  async broadcast(state: LearnerState, options: { signal?: AbortSignal } = {}): Promise<LearnerState> {
+  async broadcast(state: NamedTensors, options: { signal?: AbortSignal } = {}): Promise<NamedTensors> {
     if (
       typeof state !== 'object' ||
       state === null ||
@@ -130,7 +137,7 @@ export class LearnerGroup implements Disposable {
         const { data } = saved;
         const copy = flat.slice(at, at + data.byteLength);
         at += data.byteLength;
-        const array = data.constructor as new (buffer: ArrayBuffer) => Saved['data'];
+        const array = data.constructor as new (buffer: ArrayBuffer) => TensorData['data'];
         return [name, { ...saved, data: new array(copy.buffer) }];
       }),
     );

@@ -8,7 +8,7 @@
  *    has all parts of it before it starts the next.
  */
 import { Ending } from '../wait/ending.ts';
-import { Int64 } from './int64.ts';
+import { Int64 } from '../wait/int64.ts';
 
 /** Which rank ended an exchange, and why. */
 export interface Ended {

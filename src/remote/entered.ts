@@ -1,7 +1,8 @@
 /** Where collectors on other machines enter themselves, for those who know no server: checkpoints, monitors, pipelines and traces. */
-import { feed } from '../collectors/feeders.ts';
+
 import { type HeldPool, holders } from '../collectors/pool-hold.ts';
 import { watchedCollectors } from '../collectors/watched.ts';
+import { feed } from '../trace/feeders.ts';
 import { Spans } from '../trace/spans.ts';
 import type { RemoteThreadTask } from './remote-thread.ts';
 import type { Reports } from './reports.ts';

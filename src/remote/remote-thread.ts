@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SharedReplayBuffer } from '../buffer/replay-buffer.ts';
 import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../buffer/weight-mailbox.ts';
+import type { RemoteHostStatus } from '../collectors/remote-status.ts';
 import { unavailableError } from '../errors.ts';
 import { toPlain } from '../plain-error.ts';
 import type { Place } from '../shared-memory.ts';
@@ -19,7 +20,6 @@ import { Marks, type SharedMarks } from './marks.ts';
 import { Receiver } from './receiver.ts';
 import { openRedisLink } from './redis-link.ts';
 import { type OpenSink, sinkOf } from './sinks.ts';
-import type { RemoteHostStatus } from './status.ts';
 import { WatchedHosts } from './watched-hosts.ts';
 import { WeightsOut } from './weights.ts';
 

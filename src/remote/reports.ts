@@ -1,7 +1,8 @@
 /** What the learner's threads report, put together: for callers, for the status that others read, and in words. */
+
+import type { RemoteSpread, RemoteStatus } from '../collectors/remote-status.ts';
 import type { CollectorStatistics } from '../collectors/statistics.ts';
 import type { RemoteReport } from './remote-thread.ts';
-import type { RemoteSpread, RemoteStatus } from './status.ts';
 
 /** What collectors on other machines count, and how their rows come in. */
 export interface RemoteStatistics extends CollectorStatistics, Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {

@@ -2,12 +2,13 @@
  * Hosts as the learner knows them: what each says of itself, read once a second, and what came of it. Who is there is judged by
  * performance.now(): a wall clock that jumps would end hosts that live, and keep dead ones.
  */
+
+import type { RemoteHostState, RemoteHostStatus } from '../collectors/remote-status.ts';
 import { type HostStat, readStat, SAID, STAT_LIFE_MS } from './host-stat.ts';
 import type { Ingest } from './ingest.ts';
 import type { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 import type { Session } from './session.ts';
-import type { RemoteHostState, RemoteHostStatus } from './status.ts';
 
 interface Watched {
   stat: HostStat | null;

@@ -20,13 +20,18 @@ export function nextClaim(words: Int32Array, counter: number): number {
   return (Atomics.add(words, counter, 1) & 0x3fff_ffff) + 1;
 }
 
+/**
+ * `before` → `now` in the calling thread, and `now` → `ended` when that ends before another thread has stored something else; what the
+ * word was. The main thread ends with the process. A worker can be terminated between two lines: native code stores and watches.
+ */
+export function enterWord(words: Int32Array, at: number, before: number, now: number, ended: number): number {
+  if (isMainThread) return Atomics.compareExchange(words, at, before, now);
+  return answered(native().watchThread(words, at, before, now, ended));
+}
+
 /** 0 → `claim`, until it is given back or the calling thread ends; false when it is taken. */
 export function takeWord(words: Int32Array, at: number, claim: number): boolean {
-  // The main thread ends with the process. A worker can be terminated between two lines: native code takes and watches.
-  const before = isMainThread
-    ? Atomics.compareExchange(words, at, 0, claim)
-    : answered(native().watchThread(words, at, 0, claim, 0));
-  return before === 0;
+  return enterWord(words, at, 0, claim, 0) === 0;
 }
 
 /** The same of `count` words from `first` on, all or none: −1, or the first that is taken. */

@@ -1,10 +1,10 @@
 /** The four actors in one thread, stepped in whatever order a test wants, checked after every step. */
 import { expect } from 'chai';
-import type { Actor } from '../../actors/actor.ts';
 import { makeActors } from '../../actors/make.ts';
 import { native } from '../../src/device/native.ts';
 import type { CheckedRing } from '../../src/device-rows/options.ts';
 import { type CaptureFunction, openDevice } from '../../src/index.ts';
+import type { Actor } from '../../src/pipeline/actors.ts';
 import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
 import { Slots } from '../../src/pipeline/slots.ts';
 import { BatchSource } from '../../src/pipeline/source.ts';

@@ -1,8 +1,8 @@
 /** Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the actors are stepped in and whoever dies. */
 import { expect } from 'chai';
-import type { Actor } from '../../actors/actor.ts';
 import { checkSteps } from '../../src/device-rows/options.ts';
 import { prioritized, RateLimiter, type Tensor, type TransitionSample } from '../../src/index.ts';
+import type { Actor } from '../../src/pipeline/actors.ts';
 import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
 import { roles, SlotState } from '../../src/ring/slot.ts';
 import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';

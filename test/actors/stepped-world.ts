@@ -4,15 +4,16 @@
  * At every ring of a bell, before every store that hands something on, and between any two steps the test may do something that in
  * real threads another thread would do there.
  */
-import type { Actor } from '../../actors/actor.ts';
+
 import { makeActors } from '../../actors/make.ts';
 import { loadAddon } from '../../src/addon.ts';
-import { ExchangeWords } from '../../src/halo/exchange-words.ts';
 import { ActorThreads } from '../../src/pipeline/actor-threads.ts';
+import type { Actor } from '../../src/pipeline/actors.ts';
 import { ThreadState } from '../../src/ring/header.ts';
 import { Ring } from '../../src/ring/ring.ts';
 import type { Role } from '../../src/ring/slot.ts';
 import { Bell } from '../../src/wait/bell.ts';
+import { ExchangeWords } from '../../src/wait/exchange-words.ts';
 
 /** A wait that nothing ends for so long, on the world's clock, is one for ever. */
 const FOR_EVER_MS = 120_000;

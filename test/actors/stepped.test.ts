@@ -1,9 +1,9 @@
 /** Every order of the four actors' steps, and successors between any two of them. */
 import { expect } from 'chai';
-import type { Actor } from '../../actors/actor.ts';
 import { loadAddon, ThreadEnding } from '../../src/addon.ts';
 import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
+import type { Actor } from '../../src/pipeline/actors.ts';
 import { BatchSource } from '../../src/pipeline/source.ts';
 import { roles, SlotState } from '../../src/ring/slot.ts';
 import { rows, SAMPLE } from '../pipeline/fixture.ts';

@@ -4,7 +4,7 @@
  * that a tick takes from JavaScript's heap (--expose-gc, and a young generation that holds all of it).
  */
 import { getHeapStatistics } from 'node:v8';
-import type { Actor } from '../../actors/actor.ts';
+import type { Actor } from '../../src/pipeline/actors.ts';
 import { countAddons, tallyOf, uncounted } from './counted.ts';
 
 const [what = 'calls', kind = 'rows'] = process.argv.slice(2);

@@ -2,7 +2,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { feed } from '../../src/collectors/feeders.ts';
 import {
   openDevice,
   type PipelineOptions,
@@ -14,6 +13,7 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { ops } from '../../src/learner/index.ts';
+import { feed } from '../../src/trace/feeders.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';

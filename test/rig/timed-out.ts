@@ -73,7 +73,7 @@ function groups(all: readonly object[]): object[] {
   const { LearnerGroup, sharedOf } = require('../../src/ranks/group.js') as typeof import('../../src/ranks/group.ts');
   const { groupWords } = require('../../src/ranks/group-shared.js') as typeof import('../../src/ranks/group-shared.ts');
   const { RankState } =
-    require('../../src/halo/exchange-words.js') as typeof import('../../src/halo/exchange-words.ts');
+    require('../../src/halo/exchange-words.js') as typeof import('../../src/wait/exchange-words.ts');
   return instances(all, LearnerGroup)
     .filter((group) => groupWords(sharedOf(group)).state(group.rank) === RankState.open)
     .map((group) => ({

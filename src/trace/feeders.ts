@@ -2,7 +2,7 @@
  * Who brings rows into a buffer from other machines, as far as this thread opened it: what keeps such rows from coming, in words, and
  * what the threads that bring them did, for traces. By the buffer's memory, which is the same wherever the buffer is attached.
  */
-import type { Spans } from '../trace/spans.ts';
+import type { Spans } from './spans.ts';
 
 export interface Feeder {
   /** null where there is nothing to say */

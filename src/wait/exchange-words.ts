@@ -16,13 +16,12 @@
  *    A rank that failed while another was first is not missed before that one has said why, or for 100 ms if it died over it.
  */
 
-import { isMainThread } from 'node:worker_threads';
-import { answered, loadAddon } from '../addon.ts';
-import { native } from '../device/native.ts';
+import { loadAddon } from '../addon.ts';
 import { rangeError, stateError } from '../errors.ts';
 import { LINE, type Place } from '../shared-memory.ts';
 import { NOTE_WORDS, SharedNote } from '../shared-note.ts';
-import { BELL_WORDS, Bell } from '../wait/bell.ts';
+import { BELL_WORDS, Bell } from './bell.ts';
+import { enterWord } from './claim.ts';
 
 /** Written by the rank itself, `lost` by its thread's environment: `open` becomes one of the three behind it, once. */
 export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } as const;
@@ -112,15 +111,11 @@ export class ExchangeWords {
   }
 
   /**
-   * Takes a rank for good; what it was before. In a worker native code does it, and sets it to `lost` should the thread end while
-   * it is `open`: a thread can be terminated between two lines. The main thread ends with the process.
+   * Takes a rank for good; what it was before. It becomes `lost` should the thread end while it is `open`.
    */
   claim(rank: number): RankState {
     const { absent, open, lost } = RankState;
-    const before = isMainThread
-      ? Atomics.compareExchange(this.#states, rank * LINE, absent, open)
-      : answered(native().watchThread(this.#states, rank * LINE, absent, open, lost));
-    return before as RankState;
+    return enterWord(this.#states, rank * LINE, absent, open, lost) as RankState;
   }
 
   checkHere(rank: number): void {
